@@ -1,0 +1,88 @@
+"""Stage configuration: `configs/<stage>.yaml`, then the profile's section for that stage, then `key=value` words."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rag_zeval.errors import InputError
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
+
+
+def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
+    """The configuration of one stage.
+
+    `argv` holds words like `profile=nano` or `alphas=[0,-1]`. `--help` prints the stage's file, whose comments
+    explain each key, and exits. Raises InputError, with the nearest known name, for a key or a profile that
+    does not exist, and for a value of the wrong kind.
+    """
+    path = configs / f"{stage}.yaml"
+    if {"-h", "--help"} & set(argv):
+        print(
+            f"usage: key=value ...   (profile=NAME picks {configs.name}/profile/NAME.yaml)\n\n{path.read_text()}",
+            end="",
+        )
+        sys.exit(0)
+    config = OmegaConf.create({"profile": "nano"})
+    config.merge_with(OmegaConf.load(path))
+    words = _parse_words(argv)
+    profile = str(words.get("profile", config.profile))
+    for source, layer in ((f"profile {profile}", _profile(configs, profile).get(stage)), ("command line", words)):
+        if layer is not None:
+            _check_keys(source, config, layer)
+            try:
+                config.merge_with(layer)
+            except OmegaConfBaseException as error:
+                raise InputError(f"{source}: {str(error).splitlines()[0]}") from error
+    config.profile = profile
+    return config
+
+
+def _parse_words(argv: Sequence[str]) -> DictConfig:
+    for word in argv:
+        if "=" not in word:
+            raise InputError(f"command line: '{word}' is not of the form key=value (--help lists the keys)")
+    try:
+        return OmegaConf.from_dotlist(list(argv))
+    except Exception as error:
+        raise InputError(f"command line: {str(error).splitlines()[0]}") from error
+
+
+def _profile(configs: Path, name: str) -> DictConfig:
+    path = configs / "profile" / f"{name}.yaml"
+    if not path.is_file():
+        names = sorted(p.stem for p in (configs / "profile").glob("*.yaml"))
+        raise InputError(f"profile '{name}' does not exist{nearest(name, names)}; there is: {', '.join(names)}")
+    loaded = OmegaConf.load(path)
+    assert isinstance(loaded, DictConfig)
+    return loaded
+
+
+def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
+    known = set(key_paths(config))
+    for key in key_paths(layer):
+        if key not in known and key != FREE and not key.startswith(FREE + "."):
+            raise InputError(f"{source}: there is no key '{key}'{nearest(key, known)}")
+
+
+def key_paths(config: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted names of all keys, inner ones included: `a`, `a.b`, ..."""
+    for key in config:
+        yield f"{prefix}{key}"
+        child = config._get_node(key) if isinstance(config, DictConfig) else config[key]
+        if isinstance(child, DictConfig | dict) and child:
+            yield from key_paths(child, f"{prefix}{key}.")
+
+
+def nearest(name: str, names: Sequence[str] | set[str]) -> str:
+    """` (did you mean 'x'?)` for the closest of `names`, or an empty string."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""

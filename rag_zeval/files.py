@@ -1,0 +1,142 @@
+"""Run files: rows appended as they are done, JSON written whole or not at all, hashes of what was read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from rag_zeval.errors import InputError
+
+Row = dict[str, Any]
+FieldTypes = Mapping[str, type | tuple[type, ...]]
+
+WEIGHT_FILES = (
+    "*.safetensors",
+    "*.bin",
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+)
+
+
+def iter_jsonl(path: str | Path, required: FieldTypes | None = None) -> Iterator[tuple[int, Row]]:
+    """Yield `(line number from 1, row)` for each non-empty line of a JSONL file.
+
+    `required` maps field names to the type each must have (bool is not accepted as int). Raises InputError
+    naming file, line and field at the first line that does not fit, and when the file cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield number, _parse_row(f"{path}:{number}", line, required or {})
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row]:
+    """All rows of a JSONL file; checks and errors as `iter_jsonl`."""
+    return [row for _, row in iter_jsonl(path, required)]
+
+
+def _parse_row(where: str, line: str, required: FieldTypes) -> Row:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: not valid JSON: {error.msg} at column {error.colno}") from error
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: expected a JSON object, found {type(row).__name__}")
+    for field, kind in required.items():
+        if field not in row:
+            raise InputError(f"{where}: field '{field}' is missing")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(row[field], kinds) or (isinstance(row[field], bool) and bool not in kinds):
+            names = " or ".join(k.__name__ for k in kinds)
+            raise InputError(f"{where}: field '{field}' must be {names}, found {type(row[field]).__name__}")
+    return row
+
+
+class RowWriter:
+    """Append-only JSONL of finished rows, each with a string "id"; a restart finds in `done` what is there already.
+
+    A last line torn by a kill is cut off when the file is opened, so its row is simply done again.
+    Raises InputError when a complete line is not a row, or an id stands twice.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.done: dict[str, Row] = {}
+        if self.path.exists():
+            self._cut_torn_line()
+            for number, row in iter_jsonl(self.path, {"id": str}):
+                if row["id"] in self.done:
+                    raise InputError(f"{self.path}:{number}: field 'id': {row['id']!r} stands twice")
+                self.done[row["id"]] = row
+        self._file: IO[str] = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed in __exit__)
+
+    def _cut_torn_line(self) -> None:
+        with open(self.path, "rb+") as file:
+            data = file.read()
+            file.truncate(data.rfind(b"\n") + 1)
+
+    def append(self, row: Row) -> None:
+        """Write one row and hand it to the operating system. Raises ValueError if its id is there already."""
+        if row["id"] in self.done:
+            raise ValueError(f"row {row['id']!r} is written already")
+        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        self._file.flush()
+        self.done[row["id"]] = row
+
+    def __enter__(self) -> RowWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Replace a file in one step: a reader sees the old content or the new, never half."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write `content` as indented JSON in one step. NaN and infinities are refused (ValueError)."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def file_sha256(path: str | Path) -> str:
+    """Hex sha256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
+
+
+def _digest(file: IO[bytes]) -> str:  # hashlib.file_digest came with Python 3.11
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def model_sha256(folder: str | Path) -> str:
+    """Hex sha256 over everything in a model folder that changes its output: weights, config, tokenizer.
+
+    Raises InputError when the folder holds no model.
+    """
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: no model here (config.json is missing)")
+    files = sorted({path for pattern in WEIGHT_FILES for path in folder.glob(pattern)})
+    listing = "".join(f"{path.name} {file_sha256(path)}\n" for path in files)
+    return hashlib.sha256(listing.encode()).hexdigest()

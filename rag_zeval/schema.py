@@ -1,0 +1,29 @@
+"""The trajectory: what the judge writes, as the paper has it (Fig. 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class AtomicClaim:
+    """One fact of a candidate answer, with the judge's verdict and the reference text it quotes for it."""
+
+    claim: str
+    is_supported: bool
+    grounding_evidence: tuple[str, ...] = ()
+    analysis: str = ""
+
+
+@dataclass(frozen=True)
+class CandidateEvaluation:
+    """All claims of one candidate; `id` is its letter, `answer` the echoed answer where the variant asks for it."""
+
+    id: str
+    atomic_claims: tuple[AtomicClaim, ...]
+    answer: str | None = None
+
+
+Trajectory = tuple[CandidateEvaluation, ...]

@@ -1,0 +1,85 @@
+"""The reward of one rollout, with its parts and what to watch for reward hacking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag_zeval.evidence import ReferenceIndex
+from rag_zeval.prompt import find_variant
+from rag_zeval.schema import Trajectory
+from rag_zeval.scoring import ranked_pairs, support_scores
+from rewards.accuracy import accuracy_reward
+from rewards.evidence import Tokenize, evidence_reward, evidence_spans
+from rewards.format import PENALTY, format_reward
+
+# These describe a trajectory, so they mean something only where `format` is 1: average them over those rollouts.
+WATCHED = (
+    "evidence",
+    "pair_accuracy",
+    "tie_rate",
+    "supported_rate",
+    "claims",
+    "claims_best",
+    "claims_worst",
+    "quote_tokens",
+)
+KEYS = ("score", "format", "accuracy", *WATCHED)
+
+
+def combined_reward(
+    text: str,
+    alphas: Sequence[float],
+    reference: ReferenceIndex,
+    tokenize: Tokenize,
+    *,
+    variant: str = "paper",
+    accuracy_rule: str = "all-pairs",
+) -> dict[str, float]:
+    """The reward and its parts for one generated text; always the same keys (KEYS), all finite numbers.
+
+    score: 1 + 0.5 r_e if the format holds and the ranking is right, 0 if only the format holds, else -0.5 (paper,
+    Eq. 7). format, accuracy: 1 or 0. evidence: r_e in [0, 1]. pair_accuracy, tie_rate: share of the pairs with
+    different alphas whose supports are in order, or equal. supported_rate: share of all claims. claims: per candidate;
+    claims_best and claims_worst: of the candidates with the largest and smallest alpha. quote_tokens: mean length.
+    """
+    penalty, trajectory = format_reward(text, len(alphas), variant)
+    if trajectory is None:
+        return {**dict.fromkeys(KEYS, 0.0), "score": penalty}
+    scores = support_scores(trajectory)
+    accuracy = accuracy_reward(scores, alphas, accuracy_rule)
+    has_evidence = find_variant(variant).has_evidence
+    evidence = evidence_reward(trajectory, reference, tokenize) if has_evidence else 0.0
+    return {
+        "score": 1.0 + 0.5 * evidence if accuracy else 0.0,
+        "format": 1.0,
+        "accuracy": accuracy,
+        "evidence": evidence,
+        **_watched(trajectory, scores, alphas, tokenize),
+    }
+
+
+def failed() -> dict[str, float]:
+    """What a rollout gets that could not be scored at all: the format penalty."""
+    return {**dict.fromkeys(KEYS, 0.0), "score": PENALTY}
+
+
+def _watched(
+    trajectory: Trajectory, scores: Sequence[float | None], alphas: Sequence[float], tokenize: Tokenize
+) -> dict[str, float]:
+    pairs = ranked_pairs(alphas)
+    claims = [len(candidate.atomic_claims) for candidate in trajectory]
+    supported = sum(claim.is_supported for candidate in trajectory for claim in candidate.atomic_claims)
+    quotes = [len(tokenize(span)) for span in evidence_spans(trajectory)]
+    return {
+        "pair_accuracy": _share([(scores[i] or 0.0) > (scores[j] or 0.0) for i, j in pairs]),
+        "tie_rate": _share([scores[i] == scores[j] for i, j in pairs]),
+        "supported_rate": supported / sum(claims),
+        "claims": sum(claims) / len(claims),
+        "claims_best": float(claims[alphas.index(max(alphas))]),
+        "claims_worst": float(claims[alphas.index(min(alphas))]),
+        "quote_tokens": sum(quotes) / len(quotes) if quotes else 0.0,
+    }
+
+
+def _share(hits: Sequence[bool]) -> float:
+    return sum(hits) / len(hits) if hits else 0.0

@@ -1,0 +1,68 @@
+"""verl's door to the reward: `reward.custom_reward_function.{path: pkg://rewards.verl_entry, name: compute_score}`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import traceback
+from functools import lru_cache
+from typing import Any
+
+from rag_zeval.evidence import ReferenceIndex
+from rewards.combined import combined_reward, failed
+from rewards.tokens import PolicyTokens
+
+SHOWN_ERRORS = 3
+_errors = 0
+_lock = threading.Lock()  # verl calls from a thread pool; one tokenizer must not be used by two threads at once
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: Any = None,
+    *,
+    tokenizer: str,
+    accuracy: str = "all-pairs",
+    **kwargs: Any,
+) -> dict[str, float]:
+    """The reward of one rollout and its parts, `rewards.combined.KEYS` and `errors`: the same keys each time.
+
+    `ground_truth` is the JSON object `{"alphas", "reference", "variant"}` of the training row; `tokenizer` is the
+    policy's folder and `accuracy` the rule of r_a, both from `reward_kwargs`. verl goes on when a reward raises and
+    takes its metric names from the first result: so a rollout that cannot be scored gets the format penalty and
+    counts 1 in `errors`, and the first few errors are shown on stderr.
+    """
+    try:
+        with _lock:
+            truth = json.loads(ground_truth)
+            index, tokens = _reference_index(tokenizer, truth["reference"]), _policy_tokens(tokenizer)
+            parts = combined_reward(
+                solution_str, truth["alphas"], index, tokens, variant=truth["variant"], accuracy_rule=accuracy
+            )
+        return {**parts, "errors": 0.0}
+    except Exception:
+        _show_error(extra_info)
+        return {**failed(), "errors": 1.0}
+
+
+@lru_cache(maxsize=2)
+def _policy_tokens(tokenizer: str) -> PolicyTokens:
+    from transformers import AutoTokenizer
+
+    return PolicyTokens(AutoTokenizer.from_pretrained(tokenizer))
+
+
+@lru_cache(maxsize=64)  # the rollouts of one prompt come close together
+def _reference_index(tokenizer: str, reference: str) -> ReferenceIndex:
+    return ReferenceIndex(_policy_tokens(tokenizer)(reference))
+
+
+def _show_error(extra_info: Any) -> None:
+    global _errors
+    _errors += 1
+    if _errors <= SHOWN_ERRORS:
+        row = extra_info.get("id") if isinstance(extra_info, dict) else None
+        print(f"reward error {_errors}, row {row}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)

@@ -1,0 +1,145 @@
+"""The paper's rewards, on tables of literal trajectories and against their definitions."""
+
+import itertools
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.errors import InputError
+from rag_zeval.evidence import ReferenceIndex
+from rag_zeval.parser import parse_strict
+from rewards.accuracy import accuracy_reward
+from rewards.combined import KEYS, combined_reward, failed
+from rewards.evidence import evidence_reward
+from rewards.format import format_reward
+
+REFERENCE = "one two three four five six seven eight nine ten eleven twelve"
+QUOTE = "one two three four five six seven eight nine ten"
+
+
+def claim(supported=True, quotes=(QUOTE,), **changes):
+    fields = {"claim": "c", "is_supported": supported, "grounding_evidence": list(quotes), "analysis": "a"}
+    return {**fields, **changes}
+
+
+def text(*candidates, ids="ABCDEFG"):
+    return json.dumps(
+        [{"id": i, "answer": "x", "atomic_claims": claims} for i, claims in zip(ids, candidates, strict=False)]
+    )
+
+
+def reward(reply, alphas, **options):
+    return combined_reward(reply, alphas, ReferenceIndex(REFERENCE.split()), str.split, **options)
+
+
+GOOD = text([claim()], [claim(supported=False, quotes=())])
+
+
+@pytest.mark.parametrize(
+    ("reply", "n", "expected"),
+    [
+        (GOOD, 2, 0.0),
+        (GOOD, 3, -0.5),  # (2) a candidate is missing
+        (GOOD, 1, -0.5),  # (2) one too many
+        (text([claim()], [claim()], ids="BA"), 2, -0.5),  # (2) not in order
+        ("Here: " + GOOD, 2, -0.5),  # (1)
+        (GOOD[:-1], 2, -0.5),  # (1)
+        (json.dumps({"id": "A"}), 1, -0.5),  # (1) not a list
+        (text([claim(is_supported="true")]), 1, -0.5),  # (3) no coercion
+        (text([claim(grounding_evidence="quote")]), 1, -0.5),  # (3)
+        (text([]), 1, -0.5),  # no claims
+        (text([claim(quotes=())]), 1, -0.5),  # (4) supported without evidence
+        (text([claim(supported=False, quotes=())]), 1, 0.0),
+    ],
+)
+def test_format(reply, n, expected):
+    penalty, trajectory = format_reward(reply, n)
+    assert penalty == expected
+    assert (trajectory is None) == (expected < 0)
+
+
+def test_without_evidence_rule_4_is_off_and_r_e_is_0():
+    reply = json.dumps(
+        [{"id": "A", "answer": "x", "atomic_claims": [{"claim": "c", "is_supported": True, "analysis": "a"}]}]
+    )
+    assert format_reward(reply, 1, "no-evidence")[0] == 0.0
+    assert format_reward(reply, 1)[0] == -0.5
+    assert reward(reply, [0.0], variant="no-evidence")["score"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("quotes", "expected"),
+    [
+        ([QUOTE], 1.0),
+        ([QUOTE + " not here"], 10 / 12),
+        (["one two three"], 0.0),  # verbatim, but under 10 tokens
+        ([QUOTE, "one two three"], 0.5),
+        (["x " * 20], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_evidence(quotes, expected):
+    trajectory = parse_strict(text([claim(supported=False, quotes=quotes)]), 1)
+    assert evidence_reward(trajectory, ReferenceIndex(REFERENCE.split()), str.split) == pytest.approx(expected)
+
+
+scores_and_alphas = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.sampled_from([0.0, -0.5, -1.0, -1.4])), min_size=2, max_size=5
+)
+
+
+@given(scores_and_alphas)
+def test_accuracy_is_its_definition(pairs):
+    scores, alphas = [s for s, _ in pairs], [a for _, a in pairs]
+    everything = all(s > t for (s, a), (t, b) in itertools.permutations(pairs, 2) if a > b)
+    assert accuracy_reward(scores, alphas) == float(everything)
+    best = max(alphas)
+    only_best = all(s > t for (s, a), (t, b) in itertools.permutations(pairs, 2) if a == best and b < best)
+    assert accuracy_reward(scores, alphas, "best-only") == float(only_best)
+    if everything:
+        assert accuracy_reward(scores, alphas, "best-only") == 1.0
+
+
+@given(scores_and_alphas, st.randoms())
+def test_accuracy_does_not_depend_on_the_order_of_candidates(pairs, rng):
+    shuffled = pairs[:]
+    rng.shuffle(shuffled)
+    for rule in ("all-pairs", "best-only"):
+        assert accuracy_reward(*zip(*pairs, strict=True), rule) == accuracy_reward(*zip(*shuffled, strict=True), rule)
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(InputError, match="best-only"):
+        accuracy_reward([1.0], [0.0], "best")
+
+
+@pytest.mark.parametrize(
+    ("reply", "alphas", "expected"),
+    [
+        (GOOD, [0.0, -1.0], 1.5),  # format, ranking, a verbatim quote
+        (GOOD, [-1.0, 0.0], 0.0),  # format only
+        (text([claim(quotes=["x " * 10])], [claim(supported=False, quotes=())]), [0.0, -1.0], 1.0),
+        (text([claim()], [claim()]), [0.0, -1.0], 0.0),  # a tie is not a ranking
+        ("nonsense", [0.0, -1.0], -0.5),
+    ],
+)
+def test_combined(reply, alphas, expected):
+    assert reward(reply, alphas)["score"] == pytest.approx(expected)
+
+
+@given(st.one_of(st.text(), st.sampled_from([GOOD, text([claim()], []), "[]", "[NaN, NaN]", "[" * 10_000])))
+def test_keys_never_change_and_values_are_finite(reply):
+    parts = reward(reply, [0.0, -1.0])
+    assert tuple(parts) == tuple(dict.fromkeys(parts)) and set(parts) == set(KEYS) == set(failed())
+    assert all(math.isfinite(value) for value in parts.values())
+    assert parts["score"] == -0.5 or 0 <= parts["score"] <= 1.5
+
+
+def test_the_hacking_watch_tells_best_from_worst():
+    split_finely = text([claim()] * 3, [claim(supported=False)])
+    parts = reward(split_finely, [0.0, -1.0])
+    assert (parts["claims"], parts["claims_best"], parts["claims_worst"]) == (2.0, 3.0, 1.0)
+    assert parts["supported_rate"] == 0.75 and parts["quote_tokens"] == 10
