@@ -1,3 +1,3 @@
-"""RAG-Zeval: a compact judge of RAG answers. This package is the contract and the evaluator; the stages stand beside it."""
+"""RAG-Zeval, a compact judge of RAG answers: the contract and the evaluator. The stages stand beside this package."""
 
 __version__ = "0.1.0"

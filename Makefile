@@ -1,0 +1,95 @@
+# Everything a reader of this repository runs. `make help` lists it.
+#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages) or PROFILE=paper (8 GPUs)
+#   ARGS="key=value ..." goes to the stage; `python -m STAGE --help` lists its keys
+#   PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" installs the small CPU build of torch
+#   PYTHON=path/to/python makes the environment with that one
+PROFILE ?= nano
+ARGS ?=
+
+ifeq ($(PROFILE),nano)
+VENV ?= .venv
+LOCK := requirements/nano.txt
+OMP_NUM_THREADS ?= 1
+HF_HUB_OFFLINE ?= 1
+export OMP_NUM_THREADS HF_HUB_OFFLINE
+REPRODUCE_BENCH_ARGS ?= 'models=[checkpoints/nano-base,runs/reproduce/train/model]'
+else
+VENV ?= .venv-gpu
+LOCK := requirements/gpu.txt
+endif
+export PYTHONUNBUFFERED := 1
+
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
+
+# What `make reproduce` gives each stage beside its folder under runs/reproduce.
+REPRODUCE_SYNTHESIZE_ARGS ?=
+REPRODUCE_TRAIN_ARGS ?=
+REPRODUCE_BENCH_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help env reproduce synthesize train bench report nano-base data bench-speed test lint format clean
+
+help: ## list the targets
+	@echo 'usage: make TARGET [PROFILE=nano|paper] [ARGS="key=value ..."]'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+env: $(READY) ## make the virtual environment (every other target does so by itself)
+
+$(READY): $(LOCK) pyproject.toml
+	@rm -f $@; for python in $(or $(PYTHON),python3 python3.12 python3.11 python3.10); do \
+	  if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then found=$$python; break; fi; done; \
+	if [ -z "$$found" ]; then \
+	  echo 'error: RAG-Zeval needs Python 3.10, 3.11 or 3.12 with its venv module; found:' \
+	    "$$($(or $(PYTHON),python3) --version 2>&1 | tail -n 1). PYTHON=path/to/python names another." >&2; exit 2; fi; \
+	$(PY) -c '$(SUPPORTED)' 2>/dev/null || { echo "making $(VENV) with $$found"; "$$found" -m venv --clear $(VENV); }
+	$(PY) -m pip install --disable-pip-version-check $(PIP_ARGS) -r $(LOCK)
+	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+reproduce: $(READY) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
+	$(PY) -m synthesize profile=$(PROFILE) out_dir=runs/reproduce/synthesize $(REPRODUCE_SYNTHESIZE_ARGS)
+	$(PY) -m train profile=$(PROFILE) out_dir=runs/reproduce/train \
+	  responses=runs/reproduce/synthesize/responses.jsonl $(REPRODUCE_TRAIN_ARGS)
+	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=runs/reproduce/bench $(REPRODUCE_BENCH_ARGS)
+	$(PY) -m eval_benchmarks.report runs/reproduce
+
+synthesize: $(READY) ## write ranked answers with context-aware decoding
+	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
+
+train: $(READY) ## train the judge by reinforcement learning (verl, GRPO)
+	$(PY) -m train profile=$(PROFILE) $(ARGS)
+
+bench: $(READY) ## score the benchmarks and print the tables
+	$(PY) -m eval_benchmarks profile=$(PROFILE) $(ARGS)
+
+report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
+	$(PY) -m eval_benchmarks.report $(or $(ARGS),runs/reproduce)
+
+nano-base: $(READY) ## train the embedded base model from nothing: checkpoints/nano-base
+	$(PY) -m train.nano_base $(ARGS)
+
+data: export HF_HUB_OFFLINE = 0
+data: $(READY) ## download the public benchmark files, with checksums and licence notes
+	$(PY) -m eval_benchmarks.data $(ARGS)
+
+bench-speed: $(READY) ## time the CAD decoder against transformers' guidance
+	$(PY) -m synthesize.speed $(ARGS)
+
+test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
+	$(PY) -m pytest $(ARGS)
+
+lint: $(READY) ## ruff, format check, mypy, import rules
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+format: $(READY) ## rewrite the code the way `make lint` wants it
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+clean: ## remove caches and build output (environments, runs and checkpoints stay)
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

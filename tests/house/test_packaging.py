@@ -1,0 +1,98 @@
+"""What is built, and what an installation exposes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+import rag_zeval
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGES = ("rewards", "synthesize", "train", "eval_benchmarks")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "rag_zeval", *STAGES, "configs", "tests")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what a build reads: building leaves files beside the sources."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            shutil.copy(source, copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path) -> zipfile.ZipFile:
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "-q"]
+    built = subprocess.run([*pip, "-w", checkout / "dist", checkout], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    [path] = (checkout / "dist").glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_ships_rag_zeval_alone_and_all_of_it(wheel: zipfile.ZipFile) -> None:
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    package = [path for path in (ROOT / "rag_zeval").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert names == {path.relative_to(ROOT).as_posix() for path in package}
+    assert any(name.startswith("rag_zeval/prompts/") and name.endswith(".txt") for name in names)
+
+
+def test_the_wheel_says_its_version_licence_and_pythons(wheel: zipfile.ZipFile) -> None:
+    [path] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = HeaderParser().parsestr(wheel.read(path).decode())
+    assert metadata["Version"] == rag_zeval.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert set(metadata["Requires-Python"].split(",")) == {">=3.10", "<3.13"}
+    assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
+    assert f"version: {rag_zeval.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"[{rag_zeval.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_no_heavy_package_is_a_plain_dependency(wheel: zipfile.ZipFile) -> None:
+    [path] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    requirements = HeaderParser().parsestr(wheel.read(path).decode()).get_all("Requires-Dist") or []
+    plain = {re.split(r"[^\w-]", r)[0].lower() for r in requirements if "extra ==" not in r}
+    assert plain and not plain & {"torch", "verl", "vllm", "ray", "transformers", "scipy", "openai"}
+
+
+def test_an_editable_install_exposes_the_stages(checkout: Path, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--no-build-isolation", "-q"]
+    installed = subprocess.run([*pip, "--target", tmp_path / "site", "-e", checkout], capture_output=True, text=True)
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    program = f"""
+import site, sys
+site.addsitedir({str(tmp_path / "site")!r})
+sys.path.insert(0, sys.path.pop())  # before any other installation of this project
+import rag_zeval, rewards, synthesize, train, eval_benchmarks
+print(*(m.__file__ for m in (rag_zeval, rewards, synthesize, train, eval_benchmarks)), sep="\\n")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == [str(checkout / name / "__init__.py") for name in ("rag_zeval", *STAGES)]
+
+
+def test_tests_is_no_package() -> None:
+    assert not list((ROOT / "tests").rglob("__init__.py")), "verl installs a top-level package called tests"
+
+
+def test_every_name_in_the_requirements_is_pinned_in_the_lock() -> None:
+    def name_of(line: str) -> str:
+        return re.split(r"[^\w.-]", line)[0].lower().replace("_", "-")
+
+    folder = ROOT / "requirements"
+    for lane in ("nano", "gpu"):
+        direct = [line for name in ("common", lane) for line in (folder / f"{name}.in").read_text().splitlines()]
+        pins = [line for line in (folder / f"{lane}.txt").read_text().splitlines() if not line.startswith("#")]
+        assert all(re.match(r"[\w.-]+==[\w.+]+( ; .+)?$", pin) for pin in pins)
+        assert {name_of(line) for line in direct if line[:1].isalnum()} <= {name_of(pin) for pin in pins}

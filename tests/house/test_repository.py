@@ -1,0 +1,96 @@
+"""The Makefile, the configuration family, and what may stand in a tracked file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from rag_zeval.config import load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+PROFILES = sorted(path.stem for path in (ROOT / "configs" / "profile").glob("*.yaml"))
+PRIVATE = re.compile(r"(?<![\w.~-])/(work|root|home|farm|Users|tmp/bash)[/_]")  # folders of one person's machine
+
+
+def make(*words: str) -> subprocess.CompletedProcess[str]:
+    ours = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PROFILE", "ARGS", "VENV", "PYTHON", "PIP_ARGS")
+    clean = {name: value for name, value in os.environ.items() if name not in ours}
+    return subprocess.run(["make", "--no-print-directory", *words], cwd=ROOT, env=clean, capture_output=True, text=True)
+
+
+def targets() -> list[str]:
+    [phony] = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return phony.split()
+
+
+def test_make_alone_lists_every_target_with_a_line_each() -> None:
+    helped = make()
+    assert helped.returncode == 0
+    lines = dict(line.split(maxsplit=1) for line in helped.stdout.splitlines() if line.startswith("  "))
+    assert list(lines) == targets()
+    rules = re.findall(r"^([a-z][a-z-]*):(?! export)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert sorted(rules) == sorted(targets())
+
+
+@pytest.mark.parametrize("target", [t for t in targets() if t not in ("help", "clean")])
+def test_every_target_makes_its_environment(target: str, tmp_path: Path) -> None:
+    for profile, lock in (("nano", "requirements/nano.txt"), ("paper", "requirements/gpu.txt")):
+        planned = make("--dry-run", target, f"PROFILE={profile}", f"VENV={tmp_path}/venv")
+        assert planned.returncode == 0, planned.stderr
+        assert f"-r {lock}" in planned.stdout
+
+
+def test_arguments_and_profile_reach_the_stage() -> None:
+    planned = make("--dry-run", "train", "PROFILE=paper", "ARGS=steps=2 seed=3").stdout
+    assert planned.splitlines()[-1] == ".venv-gpu/bin/python -m train profile=paper steps=2 seed=3"
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "3.13.0"])
+def test_another_python_gets_one_clear_line(version: str, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\ncase "$1" in --version) echo "Python {version}";; *) exit 1;; esac\n')
+    python.chmod(0o755)
+    refused = make("env", f"PYTHON={python}", f"VENV={tmp_path}/venv")
+    assert refused.returncode != 0
+    first, *rest = refused.stderr.splitlines()
+    assert first.startswith("error: RAG-Zeval needs Python 3.10, 3.11 or 3.12")
+    assert f"Python {version}" in first
+    assert all(line.startswith("make: ***") for line in rest)
+    assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_configuration_file_parses(path: Path) -> None:
+    assert OmegaConf.is_dict(OmegaConf.load(path))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("stage", sorted(path.stem for path in (ROOT / "configs").glob("*.yaml")))
+def test_every_profile_names_only_keys_that_the_stage_has(stage: str, profile: str) -> None:
+    assert load_config(stage, [f"profile={profile}"]).profile == profile
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_section_of_a_profile_is_a_stage(profile: str) -> None:
+    sections = set(OmegaConf.load(ROOT / "configs" / "profile" / f"{profile}.yaml"))
+    assert sections <= {path.stem for path in (ROOT / "configs").glob("*.yaml")}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or not shutil.which("git"), reason="not a git checkout")
+def test_no_file_names_a_place_on_one_machine() -> None:
+    git = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(git, cwd=ROOT, capture_output=True, check=True)
+    found = []
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        path = ROOT / name
+        if path.is_file() and b"\0" not in (content := path.read_bytes()):
+            lines = enumerate(content.decode(errors="replace").splitlines(), 1)
+            found += [f"{name}:{number}: {line.strip()[:120]}" for number, line in lines if PRIVATE.search(line)]
+    assert not found, "\n".join(found)
