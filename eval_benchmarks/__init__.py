@@ -1,0 +1,1 @@
+"""Benchmarks of answer scorers: data, scorers, statistics and tables. Run with `python -m eval_benchmarks`."""

@@ -1,0 +1,190 @@
+"""The benchmark stage: load data, score row by row, resume, summarise."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from eval_benchmarks import tables
+from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.inputs import check_config, claim_folder, load_benchmarks
+from eval_benchmarks.scorers import Scored, Scorer
+from eval_benchmarks.scorers.bleu import Bleu
+from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.scorers.rouge_l import RougeL
+from eval_benchmarks.summary import Result, summary_rows
+from rag_zeval.errors import InputError
+from rag_zeval.files import RowWriter, write_json, write_text
+from rag_zeval.llm import Backend, Sampling, open_backend
+
+REASONS = 5  # reasons for missing scores shown of each scorer
+PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
+
+
+@dataclass(frozen=True)
+class _Job:
+    benchmark: Benchmark
+    scorer: Scorer
+    model: str | None = None
+
+    @property
+    def file(self) -> str:
+        """Row file name: its last part changes with data, prompt, sampling and weights, so no stale row is reused."""
+        key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
+        model = re.sub(r"[^A-Za-z0-9.]+", "-", self.model or "text").strip("-")
+        return f"{self.benchmark.name}__{self.scorer.name}__{model}-{key}.jsonl"
+
+
+def run(config: DictConfig) -> list[dict[str, Any]]:
+    """Score everything the configuration names, write `out_dir`, print the tables; the rows of summary.json.
+
+    Raises InputError, before any model is loaded, for configuration, data or models that cannot be used.
+    """
+    console = tables.open_console()
+    check_config(config)
+    benchmarks, left_out = load_benchmarks(config)
+    out = Path(config.out_dir)
+    claim_folder(out, config)
+    for line in left_out:
+        console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
+    results: list[Result] = []
+    with _progress(console) as progress:
+        for job in _jobs(config, benchmarks, left_out, console):
+            scored = _score(job, out / "rows" / job.file, progress)
+            prompt_hash = getattr(job.scorer, "prompt_hash", None)
+            identity = job.scorer.identity
+            results.append(Result(job.benchmark, job.scorer.name, job.model, job.file, identity, prompt_hash, scored))
+            del job  # and with it a model, before the next is loaded
+    if not results:
+        raise InputError("nothing could be scored: " + "; ".join(left_out))
+    rows = summary_rows(results, config.bootstrap.draws, config.bootstrap.seed)
+    notes = [f"left out: {line}" for line in left_out] + [line for result in results for line in _failures(result)]
+    tables.show(console, rows, notes)
+    write_text(out / "tables.md", tables.markdown(rows, notes))
+    write_json(out / "summary.json", rows)
+    write_json(out / "manifest.json", _manifest(config, benchmarks, results, notes))
+    return rows
+
+
+def _jobs(config: DictConfig, benchmarks: list[Benchmark], left_out: list[str], console: Console) -> Iterator[_Job]:
+    """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
+    kinds: dict[str, type[Bleu | RougeL]] = {"bleu": Bleu, "rouge_l": RougeL}
+    chosen: list[Scorer] = [kinds[name]() for name in dict.fromkeys(config.scorers) if name in kinds]
+    for benchmark in benchmarks:
+        for scorer in (*chosen, *benchmark.shipped):
+            yield _Job(benchmark, scorer)
+    for spec in config.models if "rag_zeval" in config.scorers else ():
+        backend = open_backend(str(spec))
+        for benchmark in benchmarks:
+            world = backend.card.get("world")
+            if world and benchmark.name != "nano_eval":
+                line = f"{benchmark.name}, rag_zeval by {spec}: this judge knows only its own world ({world})"
+                left_out.append(line)
+                console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
+            else:
+                yield _Job(benchmark, _judge(config, benchmark, backend), str(spec))
+        del backend
+
+
+def _judge(config: DictConfig, benchmark: Benchmark, backend: Backend) -> RagZeval:
+    if benchmark.name == "nano_eval":
+        greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=config.nano_eval.max_tokens, seed=0)
+        return RagZeval(backend, config.nano_eval.variant, greedy)
+    judge = config.judge
+    return RagZeval(backend, judge.variant, Sampling(judge.temperature, judge.top_p, judge.max_tokens, judge.seed))
+
+
+def _score(job: _Job, path: Path, progress: Progress) -> dict[str, Scored]:
+    """Score the examples that the row file lacks, a row written as soon as it is done."""
+    with _open_rows(path) as rows:
+        todo = [example for example in job.benchmark.examples if example.id not in rows.done]
+        label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model)))
+        total = len(job.benchmark.examples)
+        task = progress.add_task(label, total=total, completed=total - len(todo))
+        for scored in job.scorer.score(todo):
+            rows.append(scored.row())
+            progress.advance(task)
+        return {id_: Scored.from_row(row) for id_, row in rows.done.items()}
+
+
+def _open_rows(path: Path) -> RowWriter:
+    """The row file without the rows to which no reply came: those are asked again."""
+    rows = RowWriter(path)
+    final = [row for row in rows.done.values() if row.get("final")]
+    if len(final) == len(rows.done):
+        return rows
+    with rows:
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in final))
+    return RowWriter(path)
+
+
+def _failures(result: Result) -> Iterator[str]:
+    """A line for each of the usual reasons why answers have no score, numbers in it left out, and one for the rest."""
+    reasons = Counter(
+        re.sub(r"\d+", "N", score.status)
+        for scored in result.scored.values()
+        for score in scored.scores
+        if score.value is None
+    )
+    who = " by ".join(filter(None, (result.scorer, result.model)))
+    usual = reasons.most_common(REASONS)
+    if rest := reasons.total() - sum(count for _, count in usual):
+        usual.append((f"other reasons, in rows/{result.file}", rest))
+    for reason, count in usual:
+        yield f"{result.benchmark.name}, {who}: {count} answers without a score: {reason}"
+
+
+def _manifest(
+    config: DictConfig, benchmarks: list[Benchmark], results: list[Result], notes: list[str]
+) -> dict[str, Any]:
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "config": OmegaConf.to_container(config, resolve=True),
+        "data": {b.name: {"sha256": b.data_hash, "examples": len(b.examples)} for b in benchmarks},
+        "rows": [
+            {
+                "benchmark": result.benchmark.name,
+                "scorer": result.scorer,
+                "model": result.model,
+                "file": f"rows/{result.file}",
+                "identity": result.identity,
+                "prompt_hash": result.prompt_hash,
+            }
+            for result in results
+        ],
+        "notes": notes,
+        "versions": versions,
+    }
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="cyan")
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+        console=console,
+    )

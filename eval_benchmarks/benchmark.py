@@ -1,0 +1,102 @@
+"""What a benchmark is: examples to score, and metrics made of the scores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from eval_benchmarks.scorers import Scored, Scorer
+from eval_benchmarks.statistics import Mask, Ratio, Statistic, mean
+from rag_zeval.errors import InputError
+from rag_zeval.evaluator import Example
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A statistic over the benchmark's instances, and which of them it could be computed on."""
+
+    name: str
+    statistic: Statistic
+    scored: Mask
+
+
+class Benchmark(Protocol):
+    """`data_hash` changes with anything that can change a score or a label.
+
+    `shipped` are scorers whose values come with the data: their rows are always in the tables.
+    """
+
+    name: str
+    examples: list[Example]
+    data_hash: str
+    shipped: tuple[Scorer, ...]
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        """Metrics from the scored examples by id; an example without a score leaves its instance out."""
+
+
+def mean_metric(name: str, values: Sequence[float | None]) -> Metric:
+    """The mean over instances; None is an instance without a value."""
+    return Metric(name, *mean(values))
+
+
+def ratio_metric(name: str, counts: Sequence[tuple[int, int] | None]) -> Metric:
+    """Sum of the first counts over sum of the second (a rate over claims); None is an instance without a value."""
+    import numpy as np
+
+    pairs = np.array([pair or (0, 0) for pair in counts], dtype=float).reshape(-1, 2)
+    scored = np.array([pair is not None for pair in counts], dtype=bool)
+    return Metric(name, Ratio(pairs[:, 0], pairs[:, 1]), scored)
+
+
+def pairwise_metrics(better: Sequence[tuple[float | None, float | None] | None], prefix: str = "") -> list[Metric]:
+    """How often the better answer has the higher score: a tie counts 1 (best), 1/2 (middle) or 0 (worst).
+
+    Takes (score of the better answer, score of the other) per instance (best/middle/worst: Ispas et al. 2025,
+    arXiv:2503.16161, section 4.2).
+    """
+    ties = {"best": 1.0, "middle": 0.5, "worst": 0.0}
+    return [
+        mean_metric(f"{prefix}pairwise_{name}", [_wins(pair, tie) for pair in better]) for name, tie in ties.items()
+    ]
+
+
+def _wins(pair: tuple[float | None, float | None] | None, tie: float) -> float | None:
+    if pair is None or pair[0] is None or pair[1] is None:
+        return None
+    return tie if pair[0] == pair[1] else float(pair[0] > pair[1])
+
+
+def examples_hash(examples: Sequence[Example], labels: Any) -> str:
+    """sha256 over the examples and what is known about them."""
+    content = json.dumps([[asdict(example) for example in examples], labels], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def field(where: str, row: Any, name: str, kind: type | tuple[type, ...]) -> Any:
+    """`row[name]` if it has the right type. Raises InputError naming the place and the field."""
+    if not isinstance(row, dict):
+        raise InputError(f"{where}: expected a JSON object, found {type(row).__name__}")
+    if name not in row:
+        raise InputError(f"{where}: field '{name}': is missing")
+    if not isinstance(row[name], kind) or isinstance(row[name], bool):
+        names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise InputError(f"{where}: field '{name}': must be {names}, found {type(row[name]).__name__}")
+    return row[name]
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """A file that holds one JSON list. Raises InputError naming file and line."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg} at column {error.colno}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(content, list):
+        raise InputError(f"{path}:1: expected a JSON list, found {type(content).__name__}")
+    return content

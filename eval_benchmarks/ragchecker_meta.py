@@ -1,0 +1,148 @@
+"""RAGChecker meta-evaluation: does a scorer prefer the answer that people found more correct?
+
+280 instances, each with two answers and two annotators (560 rows, not averaged; Ru et al. 2024, arXiv:2408.08067).
+delta = score(model2) - score(model1), against the label in -2..2 (positive: model2 is better). The reference is the
+ground-truth answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_benchmarks.benchmark import Metric, field, read_json_list
+from eval_benchmarks.scorers import Score, Scored, Scorer
+from eval_benchmarks.statistics import Correlation
+from rag_zeval.errors import InputError
+from rag_zeval.evaluator import Example
+from rag_zeval.files import file_sha256
+
+FOLDER = "ragchecker_meta"
+LABELLED, SHIPPED = "human_labeled_data.json", "baseline_ragchecker.json"
+ANNOTATORS = 2
+KINDS = ("pearson", "spearman", "kendall")
+
+
+class RagcheckerMeta:
+    """The benchmark in `data_dir/ragchecker_meta`. Raises InputError for data that do not fit."""
+
+    name = "ragchecker_meta"
+
+    def __init__(self, data_dir: Path):
+        path = data_dir / FOLDER / LABELLED
+        self.data_hash = file_sha256(path)
+        self.examples, labels = _read_labelled(path)
+        self._labels = np.array([labels[example.id] for example in self.examples], dtype=float)
+        shipped = data_dir / FOLDER / SHIPPED
+        self.shipped: tuple[Scorer, ...] = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        """The three correlations on the scored instances, then with a missing delta set to the median delta.
+
+        The second is the convention of the benchmark's authors, named `<kind>_missing_as_median`.
+        """
+        deltas = normalised(np.array([_delta(scored.get(example.id)) for example in self.examples]))
+        there = ~np.isnan(deltas)
+        filled = np.where(there, deltas, np.median(deltas[there]) if there.any() else np.nan)
+        main = [Metric(kind, Correlation(kind, deltas, self._labels), there) for kind in KINDS]
+        return main + [
+            Metric(f"{kind}_missing_as_median", Correlation(kind, filled, self._labels), ~np.isnan(filled))
+            for kind in KINDS
+        ]
+
+
+def load(data_dir: Path) -> RagcheckerMeta:
+    return RagcheckerMeta(data_dir)
+
+
+def has_examples(data_dir: Path) -> bool:
+    return (data_dir / FOLDER / LABELLED).is_file()
+
+
+def missing(data_dir: Path) -> list[str]:
+    """What cannot be printed for want of data, a line each."""
+    folder = data_dir / FOLDER
+    if not has_examples(data_dir):
+        return [f"ragchecker_meta (Table 2, every scorer): {folder / LABELLED} is not there"]
+    if not (folder / SHIPPED).is_file():
+        return [f"ragchecker_meta, the row of RAGChecker's shipped scores: {folder / SHIPPED} is not there"]
+    return []
+
+
+class ShippedRagchecker:
+    """RAGChecker's own claim precision of each answer, as its authors ship it (their field `correctness_label`)."""
+
+    name = "ragchecker_shipped"
+
+    def __init__(self, path: Path, examples: list[Example]):
+        self.identity = file_sha256(path)
+        self._scores: dict[str, tuple[Score, ...]] = {}
+        answers = {example.id: example.answers for example in examples}
+        for number, row in enumerate(read_json_list(path)):
+            where = f"{path}: row {number}"
+            id_ = str(field(where, row, "instance_id", int))
+            models = [field(where, row, model, dict) for model in ("model1", "model2")]
+            if tuple(m.get("response") for m in models) != answers.get(id_):
+                raise InputError(
+                    f"{where}: field 'response': these are not the answers of instance {id_} in {LABELLED}"
+                )
+            self._scores[id_] = tuple(_shipped_score(where, model) for model in models)
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        absent = (Score(None, "failed: not in the shipped file"),) * 2
+        for example in examples:
+            yield Scored(example.id, self._scores.get(example.id, absent))
+
+
+def _shipped_score(where: str, model: dict[str, Any]) -> Score:
+    scores = field(where, model, "ragchecker", dict)
+    if scores.get("correctness_label") is None:
+        return Score(None, "failed: no shipped score")
+    value = float(field(where, scores, "correctness_label", (int, float)))
+    return Score(None, "failed: shipped as NaN") if math.isnan(value) else Score(value)
+
+
+def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
+    examples: dict[str, Example] = {}
+    labels: dict[str, list[int]] = {}
+    for number, row in enumerate(read_json_list(path)):
+        where = f"{path}: row {number}"
+        id_ = str(field(where, row, "instance_id", int))
+        answers = tuple(
+            field(f"{where}: {model}", field(where, row, model, dict), "response", str)
+            for model in ("model1", "model2")
+        )
+        example = Example(id_, field(where, row, "query", str), field(where, row, "gt_answer", str), answers)
+        if examples.setdefault(id_, example) != example:
+            raise InputError(f"{where}: field 'instance_id': {id_} stands for other texts in an earlier row")
+        label = field(where, row, "correctness_label", int)
+        if abs(label) > 2:
+            raise InputError(f"{where}: field 'correctness_label': must be -2 to 2, found {label}")
+        labels.setdefault(id_, []).append(label)
+    for id_, given in labels.items():
+        if len(given) != ANNOTATORS:
+            raise InputError(f"{path}: field 'instance_id': {id_} has {len(given)} rows, expected {ANNOTATORS}")
+    if not examples:
+        raise InputError(f"{path}:1: the list is empty")
+    return list(examples.values()), labels
+
+
+def normalised(deltas: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Deltas moved linearly onto -2..2, by the formula and in the order of operations of the benchmark's own script.
+
+    That changes a correlation only by rounding: some deltas that differ in their last bits become ties, as there.
+    """
+    there = deltas[~np.isnan(deltas)]
+    if not len(there) or there.max() == there.min():
+        return deltas
+    return ((deltas - there.min()) / (there.max() - there.min()) - 0.5) * 4
+
+
+def _delta(scored: Scored | None) -> float:
+    first, second = scored.values if scored else (None, None)
+    return float("nan") if first is None or second is None else second - first

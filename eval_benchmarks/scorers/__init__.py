@@ -1,0 +1,62 @@
+"""Scorers: each takes Examples and yields a Scored for each, with a Score for every answer.
+
+A text scorer (`bleu`, `rouge_l`) needs no model; a judge (`rag_zeval`) is run once per model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from rag_zeval.evaluator import Example
+
+TEXT_SCORERS = ("bleu", "rouge_l")
+JUDGES = ("rag_zeval",)
+
+
+@dataclass(frozen=True)
+class Score:
+    """The value of one answer in the scorer's own range, or None with the reason in `status` ("failed: ...")."""
+
+    value: float | None
+    status: str = "ok"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One example scored: a Score per answer, what the values were made of, and what it cost.
+
+    Calls and tokens belong to the example, since one call may judge all answers together. Tokens are None where the
+    endpoint does not tell them. A row that is not `final` (no reply came) is asked again by the next run.
+    """
+
+    id: str
+    scores: tuple[Score, ...]
+    parts: dict[str, Any] = field(default_factory=dict)
+    calls: int = 0
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+    final: bool = True
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        return tuple(score.value for score in self.scores)
+
+    def row(self) -> dict[str, Any]:
+        """The JSONL row; `from_row` reads it back."""
+        return asdict(self)
+
+    @staticmethod
+    def from_row(row: dict[str, Any]) -> Scored:
+        return Scored(**{**row, "scores": tuple(Score(**score) for score in row["scores"])})
+
+
+class Scorer(Protocol):
+    """`identity` holds everything, besides the example, that can change a score."""
+
+    name: str
+    identity: str
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        """One Scored per example, in any order."""

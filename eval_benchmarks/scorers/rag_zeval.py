@@ -1,0 +1,54 @@
+"""RAG-Zeval as a scorer: one call judges all answers of an example; the score is supported claims / claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+
+from eval_benchmarks.scorers import Score, Scored
+from rag_zeval.evaluator import Evaluation, Evaluator, Example
+from rag_zeval.llm import Backend, Sampling
+from rag_zeval.prompt import find_variant
+
+STRICT = "ok"  # Evaluation.status when the strict parser read the reply
+
+
+class RagZeval:
+    """S(y) in [0, 1] by the model behind `backend`.
+
+    `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, and "strict": whether the
+    strict parser read the reply (None if no reply came).
+    """
+
+    name = "rag_zeval"
+
+    def __init__(self, backend: Backend, variant: str, sampling: Sampling):
+        self.prompt_hash = find_variant(variant).prompt_hash
+        self.identity = f"{backend.identity} prompt {variant} {self.prompt_hash} {sampling}"
+        self._evaluator = Evaluator(backend, variant, sampling)
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        examples = list(examples)
+        answers = {example.id: len(example.answers) for example in examples}
+        for evaluation in self._evaluator.evaluate_many(examples):
+            yield _scored(evaluation, answers[evaluation.id])
+
+
+def _scored(evaluation: Evaluation, answers: int) -> Scored:
+    values = evaluation.scores or [None] * answers
+    failed = evaluation.status.startswith("failed")
+    reason = evaluation.status if failed else "failed: no claims"
+    replied = not failed or evaluation.completion_tokens is not None
+    return Scored(
+        evaluation.id,
+        tuple(Score(value, reason if value is None else evaluation.status) for value in values),
+        {
+            "trajectory": [asdict(candidate) for candidate in evaluation.trajectory] if evaluation.trajectory else None,
+            "status": evaluation.status,
+            "strict": evaluation.status == STRICT if replied else None,
+        },
+        evaluation.calls,
+        evaluation.prompt_tokens,
+        evaluation.completion_tokens,
+        final=replied,
+    )

@@ -1,0 +1,191 @@
+"""Point values, and 95% percentile bootstrap intervals over instances, of the statistics the benchmarks print.
+
+A bootstrap draw is a vector of multiplicities: how often each instance was drawn. Every statistic is evaluated on all
+draws at once from those multiplicities, so nothing is copied or sorted again for a draw. All annotator rows of an
+instance are drawn together.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
+EXACT_FLOAT32 = 1 << 24  # integers below this are exact in float32
+ROUNDING = 1e-13  # a relative spread below this is what rounding leaves of a constant
+
+
+class Statistic(Protocol):
+    """A number computed from instances, some of which may be left out (`keep`) or drawn several times."""
+
+    def point(self, keep: Mask) -> float:
+        """The value on the kept instances; NaN where it is undefined."""
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        """The value at each row of `weights` (draws, kept instances); NaN where it is undefined."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """Sum of `top` over sum of `bottom`, both (instances,): with `bottom` all ones it is a mean."""
+
+    top: Floats
+    bottom: Floats
+
+    def point(self, keep: Mask) -> float:
+        return float(self.draws(keep, np.ones((1, int(keep.sum()))))[0])
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return (weights @ self.top[keep]) / (weights @ self.bottom[keep])
+
+
+@dataclass(frozen=True, eq=False)
+class Correlation:
+    """`kind` of correlation ("pearson", "spearman", "kendall": tau-b) between a scorer and its annotators.
+
+    `x` (instances,) holds the scorer's value, `y` (instances, annotators) the labels: each label is a row of its own.
+    """
+
+    kind: str
+    x: Floats
+    y: Floats
+
+    def point(self, keep: Mask) -> float:
+        from scipy import stats
+
+        tests: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+        x, y = np.repeat(self.x[keep], self.y.shape[1]), self.y[keep].ravel()
+        if len(x) < 2:
+            return float("nan")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a constant input: NaN says it
+            return float(tests[self.kind](x, y).statistic)
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        x, y = self.x[keep], self.y[keep]
+        return np.concatenate(
+            [WEIGHTED[self.kind](x, y, weights[i : i + CHUNK]) for i in range(0, len(weights), CHUNK)]
+        )
+
+
+def mean(values: Sequence[float | None]) -> tuple[Ratio, Mask]:
+    """The mean of the values that are there, and which ones are."""
+    scored = np.array([value is not None for value in values], dtype=bool)
+    return Ratio(np.array([value or 0.0 for value in values]), np.ones(len(values))), scored
+
+
+@lru_cache(maxsize=4)
+def multiplicities(n: int, draws: int, seed: int) -> Floats:
+    """Array (draws, n): how often each of n instances falls into each bootstrap sample of size n."""
+    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64)
+
+
+def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
+    """95% percentile interval of the statistic over the scored instances; None if it is undefined."""
+    if not scored.any():
+        return None
+    return _percentiles(statistic.draws(scored, multiplicities(int(scored.sum()), draws, seed)))
+
+
+def paired_interval(
+    first: Statistic, second: Statistic, both: Mask, draws: int, seed: int
+) -> tuple[float, float] | None:
+    """95% percentile interval of `second` minus `first`, drawn together over the instances that both scored."""
+    if not both.any():
+        return None
+    weights = multiplicities(int(both.sum()), draws, seed)
+    return _percentiles(second.draws(both, weights) - first.draws(both, weights))
+
+
+def _percentiles(values: Floats) -> tuple[float, float] | None:
+    defined = values[~np.isnan(values)]  # a draw of one instance repeated has no correlation
+    if not len(defined):
+        return None
+    low, high = np.percentile(defined, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def weighted_pearson(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Pearson's r at each row of `weights` (draws, n), for `x` (n,) and `y` (n, annotators)."""
+    annotators = y.shape[1]
+    x, y = x - x.mean(), y - y.mean()
+    sums = weights @ np.stack([annotators * x, y.sum(1), annotators * x * x, (y * y).sum(1), x * y.sum(1)], axis=1)
+    return _correlation(weights.sum(1) * annotators, *sums.T)
+
+
+def weighted_spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Spearman's rho (Pearson's r of mid-ranks), shapes as `weighted_pearson`."""
+    annotators = y.shape[1]
+    rows = np.repeat(weights, annotators, axis=1)
+    rank_x, rank_y = mid_ranks(np.repeat(x, annotators), rows), mid_ranks(y.ravel(), rows)
+    total = rows.sum(1)
+    centre = (total[:, None] + 1) / 2  # the mean of all mid-ranks
+    rank_x, rank_y = rank_x - centre, rank_y - centre
+    by_x, by_y = rows * rank_x, rows * rank_y
+    squares = np.einsum("dr,dr->d", by_x, rank_x), np.einsum("dr,dr->d", by_y, rank_y)
+    return _correlation(total, by_x.sum(1), by_y.sum(1), *squares, np.einsum("dr,dr->d", by_x, rank_y))
+
+
+def weighted_kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Kendall's tau-b, shapes as `weighted_pearson`.
+
+    Concordant minus discordant pairs are w'Cw / 2 with C fixed, so a draw costs a matrix product and no sorting.
+    """
+    annotators = y.shape[1]
+    concordance = np.sign(x[:, None] - x[None, :])
+    concordance = concordance * sum(
+        np.sign(y[:, None, i] - y[None, :, j]) for i in range(annotators) for j in range(annotators)
+    )
+    rows = annotators * weights.sum(1)
+    kind = np.float32 if rows.max() ** 2 < EXACT_FLOAT32 else np.float64  # no sum, all integers, gets larger
+    drawn = weights.astype(kind)
+    balance = ((drawn @ concordance.astype(kind)) * drawn).sum(1).astype(np.float64) / 2
+    tied_x = _tied_pairs(np.repeat(x, annotators), np.repeat(weights, annotators, axis=1))
+    tied_y = _tied_pairs(y.ravel(), np.repeat(weights, annotators, axis=1))
+    pairs = rows * (rows - 1) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return balance / np.sqrt((pairs - tied_x) * (pairs - tied_y))
+
+
+WEIGHTED: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
+    "pearson": weighted_pearson,
+    "spearman": weighted_spearman,
+    "kendall": weighted_kendall,
+}
+
+
+def mid_ranks(values: Floats, weights: Floats) -> Floats:
+    """Rank (from 1; ties share the mean) of each of `values` (rows,) when it stands `weights` (draws, rows) times."""
+    groups, sizes = _group_sizes(values, weights)
+    return (np.cumsum(sizes, axis=1) - (sizes - 1) / 2)[:, groups]
+
+
+def _group_sizes(values: Floats, weights: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Group of each value among the sorted distinct ones, and each group's weight in each draw."""
+    _, groups = np.unique(values, return_inverse=True)
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], np.arange(groups.max() + 1))
+    return groups, np.add.reduceat(weights[:, order], starts, axis=1)
+
+
+def _tied_pairs(values: Floats, weights: Floats) -> Floats:
+    _, sizes = _group_sizes(values, weights)
+    return (sizes * (sizes - 1)).sum(1) / 2
+
+
+def _correlation(n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
+    """Pearson's r from weighted sums: count, Σx, Σy, Σx², Σy², Σxy."""
+    spread_x, spread_y = n * xx - x * x, n * yy - y * y
+    constant = (spread_x <= ROUNDING * n * xx) | (spread_y <= ROUNDING * n * yy)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(constant, np.nan, (n * xy - x * y) / np.sqrt(spread_x * spread_y))

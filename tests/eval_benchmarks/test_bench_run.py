@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval_benchmarks.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+Rows = dict[tuple[str, str | None, str], dict[str, Any]]
+KEYS = ["benchmark", "scorer", "model", "metric", "value", "ci_low", "ci_high", "n", "coverage"]
+KEYS += ["calls", "prompt_tokens", "completion_tokens", "published"]
+
+
+def summary(out: Path) -> Rows:
+    rows = json.loads((out / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    assert all(list(row) == KEYS for row in rows)
+    return {(row["scorer"], row["model"], row["metric"]): row for row in rows}
+
+
+def row_file(out: Path, *names: str) -> list[dict[str, Any]]:
+    (path,) = [p for p in (out / "rows").iterdir() if all(name in p.name for name in names)]
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_judges_stand_side_by_side_with_paired_differences(
+    judge_server: Any, nano_words: list[str], tmp_path: Path, capfd: Any
+) -> None:
+    yes, perfect = judge_server.spec("yes"), judge_server.spec("perfect")
+    words = [*nano_words, "scorers=[rag_zeval,rouge_l]", f"models=['{yes}','{perfect}']", f"out_dir={tmp_path / 'out'}"]
+    assert main(words) == 0
+    rows = summary(tmp_path / "out")
+
+    def value(model: str | None, metric: str, scorer: str = "rag_zeval") -> float:
+        found: float = rows[scorer, model, metric]["value"]
+        return found
+
+    for metric in ("ranking_accuracy", "verdict_accuracy", "verdict_tpr", "verdict_tnr", "format_rate"):
+        assert value(perfect, metric) == 1
+    assert [value(perfect, f"pairwise_{name}") for name in ("best", "middle", "worst")] == [1, 1, 1]
+    assert [value(yes, f"pairwise_{name}") for name in ("best", "middle", "worst")] == [1, 0.5, 0]
+    assert (value(yes, "ranking_accuracy"), value(yes, "verdict_tpr"), value(yes, "verdict_tnr")) == (0, 1, 0)
+    difference = rows["rag_zeval", f"{perfect} minus {yes}", "verdict_accuracy"]
+    assert difference["value"] == pytest.approx(1 - value(yes, "verdict_accuracy"))
+    assert 0 < difference["ci_low"] < difference["value"] < difference["ci_high"] < 1
+    assert (difference["n"], difference["coverage"], difference["calls"]) == (12, 1, None)
+    cost = rows["rag_zeval", perfect, "ranking_accuracy"]
+    assert (cost["calls"], cost["prompt_tokens"], cost["completion_tokens"]) == (24, 240, 120)
+    assert ("rouge_l", None, "verdict_accuracy") not in rows
+    assert 0 <= value(None, "ranking_accuracy", "rouge_l") <= 1
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["data"]["nano_eval"]["examples"] == 24
+    assert {entry["prompt_hash"] is None for entry in manifest["rows"] if entry["scorer"] == "rouge_l"} == {True}
+    assert all((tmp_path / "out" / entry["file"]).is_file() for entry in manifest["rows"])
+    shown = capfd.readouterr().out
+    assert "ranking_accuracy" in shown and "95% interval" in shown and "completion tokens" in shown
+    assert "| rag_zeval |" in (tmp_path / "out" / "tables.md").read_text()
+
+
+def test_replies_that_cannot_be_read_are_missing_and_never_zero(
+    judge_server: Any, nano_words: list[str], tmp_path: Path, capfd: Any
+) -> None:
+    fenced, prose = judge_server.spec("fenced"), judge_server.spec("prose")
+    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{fenced}','{prose}']", f"out_dir={tmp_path}"]
+    assert main(words) == 0
+    rows = summary(tmp_path)
+    read = rows["rag_zeval", fenced, "format_rate"], rows["rag_zeval", fenced, "verdict_accuracy"]
+    assert [(row["value"], row["coverage"]) for row in read] == [(0, 1), (1, 1)]
+    unread = rows["rag_zeval", prose, "ranking_accuracy"], rows["rag_zeval", f"{prose} minus {fenced}", "verdict_tpr"]
+    assert [(row["value"], row["ci_low"], row["n"], row["coverage"]) for row in unread] == [(None, None, 0, 0)] * 2
+    assert (rows["rag_zeval", prose, "format_rate"]["value"], rows["rag_zeval", prose, "format_rate"]["n"]) == (0, 12)
+    shown = capfd.readouterr().out
+    for answers in (48, 24):  # the reason names the candidates expected: four, or two
+        assert f"rag_zeval by {prose}: {answers} answers without a score: failed: format" in shown
+
+
+def test_only_questions_without_a_reply_are_asked_again(
+    judge_server: Any, nano_words: list[str], tmp_path: Path
+) -> None:
+    models = f"models=['{judge_server.spec('refusing')}','{judge_server.spec('prose')}']"
+    words = [*nano_words, "scorers=[rag_zeval]", models, f"out_dir={tmp_path}"]
+    assert main(words) == 0
+    assert judge_server.asked == {"refusing": 24, "prose": 24}
+    row = summary(tmp_path)["rag_zeval", judge_server.spec("refusing"), "format_rate"]
+    assert (row["value"], row["coverage"], row["prompt_tokens"]) == (None, 0, None)
+    judge_server.as_perfect.add("refusing")
+    assert main(words) == 0
+    assert judge_server.asked == {"refusing": 48, "prose": 24}
+    assert summary(tmp_path)["rag_zeval", judge_server.spec("refusing"), "ranking_accuracy"]["value"] == 1
+    assert main(words) == 0
+    assert judge_server.asked == {"refusing": 48, "prose": 24}
+
+
+def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[str], tmp_path: Path) -> None:
+    """The row file's name follows the weights: here those of two folders that stand at one path in turn."""
+    from eval_benchmarks.bench import _Job
+    from eval_benchmarks.nano_eval import NanoEval
+    from eval_benchmarks.scorers.rag_zeval import RagZeval
+    from rag_zeval.backends.scripted import ScriptedBackend
+    from rag_zeval.files import model_sha256
+    from rag_zeval.llm import Sampling
+
+    folder, names = tmp_path / "model", set()
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    for weights in (b"old", b"new"):
+        (folder / "model.safetensors").write_bytes(weights)
+        backend = ScriptedBackend([], name=f"weights {model_sha256(folder)}")
+        for sampling in (Sampling(), Sampling(temperature=0)):
+            for variant in ("paper", "compact"):
+                for benchmark in (NanoEval(1, 1, 1), NanoEval(1, 2, 1)):
+                    names.add(_Job(benchmark, RagZeval(backend, variant, sampling), str(folder)).file)
+    assert len(names) == 16
+
+
+def bench(*words: str, data_dir: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "RAG_ZEVAL_DATA": str(data_dir), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "eval_benchmarks", *words]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdout=-1, stderr=-1)
+
+
+def test_killed_and_run_again_it_has_the_same_rows_none_twice(write_ragchecker: Any, tmp_path: Path) -> None:
+    data_dir = write_ragchecker(60, 300)
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    words = ["benchmarks=[ragchecker_meta]", "scorers=[bleu,rouge_l]", "bootstrap.draws=200"]
+    process = bench(*words, f"out_dir={out}", data_dir=data_dir)
+    try:
+        deadline = time.monotonic() + 60
+        while not (files := [p for p in out.glob("rows/*rouge_l*") if p.read_bytes().count(b"\n") >= 5]):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    done = files[0].read_bytes().count(b"\n")
+    assert done < 60
+    assert not (out / "summary.json").exists() and not (out / "manifest.json").exists()
+    with files[0].open("a") as file:
+        file.write('{"id": "59", "sco')  # as torn as a kill can leave it
+    for folder in (out, whole):
+        again = bench(*words, f"out_dir={folder}", data_dir=data_dir)
+        assert again.communicate()[1] == "" and again.returncode == 0
+    assert len(row_file(out, "rouge_l")) == 60
+    for name in ("bleu", "rouge_l", "ragchecker_shipped"):
+        assert row_file(out, name) == row_file(whole, name)
+    assert summary(out) == summary(whole)
+
+
+def test_a_folder_made_with_another_configuration_is_refused(
+    nano_words: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    words = [*nano_words, "scorers=[bleu]", f"out_dir={tmp_path}", "bootstrap.draws=20"]
+    assert main(words) == 0
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    assert main([*words, "bootstrap.draws=21"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith("error: ") and "bootstrap" in line and "give another out_dir" in line
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    assert main([*words, f"data_dir={tmp_path}"]) == 0  # where the data lie is no part of it: their hash is
+
+
+def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
+    nano_words: list[str], tmp_path: Path, capfd: Any
+) -> None:
+    words = [*nano_words, "scorers=[bleu]", f"data_dir={tmp_path / 'none'}", f"out_dir={tmp_path / 'out'}"]
+    assert main([*words, "benchmarks=[ragchecker_meta,wikieval,nano_eval]"]) == 0
+    shown, written = capfd.readouterr().out, (tmp_path / "out" / "tables.md").read_text()
+    for name in ("ragchecker_meta (Table 2", "wikieval (Table 1"):
+        (line,) = [line for line in written.splitlines() if name in line]
+        assert line.startswith("- left out: ") and line.endswith("`make data` gets it")
+        assert line.removeprefix("- ") in shown.splitlines()
+    assert {row["benchmark"] for row in summary(tmp_path / "out").values()} == {"nano_eval"}
+    assert main([*words, "benchmarks=[wikieval]"]) == 2
+    assert "no benchmark can run: wikieval" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["scorers=[blue]"], "scorers: there is no 'blue' (did you mean 'bleu'?)"),
+        (["benchmarks=[nano]"], "benchmarks: there is no 'nano'"),
+        (["benchmarks=nano_eval"], "benchmarks: expected a list"),
+        (["scorers=[rag_zeval]", "models=[no/such/folder]"], "models: no/such/folder: no model there"),
+        (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "models: transformers:no/such: no model there"),
+        (["scorers=[rag_zeval]", "models=[]"], "models: a judge needs at least one"),
+        (["scorers=[rag_zeval]", "models=[openai:m@http://h/v1,openai:m@http://h/v1]"], "stands 2 times"),
+        (["nano_eval.n=0"], "nano_eval.n: must be a whole number of at least 1, found 0"),
+        (["bootstrap.draws=many"], "bootstrap.draws: must be a whole number"),
+        (["judge.temperature=hot"], "judge.temperature: must be a number"),
+        (["judge.variant=papre"], "prompt variant 'papre' does not exist"),
+        (["scorer=[bleu]"], "there is no key 'scorer' (did you mean 'scorers'?)"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_exit_2(
+    words: list[str], message: str, tmp_path: Path, capsys: Any
+) -> None:
+    assert main(["benchmarks=[nano_eval]", "scorers=[bleu]", *words, f"out_dir={tmp_path / 'out'}"]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
+    assert shown.out == "" and not (tmp_path / "out").exists()
+
+
+def test_bad_data_stop_it_before_any_model_is_loaded(write_ragchecker: Any, tmp_path: Path) -> None:
+    data_dir = write_ragchecker(change=lambda rows: rows[3].pop("correctness_label"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("not even JSON")  # loading it would be another error
+    words = ["scorers=[rag_zeval]", f"models=['{tmp_path / 'model'}']", f"out_dir={tmp_path / 'out'}"]
+    process = bench(*words, data_dir=data_dir)
+    err = process.communicate()[1]
+    assert process.returncode == 2
+    where = data_dir / "ragchecker_meta" / "human_labeled_data.json"
+    assert err == f"error: {where}: row 3: field 'correctness_label': is missing\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_is_at_once_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, runpy; sys.argv = ['bench', '--help']\n"
+        "try: runpy.run_module('eval_benchmarks', run_name='__main__')\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "assert not {'torch', 'transformers', 'scipy', 'pandas', 'openai', 'numpy'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "benchmarks: [ragchecker_meta, wikieval, nano_eval]" in done.stdout

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from eval_benchmarks.statistics import (
+    Correlation,
+    Ratio,
+    interval,
+    mean,
+    mid_ranks,
+    multiplicities,
+    paired_interval,
+)
+
+SCIPY: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+def by_scipy(kind: str, x: Any, y: Any) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(SCIPY[kind](x, y).statistic)
+
+
+@st.composite
+def rated(draw: st.DrawFn) -> tuple[Correlation, np.ndarray[Any, Any]]:
+    """A scorer with ties, two annotators, and one bootstrap draw."""
+    n = draw(st.integers(2, 12))
+    values = st.floats(-5, 5).map(lambda v: round(v, 1)) | st.integers(-1, 1)
+    x = draw(st.lists(values, min_size=n, max_size=n))
+    y = draw(st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=n, max_size=n))
+    drawn = draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))
+    kind = draw(st.sampled_from(sorted(SCIPY)))
+    weights = np.bincount(drawn, minlength=n).astype(float)
+    return Correlation(kind, np.array(x, float), np.array(y, float)), weights
+
+
+@settings(max_examples=400, deadline=None)
+@given(rated())
+def test_a_draw_is_what_scipy_gives_on_the_resampled_rows(case: tuple[Correlation, Any]) -> None:
+    correlation, weights = case
+    times = weights.astype(int)
+    x = np.repeat(np.repeat(correlation.x, times), 2)
+    y = np.repeat(correlation.y, times, axis=0).ravel()
+    keep = np.ones(len(times), bool)
+    found = correlation.draws(keep, weights[None])[0]
+    assert found == pytest.approx(by_scipy(correlation.kind, x, y), abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("kind", sorted(SCIPY))
+def test_interval_equals_resampling_in_a_loop_over_the_scored_instances(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=40).round(1), rng.integers(-2, 3, size=(40, 2)).astype(float)
+    x[5] = np.nan
+    scored = ~np.isnan(x)
+    loop = []
+    for times in multiplicities(39, 200, 7).astype(int):
+        chosen = np.repeat(np.flatnonzero(scored), times)
+        loop.append(by_scipy(kind, np.repeat(x[chosen], 2), y[chosen].ravel()))
+    low, high = interval(Correlation(kind, x, y), scored, 200, 7) or (None, None)
+    assert (low, high) == pytest.approx(tuple(np.percentile(loop, [2.5, 97.5])), abs=1e-9)
+
+
+def test_ten_thousand_draws_for_ten_scorers_take_less_than_five_seconds() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(-2, 3, size=(280, 2)).astype(float)
+    everything = np.ones(280, bool)
+    started = time.process_time()
+    for _ in range(10):
+        x = rng.normal(size=280).round(2)
+        for kind in SCIPY:
+            assert interval(Correlation(kind, x, y), everything, 10_000, 0)
+    assert time.process_time() - started < 5
+
+
+def test_each_draw_takes_as_many_instances_as_there_are_and_follows_from_its_seed() -> None:
+    weights = multiplicities(17, 300, 4)
+    assert (weights.sum(1) == 17).all()
+    assert (weights == multiplicities.__wrapped__(17, 300, 4)).all()
+    assert (weights != multiplicities(17, 300, 5)).any()
+    assert weights.mean(0) == pytest.approx(np.ones(17), abs=0.3)
+
+
+@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=30))
+def test_the_mean_leaves_missing_values_out(values: list[float | None]) -> None:
+    statistic, scored = mean(values)
+    known = [value for value in values if value is not None]
+    assert scored.sum() == len(known)
+    if known:
+        assert statistic.point(scored) == pytest.approx(np.mean(known))
+    else:
+        assert interval(statistic, scored, 10, 0) is None
+
+
+def test_a_ratio_weighs_its_instances_by_their_counts() -> None:
+    ratio = Ratio(np.array([1.0, 0.0, 3.0]), np.array([1.0, 0.0, 9.0]))
+    assert ratio.point(np.ones(3, bool)) == pytest.approx(0.4)
+    assert np.isnan(ratio.point(np.array([False, True, False])))
+
+
+def test_a_difference_is_drawn_with_the_same_instances_for_both() -> None:
+    rng = np.random.default_rng(1)
+    worse = rng.random(60)
+    (first, scored), (second, _) = mean(worse.tolist()), mean((worse + 0.1).tolist())
+    low, high = paired_interval(first, second, scored, 500, 0) or (0.0, 0.0)
+    assert (low, high) == pytest.approx((0.1, 0.1))  # unpaired draws would spread it
+    alone = interval(first, scored, 500, 0) or (0.0, 0.0)
+    assert alone[1] - alone[0] > 0.05
+
+
+def test_what_is_constant_has_no_correlation() -> None:
+    constant = Correlation("kendall", np.zeros(5), np.arange(10.0).reshape(5, 2))
+    everything = np.ones(5, bool)
+    assert np.isnan(constant.point(everything))
+    assert interval(constant, everything, 50, 0) is None
+
+
+@given(st.lists(st.integers(-2, 2), min_size=1, max_size=10))
+def test_mid_ranks_are_those_of_scipy(values: list[int]) -> None:
+    assert mid_ranks(np.array(values, float), np.ones((1, len(values))))[0].tolist() == stats.rankdata(values).tolist()
