@@ -12,6 +12,7 @@ from typing import IO, Any
 from rag_zeval.errors import InputError
 
 Row = dict[str, Any]
+LONE_SURROGATES = "backslashreplace"  # half an emoji, which UTF-8 has no bytes for, becomes JSON's own escape
 FieldTypes = Mapping[str, type | tuple[type, ...]]
 
 WEIGHT_FILES = (
@@ -80,7 +81,9 @@ class RowWriter:
                 if row["id"] in self.done:
                     raise InputError(f"{self.path}:{number}: field 'id': {row['id']!r} stands twice")
                 self.done[row["id"]] = row
-        self._file: IO[str] = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 (closed in __exit__)
+        self._file: IO[str] = open(  # noqa: SIM115 (closed in __exit__)
+            self.path, "a", encoding="utf-8", errors=LONE_SURROGATES
+        )
 
     def _cut_torn_line(self) -> None:
         with open(self.path, "rb+") as file:
@@ -107,7 +110,7 @@ def write_text(path: str | Path, text: str) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
+    part.write_text(text, encoding="utf-8", errors=LONE_SURROGATES)
     os.replace(part, path)
 
 

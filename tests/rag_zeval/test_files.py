@@ -25,6 +25,14 @@ def test_after_a_kill_at_any_byte_the_rows_are_whole_and_none_stands_twice(tmp_p
     assert read_jsonl(path) == rows
 
 
+@given(text=st.text(st.characters(exclude_categories=[])))
+def test_any_text_comes_back_from_a_row(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    with RowWriter(path) as writer:
+        writer.append({"id": "a", "text": text})
+    assert read_jsonl(path) == [{"id": "a", "text": text}]
+
+
 def test_a_row_written_twice_is_refused(tmp_path):
     with RowWriter(tmp_path / "r.jsonl") as writer:
         writer.append({"id": "a"})

@@ -1,0 +1,3 @@
+from rag_zeval.cli import main
+
+main()

@@ -1,0 +1,209 @@
+"""Any OpenAI-compatible endpoint: a vendor's, or `vllm serve` on the next machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.llm import Messages, Reply, Request
+
+RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
+PROBE_SECONDS = 10.0
+KEY_ENV = "OPENAI_API_KEY"
+
+_attempts: ContextVar[list[float]] = ContextVar("attempts")  # HTTP requests sent for the Request being served
+
+
+class OpenAIBackend:
+    """Chat completions over HTTP, up to `concurrency` at once, each within `timeout` seconds, retries included.
+
+    The key is read from the environment variable of the given name whenever it is needed, and kept nowhere.
+    Raises InputError if a variable named by the caller is not set, or the openai package is missing.
+    """
+
+    max_context: int | None = None
+
+    def __init__(
+        self,
+        model: str,
+        url: str,
+        *,
+        concurrency: int = 8,
+        timeout: float = 600.0,
+        max_retries: int = RETRIES,
+        api_key_env: str | None = None,
+    ):
+        if api_key_env is not None and not os.environ.get(api_key_env):
+            raise InputError(f"environment variable {api_key_env} is not set: it must hold the API key")
+        if concurrency < 1:
+            raise InputError(f"concurrency is {concurrency}, must be at least 1")
+        try:
+            import openai  # noqa: F401
+        except ImportError as error:
+            raise InputError("an endpoint needs the openai package: pip install 'rag-zeval[api]'") from error
+        self.name = model
+        self.url = url.rstrip("/")
+        self.identity = f"{self.url} {model}"
+        self.card: Mapping[str, str] = {}
+        self._key_env = api_key_env or KEY_ENV
+        self._concurrency, self._timeout, self._max_retries = concurrency, timeout, max_retries
+        self._reached = False
+
+    def count_tokens(self, messages: Messages) -> None:
+        return None  # only the server knows its tokenizer
+
+    def probe(self) -> None:
+        """Raise InputError if nothing answers at the URL or it refuses the key. Any other answer will do."""
+        import openai
+
+        client = openai.OpenAI(base_url=self.url, api_key=self._key(), max_retries=0, timeout=PROBE_SECONDS)
+        try:
+            with client:
+                client.models.list()
+        except openai.AuthenticationError as error:
+            raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)") from error
+        except openai.APIConnectionError as error:
+            # a server that took the connection but is busy is there: its requests have their own time limit
+            if type(error.__cause__).__name__ != "ReadTimeout":
+                raise InputError(f"cannot reach {self.url}: {_connection_reason(error)}") from error
+        except (openai.OpenAIError, ValueError):
+            pass  # no list of models here; that is no reason to stop
+        self._reached = True
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        if not requests:
+            return
+        if not self._reached:
+            self.probe()
+        # A thread with a loop of its own, so that it also works where a loop is running already (notebooks).
+        finished: queue.SimpleQueue[tuple[int, Reply] | BaseException | None] = queue.SimpleQueue()
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(self._complete_all(requests, finished.put))
+        thread = threading.Thread(target=_drive, args=(loop, task, finished.put), daemon=True)
+        thread.start()
+        try:
+            while (item := finished.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            loop.call_soon_threadsafe(task.cancel)
+            thread.join()
+            loop.close()
+
+    async def _complete_all(self, requests: Sequence[Request], put: Callable[[tuple[int, Reply]], None]) -> None:
+        import openai
+
+        todo = iter(enumerate(requests))
+        async with openai.AsyncOpenAI(
+            base_url=self.url,
+            api_key=self._key(),
+            timeout=self._timeout,
+            max_retries=self._max_retries,
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [_count_attempt]}),
+        ) as client:
+
+            async def work() -> None:
+                for index, request in todo:
+                    put((index, await self._complete_one(client, request)))
+
+            await asyncio.gather(*(work() for _ in range(min(self._concurrency, len(requests)))))
+
+    async def _complete_one(self, client: Any, request: Request) -> Reply:
+        attempts: list[float] = []
+        _attempts.set(attempts)
+        started = time.perf_counter()
+        try:
+            # the client's timeout is one of silence; a server that drips bytes is stopped here
+            completion = await asyncio.wait_for(
+                client.chat.completions.create(**self._arguments(request)), self._timeout
+            )
+            text, status, usage = _read(completion)
+        except Exception as error:  # whatever it is, it is the fate of this request only
+            text, status, usage = None, f"failed: {_reason(error, self._timeout)}", (None, None)
+        calls = len(attempts)
+        seconds = time.perf_counter() - started
+        return Reply(text, status, *usage, calls=calls, retries=max(0, calls - 1), seconds=seconds)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        sampling = request.sampling
+        arguments: dict[str, Any] = {
+            "model": self.name,
+            "messages": list(request.messages),
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "seed": request.seed,
+        }
+        if request.response_schema is not None:
+            schema = {"name": "reply", "schema": request.response_schema, "strict": True}
+            arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return arguments
+
+    def _key(self) -> str:
+        return os.environ.get(self._key_env) or "none"  # a local server asks for none, the client insists on one
+
+
+async def _count_attempt(_: Any) -> None:
+    _attempts.get().append(time.perf_counter())
+
+
+def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], put: Callable[[Any], None]) -> None:
+    loop.run_until_complete(asyncio.wait({task}))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    put(None if task.cancelled() else task.exception())  # None: the end
+
+
+def _read(completion: Any) -> tuple[str | None, str, tuple[int | None, int | None]]:
+    usage = getattr(completion, "usage", None)
+    counts = (_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
+    try:
+        choice = completion.choices[0]
+        text, reason = choice.message.content, choice.finish_reason
+    except (AttributeError, TypeError, IndexError):
+        return None, "failed: the endpoint's answer is no chat completion", counts
+    if not isinstance(text, str) or reason == "content_filter":
+        return None, f"failed: the endpoint sent no text (finish_reason {reason})", counts
+    return text, "truncated" if reason == "length" else "ok", counts
+
+
+def _count(usage: Any, field: str) -> int | None:
+    count = getattr(usage, field, None)
+    return count if isinstance(count, int) else None
+
+
+def _reason(error: Exception, timeout: float) -> str:
+    import openai
+
+    if isinstance(error, (asyncio.TimeoutError, openai.APITimeoutError)):
+        return f"no answer within {timeout:g} s"
+    if isinstance(error, openai.APIStatusError):
+        body = error.body if isinstance(error.body, dict) else {}
+        return _one_line(f"HTTP {error.status_code}: {body.get('message') or error.message}")
+    if isinstance(error, openai.APIConnectionError):
+        return _connection_reason(error)
+    if isinstance(error, ValueError):
+        return _one_line(f"the endpoint's answer is not valid JSON: {error}")
+    return _one_line(f"{type(error).__name__}: {error}")
+
+
+def _connection_reason(error: BaseException) -> str:
+    """The innermost cause: "connection refused" stands at the bottom of a chain of wrappers."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror:
+        return _one_line(error.strerror)
+    return _one_line(str(error) or type(error).__name__)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]

@@ -1,0 +1,157 @@
+"""`rag-zeval`: score a RAG system's answers from the command line."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag_zeval.errors import InputError
+from rag_zeval.llm import SPECS, open_backend
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn, Task
+
+    from rag_zeval.evaluator import Evaluator, Example
+    from rag_zeval.files import Row
+    from rag_zeval.results import Summary
+
+EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+ModelSpec = Annotated[str | None, typer.Option(help=f"The judge: {SPECS}.")]
+VariantName = Annotated[str | None, typer.Option(help="Prompt variant: paper, verdict-last, compact, no-evidence.")]
+OutPath = Annotated[Path | None, typer.Option(help="Result rows (default: INPUT's name + .results.jsonl, here).")]
+HtmlPath = Annotated[Path | None, typer.Option(help="Also write a report that shows every claim.")]
+CachePath = Annotated[Path | None, typer.Option(help="SQLite file that keeps replies, to never pay twice.")]
+Trials = Annotated[int, typer.Option(min=1, help="How often to judge each row (samples differ).")]
+Concurrency = Annotated[int, typer.Option(min=1, help="Open requests at once (endpoints only).")]
+KeyEnv = Annotated[str | None, typer.Option(help="NAME of the environment variable with the API key.")]
+
+
+@app.callback()
+def _commands() -> None:
+    """RAG-Zeval: judge RAG answers claim by claim, in one pass of a compact model."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from rag_zeval import __version__
+
+    print(__version__)
+
+
+@app.command()
+def evaluate(
+    input: Annotated[Path, typer.Argument(help="JSONL: {id?, question, reference, answers: [..]} (or answer: ..).")],
+    model: ModelSpec = None,
+    variant: VariantName = None,
+    out: OutPath = None,
+    html: HtmlPath = None,
+    cache: CachePath = None,
+    trials: Trials = 1,
+    concurrency: Concurrency = 8,
+    api_key_env: KeyEnv = None,
+) -> None:
+    """Judge every answer of INPUT by its reference.
+
+    The score is supported claims / claims: faithfulness if the reference is the retrieved passage, correctness if it
+    is the true answer. Rows are written as they finish; the same command goes on after a stop, and tries failed rows
+    again.
+    """
+    from rag_zeval.cache import CachedBackend, ReplyCache
+    from rag_zeval.evaluator import Evaluator
+    from rag_zeval.prompt import find_variant
+    from rag_zeval.results import read_examples, summarize
+
+    if model is None:
+        raise InputError(f"no judge named: add --model with one of {SPECS}, for example --model {EXAMPLE}")
+    examples = read_examples(input)
+    if variant is not None:
+        find_variant(variant)  # all that can be wrong is found before a model is loaded
+    replies = ReplyCache(cache) if cache is not None else None
+    backend = open_backend(model, concurrency=concurrency, api_key_env=api_key_env)
+    evaluator = Evaluator(CachedBackend(backend, replies) if replies is not None else backend, variant)
+    out = out or Path(f"{input.stem}.results.jsonl")
+    rows = _run(evaluator, examples, trials, out)
+    summary = summarize(rows)
+    _print_summary(summary, out)
+    if html is not None:
+        from rag_zeval.report import write_report
+
+        write_report(html, examples, rows, summary)
+        print(f"report: {html}")
+    if not summary.scored:
+        print(f"error: no answer could be scored; the reasons stand above and in {out}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _run(evaluator: Evaluator, examples: list[Example], trials: int, out: Path) -> list[Row]:
+    """Evaluate what `out` lacks; returns the rows of this input and these trials, in input order."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from rag_zeval.files import RowWriter
+    from rag_zeval.results import result_row, row_id, settle_done_rows
+
+    by_id = {example.id: example for example in examples}
+    wanted = [(trial, example) for trial in range(trials) for example in examples]
+    if len({row_id(example.id, trial) for trial, example in wanted}) < len(wanted):
+        raise InputError("with --trials, ids like 'x' and 'x#1' collide: rename them")
+    failed = settle_done_rows(out, evaluator, by_id)
+    if failed:
+        print(f"trying {failed} failed rows again", file=sys.stderr)
+    with RowWriter(out) as writer, Progress(*_columns(), console=Console(stderr=True)) as progress:
+        already = sum(row_id(example.id, trial) in writer.done for trial, example in wanted)
+        bar = progress.add_task("judging", total=len(wanted), completed=already, pace="")
+        for trial in range(trials):
+            todo = [example for example in examples if row_id(example.id, trial) not in writer.done]
+            for evaluation in evaluator.evaluate_many(todo, trial):
+                writer.append(result_row(evaluator, by_id[evaluation.id], evaluation, trial))
+                progress.advance(bar)
+                progress.update(bar, pace=_pace(progress.tasks[0], already))
+        return [writer.done[row_id(example.id, trial)] for trial, example in wanted]
+
+
+def _columns() -> list[ProgressColumn]:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    start, pace = TextColumn("{task.description}"), TextColumn("{task.fields[pace]}")
+    return [start, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace]
+
+
+def _pace(task: Task, already: int) -> str:
+    """Rate and time left since the start: rows come in batches, which rich's own recent speed makes nonsense of."""
+    rate = (task.completed - already) / max(task.elapsed or 0.0, 1e-3)
+    left = timedelta(seconds=round(((task.total or 0) - task.completed) / rate))
+    return f"{rate:.2f} rows/s, {left} left"
+
+
+def _print_summary(summary: Summary, out: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from rag_zeval.report import summary_lines
+
+    table = Table(title=None, show_header=False)
+    for name, value in summary_lines(summary):
+        table.add_row(name, value)
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    console.print(f"rows: {out}", soft_wrap=True)
+
+
+def main() -> None:
+    try:
+        app()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:  # a disk that is full, a folder one may not write to
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,155 @@
+"""The evaluator: one call judges one to 26 candidate answers against a reference."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from rag_zeval.errors import InputError
+from rag_zeval.llm import Backend, Reply, Request, Sampling
+from rag_zeval.parser import FormatError, parse_lenient
+from rag_zeval.prompt import find_variant, judge_messages
+from rag_zeval.schema import LETTERS, Trajectory
+from rag_zeval.scoring import support_scores
+
+REPLY_SHARE = 4  # at least 1/4 of the window stays free for the reply, where max_tokens asks for more than that
+
+
+@dataclass(frozen=True)
+class Example:
+    """Candidate answers to a question, and the reference to judge them by.
+
+    The reference is the retrieved passage (the score is then faithfulness) or the true answer (correctness).
+    """
+
+    id: str
+    question: str
+    reference: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the judge found.
+
+    scores: support of each answer in [0, 1], None where there is none (failure, or an answer without claims).
+    status: "ok", "repaired" or "regex" (which parser read the reply), or "failed: reason" (then no trajectory).
+    calls: attempts made (0 if cached); tokens as the model counts them; reply: the model's text as it came.
+    """
+
+    id: str
+    scores: list[float | None]
+    status: str
+    trajectory: Trajectory | None = None
+    calls: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached: bool = False
+    seconds: float = 0.0
+    reply: str | None = None
+
+
+class Evaluator:
+    """Judges answers with a language model.
+
+    variant: prompt variant (see rag_zeval.prompt); by default the one the checkpoint was trained on, else "paper".
+    Raises InputError for a variant that does not exist.
+    """
+
+    def __init__(self, backend: Backend, variant: str | None = None, sampling: Sampling | None = None):
+        self.backend = backend
+        self.variant = find_variant(variant or backend.card.get("variant") or "paper")
+        self.sampling = sampling or Sampling()
+        if backend.card.get("world") == "nano":
+            _announce_nano(backend.name)
+
+    def evaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
+        """Judge the candidate answers to one question. Raises InputError unless there are 1 to 26."""
+        (evaluation,) = self.evaluate_many([Example("", question, reference, tuple(answers))])
+        return evaluation
+
+    def evaluate_many(self, examples: Iterable[Example], trial: int = 0) -> Iterator[Evaluation]:
+        """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
+
+        trial: number of the repetition, for sampled judges: another trial is another sample, not a cached reply.
+        Raises InputError, before any call, for an example without answers or with more than 26.
+        """
+        examples = list(examples)
+        for example in examples:
+            if not 1 <= len(example.answers) <= len(LETTERS):
+                raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
+        asked, requests = [], []
+        for example in examples:
+            answers = [_no_surrogates(answer) for answer in example.answers]
+            question, reference = _no_surrogates(example.question), _no_surrogates(example.reference)
+            messages = tuple(judge_messages(self.variant.name, question, reference, answers))
+            refusal = self._refusal(messages, reference)
+            if refusal is None:
+                asked.append(example)
+                requests.append(Request(messages, self.sampling, trial))
+            else:
+                yield Evaluation(example.id, [None] * len(answers), refusal)
+        for index, reply in self.backend.complete(requests):
+            yield self._read(asked[index], reply)
+
+    def _refusal(self, messages: tuple[dict[str, str], ...], reference: str) -> str | None:
+        """Why this prompt does not fit, or None. Nothing is ever cut to make it fit."""
+        window, prompt = self.backend.max_context, self.backend.count_tokens(messages)
+        if window is None or prompt is None:
+            return None  # the endpoint itself refuses what it cannot hold
+        kept = min(self.sampling.max_tokens, window // REPLY_SHARE)
+        if prompt + kept <= window:
+            return None
+        tokens = self.backend.count_tokens([{"role": "user", "content": reference}])
+        return (
+            f"failed: reference needs {tokens} tokens, the model's window is {window} "
+            f"(whole prompt {prompt}, reply at least {kept})"
+        )
+
+    def _read(self, example: Example, reply: Reply) -> Evaluation:
+        scores: list[float | None] = [None] * len(example.answers)
+        trajectory, status = None, reply.status
+        if reply.text is not None and not status.startswith("failed"):
+            try:
+                trajectory, parsed_by = parse_lenient(reply.text, len(example.answers), self.variant.name)
+                status = "ok" if parsed_by == "strict" else parsed_by
+            except FormatError as error:
+                status = f"failed: format: {_one_line(str(error))}"
+            if reply.status == "truncated" and status not in ("ok", "repaired"):
+                # what was cut off may hold claims, and a score without them would be made up
+                trajectory, status = None, f"failed: reply cut off at {reply.completion_tokens} tokens"
+        if trajectory is not None:
+            scores = support_scores(trajectory)
+        return Evaluation(
+            example.id,
+            scores,
+            status,
+            trajectory,
+            reply.calls,
+            reply.prompt_tokens,
+            reply.completion_tokens,
+            reply.cached,
+            reply.seconds,
+            reply.text,
+        )
+
+
+@cache
+def _announce_nano(name: str) -> None:
+    print(
+        f"note: {name} is the nano judge: it knows only its generated world, "
+        "and its scores of any other text mean nothing",
+        file=sys.stderr,
+    )
+
+
+def _no_surrogates(text: str) -> str:
+    """Lone surrogates (half an emoji, from a broken cut) exist in JSON but in no encoding a model can read."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]

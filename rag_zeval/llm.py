@@ -1,0 +1,145 @@
+"""What the evaluator and every scorer ask of a language model, and how one is named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rag_zeval.errors import InputError
+
+Messages = Sequence[Mapping[str, str]]
+
+SPECS = "transformers:FOLDER, openai:MODEL@http://host:port/v1 or vllm:FOLDER"
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to sample; the defaults are the paper's for inference. `max_tokens` bounds the reply, not the prompt."""
+
+    temperature: float = 0.1
+    top_p: float = 0.9
+    max_tokens: int = 8192
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to the model. `trial` numbers repeated samples of the same question.
+
+    `response_schema` (JSON schema) constrains the reply where the backend can; transformers ignores it.
+    """
+
+    messages: tuple[dict[str, str], ...]
+    sampling: Sampling = Sampling()
+    trial: int = 0
+    response_schema: dict[str, Any] | None = None
+
+    @property
+    def seed(self) -> int:
+        """Seed of this request alone, in [0, 2^31): the same in any batch, another for each trial and prompt."""
+        content = json.dumps([self.sampling.seed, self.trial, self.messages])
+        return int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back. `status` is "ok", "truncated" (text cut at the token limit) or "failed: reason" (text None).
+
+    calls: attempts made, retries among them (0 for a cached reply); tokens as the model counts them, None if unknown.
+    """
+
+    text: str | None
+    status: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    calls: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    cached: bool = False
+
+
+class Backend(Protocol):
+    """A language model. It never raises for one bad request: that request gets a Reply with status "failed: …"."""
+
+    @property
+    def name(self) -> str:
+        """For people: the model as it was named."""
+
+    @property
+    def identity(self) -> str:
+        """For cache keys: endpoint and model, or a hash of the weights."""
+
+    @property
+    def max_context(self) -> int | None:
+        """Tokens that prompt and reply may have together; None if unknown."""
+
+    @property
+    def card(self) -> Mapping[str, str]:
+        """`rag_zeval.json` of the checkpoint folder: "world" and prompt "variant"; empty where there is none."""
+
+    def count_tokens(self, messages: Messages) -> int | None:
+        """Tokens of the prompt made of these messages; None if unknown."""
+
+    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        """Yield `(index into requests, reply)`, each request once, as they finish.
+
+        Raises InputError, before any reply, when the model cannot be reached at all.
+        """
+
+
+def open_backend(spec: str, *, concurrency: int = 8, timeout: float = 600.0, api_key_env: str | None = None) -> Backend:
+    """The backend a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
+
+    concurrency: open requests at once; timeout: seconds for one request with its retries; api_key_env: NAME of the
+    environment variable with the key (default OPENAI_API_KEY). All three matter to an endpoint only.
+    Raises InputError for a spec of no such form and for a folder without a model.
+    """
+    if spec.startswith("openai:"):
+        from rag_zeval.backends.openai_api import OpenAIBackend
+
+        match = re.fullmatch(r"openai:(.+?)@(https?://[^@\s]+)", spec)
+        if match is None:
+            raise InputError(f"model '{spec}': expected openai:MODEL@http://host:port/v1, without user or password")
+        return OpenAIBackend(match[1], match[2], concurrency=concurrency, timeout=timeout, api_key_env=api_key_env)
+    if spec.startswith("vllm:"):
+        from rag_zeval.backends.vllm_local import VLLMBackend
+
+        return VLLMBackend(spec.removeprefix("vllm:"))
+    folder = spec.removeprefix("transformers:")
+    if not Path(folder).is_dir():
+        raise InputError(f"model '{spec}': no such folder; name a model as {SPECS}")
+    from rag_zeval.backends.transformers_local import TransformersBackend
+
+    return TransformersBackend(folder)
+
+
+def read_card(folder: str | Path) -> dict[str, str]:
+    """`rag_zeval.json` of a checkpoint folder, {} if there is none. Raises InputError if it is no object of strings."""
+    path = Path(folder) / "rag_zeval.json"
+    if not path.is_file():
+        return {}
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path}: not valid JSON: {error}") from error
+    if not isinstance(card, dict) or not all(isinstance(value, str) for value in card.values()):
+        raise InputError(f"{path}: expected a JSON object of strings")
+    return card
+
+
+def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
+    """Token ids of the prompt: the messages in the tokenizer's chat template, ready for the reply."""
+    ids: list[int] = tokenizer.apply_chat_template(
+        [dict(message) for message in messages], add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+    return ids
+
+
+def too_long(prompt_tokens: int, window: int) -> Reply:
+    """The refusal of a prompt that leaves no room for a reply."""
+    return Reply(None, f"failed: prompt needs {prompt_tokens} tokens, the model's window is {window}")

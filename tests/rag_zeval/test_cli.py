@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_zeval.backends.scripted import ScriptedBackend
+from rag_zeval.cli import main
+from rag_zeval.errors import InputError
+from rag_zeval.evaluator import Evaluator, Example
+from rag_zeval.results import read_examples, result_row, settle_done_rows, summarize
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "rag_zeval", *map(str, arguments)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
+        env = {**ENVIRONMENT, "COLUMNS": "200", **env}
+        line = command(*arguments)
+        return subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=60, check=False)
+
+    return run
+
+
+def write_rows(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def row(n: int, **more: Any) -> dict[str, Any]:
+    return {"id": f"r{n}", "question": f"question {n}", "reference": "It is so.", "answers": ["yes", "no"], **more}
+
+
+def number(request: dict[str, Any]) -> int:
+    prompt = request["messages"][0]["content"]
+    return int(json.JSONDecoder().raw_decode(prompt, prompt.index('{"question"'))[0]["question"].split()[1])
+
+
+def test_rows_are_judged_written_and_summed_up(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.text = lambda request: "sorry" if number(request) == 3 else reply_text(2, number(request) % 2 == 0)
+    rows = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(4)])
+    done = run("evaluate", rows, "--model", endpoint.spec, "--out", "o.jsonl", "--html", "o.html")
+    assert done.returncode == 0, done.stderr
+    found = {each["id"]: each for each in read_rows(tmp_path / "o.jsonl")}
+    assert {id_: each["scores"] for id_, each in found.items()} == {
+        "r0": [1.0, 1.0], "r1": [0.0, 0.0], "r2": [1.0, 1.0], "r3": [None, None]
+    }  # fmt: skip
+    assert found["r3"]["status"].startswith("failed: format") and found["r3"]["reply"] == "sorry"
+    assert found["r0"]["trajectory"][0]["atomic_claims"][0]["grounding_evidence"] == ["It is so."]
+    assert found["r0"]["variant"] == "paper" and found["r0"]["prompt_hash"] and found["r0"]["identity"]
+    for text in ("6 of 8 (coverage 75.0%)", "0.667", "failed: format", "28 in, 20 out"):
+        assert text in done.stdout
+    assert (tmp_path / "o.html").read_text().count("<details") == 4
+
+
+def test_one_answer_may_stand_alone_and_ids_may_be_left_out(run: Run, endpoint: Any, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "in.jsonl", [{"question": "q", "reference": "r", "answer": "a"}])
+    done = run("evaluate", rows, "--model", endpoint.spec)
+    assert done.returncode == 0, done.stderr
+    assert [(each["id"], each["scores"]) for each in read_rows(tmp_path / "in.results.jsonl")] == [("1", [1.0])]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ('{"id": "x"', ":2: not valid JSON"),
+        ([], ":2: expected a JSON object, found list"),
+        ({"question": "q", "answers": ["a"]}, ":2: field 'reference' is missing"),
+        ({"question": 3, "reference": "r", "answers": ["a"]}, ":2: field 'question' must be str, found int"),
+        ({"question": "q", "reference": "r"}, ":2: field 'answers' is missing"),
+        ({"question": "q", "reference": "r", "answers": "a"}, ":2: field 'answers': must be a list of strings"),
+        ({"question": "q", "reference": "r", "answers": [None]}, ":2: field 'answers': must be a list of strings"),
+        ({"question": "q", "reference": "r", "answers": []}, ":2: field 'answers': has 0, must have 1 to 26"),
+        ({"question": "q", "reference": "r", "answers": ["a"] * 27}, ":2: field 'answers': has 27"),
+        ({"question": "q", "reference": "r", "answer": "a", "id": 1.5}, ":2: field 'id': must be a string"),
+        ({"question": "q", "reference": "r", "answer": "a", "id": "r0"}, ":2: field 'id': 'r0' stands twice"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path: Path, bad: Any, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_examples(write_rows(tmp_path / "in.jsonl", [row(0), bad]))
+    assert str(error.value).startswith(f"{tmp_path}/in.jsonl{message}") and "\n" not in str(error.value)
+
+
+def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path: Path) -> None:
+    done = run("evaluate", write_rows(tmp_path / "in.jsonl", [row(0), {"question": "q"}]), "--model", endpoint.spec)
+    assert done.returncode == 2 and done.stderr == f"error: {tmp_path}/in.jsonl:2: field 'reference' is missing\n"
+    assert not endpoint.requests and not list(tmp_path.glob("*.results.jsonl"))
+
+
+def test_without_a_model_it_says_what_to_name(run: Run, tmp_path: Path) -> None:
+    done = run("evaluate", write_rows(tmp_path / "in.jsonl", [row(0)]))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    for form in ("--model", "transformers:FOLDER", "openai:MODEL@http", "vllm:FOLDER"):
+        assert form in done.stderr
+
+
+DOWN = "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.jsonl", "--model", f"openai:m@{DOWN}"], "nowhere.jsonl: cannot be read"),
+        (["in.jsonl", "--model", "nowhere"], "model 'nowhere': no such folder"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}"], f"cannot reach {DOWN}: connection refused"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--variant", "papre"], "'papre' does not exist"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--api-key-env", "NO_KEY"], "NO_KEY is not set"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--cache", "in.jsonl"], "cannot be used as a reply cache"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "in.jsonl: is no file of result rows"),
+    ],
+)
+def test_other_bad_input_is_one_line(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps(row(0)))  # a last line without its end is not torn by us
+    before = (tmp_path / "in.jsonl").read_bytes()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["rag-zeval", "evaluate", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert stop.value.code == 2 and len(errors) == 1 and message in errors[0]
+    assert (tmp_path / "in.jsonl").read_bytes() == before
+
+
+def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(
+    run: Run, endpoint: Any, reply_text: Any, tmp_path: Path
+) -> None:
+    endpoint.text = lambda request: reply_text(2, number(request) % 2 == 0)
+    endpoint.delay = 0.1
+    rows = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(12)])
+    arguments = ["evaluate", rows, "--model", endpoint.spec, "--concurrency", 1]
+    out = tmp_path / "out.jsonl"
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command(*arguments, "--out", out), env=ENVIRONMENT, **quiet) as process:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and (not out.exists() or len(out.read_bytes().splitlines()) < 4):
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+    before = out.read_bytes()
+    assert 4 <= before.count(b"\n") < 12
+    out.write_bytes(before + b'{"id": "r11", "sco')  # as if killed in mid-write
+    endpoint.delay = 0
+    calls = len(endpoint.requests)
+    assert run(*arguments, "--out", out).returncode == 0
+    assert len(endpoint.requests) - calls == 12 - before.count(b"\n")
+    assert out.read_bytes().startswith(before)
+    assert run(*arguments, "--out", "whole.jsonl").returncode == 0
+    strip = {"seconds"}
+    resumed, whole = (
+        sorted(sorted((k, str(v)) for k, v in each.items() if k not in strip) for each in read_rows(path))
+        for path in (out, tmp_path / "whole.jsonl")
+    )
+    assert resumed == whole and len(resumed) == 12
+    done = run(*arguments, "--out", out)  # nothing left to do
+    assert done.returncode == 0 and "24 of 24" in done.stdout
+    assert len(endpoint.requests) == calls + 24 - before.count(b"\n")
+
+
+def test_a_row_torn_at_any_byte_is_done_again(reply_text: Any, tmp_path: Path) -> None:
+    evaluator = Evaluator(ScriptedBackend([reply_text(1)]))
+    example = Example("x", "q", "r {}", ("a",))
+    line = json.dumps(result_row(evaluator, example, evaluator.evaluate("q", "r {}", ["a"]), 0)).encode()
+    out = tmp_path / "o.jsonl"
+    for cut in range(len(line) + 1):
+        out.write_bytes(line + b"\n" + line.replace(b'"x"', b'"y"')[:cut])
+        assert settle_done_rows(out, evaluator, {"x": example, "y": example}) == 0
+        assert out.read_bytes() == line + b"\n"
+
+
+def test_failed_rows_are_tried_again(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.text = reply_text(2)
+    endpoint.script = [{"status": 400}]
+    rows = write_rows(tmp_path / "in.jsonl", [row(0), row(1)])
+    arguments = ["evaluate", rows, "--model", endpoint.spec, "--out", "o.jsonl", "--concurrency", 1]
+    assert "2 of 4 (coverage 50.0%)" in run(*arguments).stdout
+    again = run(*arguments)
+    assert "trying 1 failed rows again" in again.stderr and "4 of 4 (coverage 100.0%)" in again.stdout
+    assert [each["id"] for each in read_rows(tmp_path / "o.jsonl")] == ["r1", "r0"] and len(endpoint.requests) == 3
+
+
+def test_a_result_file_holds_one_run_only(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.text = reply_text(2)
+    rows = write_rows(tmp_path / "in.jsonl", [row(0)])
+    out = ["--out", tmp_path / "o.jsonl"]
+    assert run("evaluate", rows, "--model", endpoint.spec, *out).returncode == 0
+    kept = (tmp_path / "o.jsonl").read_bytes()
+    other_model = run("evaluate", rows, "--model", endpoint.spec.replace("judge", "other"), *out)
+    other_prompt = run("evaluate", rows, "--model", endpoint.spec, "--variant", "verdict-last", *out)
+    write_rows(rows, [row(0, reference="It is not so.")])
+    other_input = run("evaluate", rows, "--model", endpoint.spec, *out)
+    for done, field in ((other_model, "identity"), (other_prompt, "variant"), (other_input, "input_sha256")):
+        assert done.returncode == 2 and f"made with another {field}; name another --out" in done.stderr
+    assert (tmp_path / "o.jsonl").read_bytes() == kept
+
+
+def test_trials_are_samples_of_their_own_and_cached_ones_cost_nothing(
+    run: Run, endpoint: Any, reply_text: Any, tmp_path: Path
+) -> None:
+    endpoint.text = lambda request: reply_text(2, request["seed"] % 2 == 0)
+    rows = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(3)])
+    arguments = ["evaluate", rows, "--model", endpoint.spec, "--trials", 3, "--cache", "replies.sqlite"]
+    first = run(*arguments, "--out", "one.jsonl")
+    assert first.returncode == 0 and "SD over trials" in first.stdout and len(endpoint.requests) == 9
+    assert len({request["seed"] for request in endpoint.requests}) == 9
+    found = read_rows(tmp_path / "one.jsonl")
+    assert {each["id"] for each in found} == {f"r{n}{t}" for n in range(3) for t in ("", "#1", "#2")}
+    again = run(*arguments, "--out", "two.jsonl")
+    assert len(endpoint.requests) == 9 and "0 (9 rows from the cache)" in again.stdout
+    repeated = {each["id"]: each["scores"] for each in read_rows(tmp_path / "two.jsonl")}
+    assert repeated == {each["id"]: each["scores"] for each in found}
+
+
+def test_when_nothing_could_be_scored_the_run_fails(run: Run, endpoint: Any, tmp_path: Path) -> None:
+    endpoint.text = "\ud800 no"
+    done = run("evaluate", write_rows(tmp_path / "in.jsonl", [row(0)]), "--model", endpoint.spec)
+    assert done.returncode == 1 and "no answer could be scored" in done.stderr and "0 of 2" in done.stdout
+
+
+def test_unprintable_replies_are_written(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.text = reply_text(2).replace("Clear.", "\\ud800 \\u0000")
+    rows = write_rows(tmp_path / "in.jsonl", [row(0, reference="half \ud83d", answers=["\ud83d", "\x00"])])
+    done = run("evaluate", rows, "--model", endpoint.spec, "--html", "r.html")
+    assert done.returncode == 0, done.stderr
+    assert read_rows(tmp_path / "in.results.jsonl")[0]["scores"] == [1.0, 1.0]
+
+
+def test_version(run: Run) -> None:
+    from rag_zeval import __version__
+
+    assert run("version").stdout == f"{__version__}\n"
+
+
+HEAVY = {"torch", "verl", "vllm", "ray", "transformers", "openai", "numpy", "scipy", "pandas"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--help"], ["version"]])
+def test_help_is_quick_and_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import resource, sys\n"
+        "from rag_zeval.cli import main\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(used.ru_utime + used.ru_stime, *{name.split('.')[0] for name in sys.modules}, file=sys.stderr)\n"
+    )
+    line = [sys.executable, "-c", code]
+    for _ in range(3):  # busy neighbours cost CPU time too, so one quick run of three will do
+        done = subprocess.run(line, capture_output=True, text=True, env=ENVIRONMENT, check=True)
+        seconds, *modules = done.stderr.split()
+        assert not HEAVY & set(modules)
+        if float(seconds) < 0.5:
+            return
+    pytest.fail(f"{arguments} takes {seconds} s of CPU")
+
+
+def result(example: str, *scores: float | None, trial: int = 0, status: str = "ok") -> dict[str, Any]:
+    accounting = {"calls": 1, "prompt_tokens": 10, "completion_tokens": None, "cached": False}
+    return {"example": example, "trial": trial, "scores": list(scores), "status": status, **accounting}
+
+
+def test_a_missing_score_is_no_number() -> None:
+    found = summarize([result("a", 1.0, None), result("b", None, None, status="failed: x"), result("c", 0.5, 0.0)])
+    assert (found.rows, found.answers, found.scored, found.mean, found.coverage) == (3, 6, 3, 0.5, 0.5)
+    assert found.statuses == {"ok": 2, "failed: x": 1} and found.trial_sd is None
+    assert (found.calls, found.prompt_tokens, found.completion_tokens) == (3, 30, 0)
+    none = summarize([result("a", None)])
+    assert (none.mean, none.ci, none.coverage) == (None, None, 0.0)
+
+
+def test_the_interval_covers_the_mean_at_its_rate() -> None:
+    import numpy as np
+
+    random = np.random.default_rng(1)
+    covered = 0
+    for _ in range(100):
+        rows = [result(str(i), *random.binomial(1, 0.6, 2).astype(float).tolist()) for i in range(40)]
+        low, high = summarize(rows).ci or (0, 0)
+        covered += low <= 0.6 <= high
+    assert 86 <= covered <= 100  # 95 of 100 are expected; 86 has a chance below 1 in 1,000
+
+
+def test_the_interval_treats_an_example_as_one_draw() -> None:
+    """Ten copies of each answer add no knowledge: the interval must stay as wide."""
+    once = summarize([result(str(i), float(i % 2)) for i in range(30)]).ci
+    copied = summarize([result(str(i), *[float(i % 2)] * 10) for i in range(30)]).ci
+    assert once == copied
+    over_trials = [result(str(i), float(i % 2), trial=trial) for i in range(30) for trial in range(3)]
+    assert summarize(over_trials).ci == once and summarize(over_trials).trial_sd == 0

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from rag_zeval.backends.openai_api import OpenAIBackend
+from rag_zeval.errors import InputError
+from rag_zeval.llm import Reply, Request, Sampling, open_backend
+
+
+def request(text: str = "hello", trial: int = 0) -> Request:
+    return Request(({"role": "user", "content": text},), Sampling(max_tokens=50), trial)
+
+
+def ask(endpoint: Any, *requests: Request, **settings: Any) -> list[Reply]:
+    backend = OpenAIBackend("judge", endpoint.url, **settings)
+    replies = dict(backend.complete(requests or [request()]))
+    return [replies[index] for index in range(len(replies))]
+
+
+def test_a_reply_comes_back_with_its_accounting(endpoint: Any) -> None:
+    endpoint.text = "fine"
+    (reply,) = ask(endpoint)
+    assert (reply.text, reply.status, reply.prompt_tokens, reply.completion_tokens) == ("fine", "ok", 7, 5)
+    assert (reply.calls, reply.retries, reply.cached) == (1, 0, False)
+    sent = endpoint.requests[0]
+    assert sent["messages"] == [{"role": "user", "content": "hello"}]
+    assert (sent["model"], sent["temperature"], sent["top_p"], sent["max_tokens"]) == ("judge", 0.1, 0.9, 50)
+    assert "response_format" not in sent
+
+
+def test_a_schema_is_handed_on(endpoint: Any) -> None:
+    schema = {"type": "object"}
+    ask(endpoint, Request(({"role": "user", "content": "x"},), response_schema=schema))
+    assert endpoint.requests[0]["response_format"]["json_schema"]["schema"] == schema
+
+
+def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
+    endpoint.script = [{"status": 429, "headers": {"Retry-After": "1"}}]
+    started = time.monotonic()
+    (reply,) = ask(endpoint)
+    assert time.monotonic() - started >= 1  # the client's own first pause is at most half a second
+    assert (reply.status, reply.calls, reply.retries, len(endpoint.requests)) == ("ok", 2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("act", "reason", "calls"),
+    [
+        ({"status": 500}, "HTTP 500", 2),
+        ({"status": 400, "body": {"error": {"message": "too long:\n9 tokens"}}}, "HTTP 400: too long: 9 tokens", 1),
+        ("half", "peer closed", 2),
+        ({"status": 200, "body": b"{broken"}, "not valid JSON", 1),
+        ({"status": 200, "body": {"hello": "world"}}, "no chat completion", 1),
+        ({"status": 200, "body": [1, 2]}, "no chat completion", 1),
+        ({"status": 200, "body": b"<html>", "headers": {"Content-Type": "text/html"}}, "no chat completion", 1),
+        ("no text", "sent no text", 1),
+    ],
+)
+def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act: Any, reason: str, calls: int) -> None:
+    endpoint.script = [act] * calls
+    bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, max_retries=1)
+    assert bad.text is None and bad.status.startswith("failed: ") and reason in bad.status, bad.status
+    assert "\n" not in bad.status
+    assert (bad.calls, bad.retries) == (calls, calls - 1)
+    assert good.status == "ok"
+    assert len(endpoint.requests) == bad.calls + good.calls
+
+
+@pytest.mark.parametrize("act", ["hang", "drip"])
+def test_a_server_that_never_finishes_is_left(endpoint: Any, act: str) -> None:
+    endpoint.script = [act]
+    started = time.monotonic()
+    bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, timeout=0.5)
+    assert time.monotonic() - started < 5
+    assert (bad.status, bad.calls) == ("failed: no answer within 0.5 s", 1)
+    assert good.status == "ok"
+
+
+def test_a_reply_at_the_token_limit_is_truncated(endpoint: Any) -> None:
+    endpoint.script = ["length"]
+    assert ask(endpoint)[0].status == "truncated"
+
+
+def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
+    endpoint.delay = 0.15
+    replies = ask(endpoint, *(request(str(i)) for i in range(9)), concurrency=3)
+    assert [reply.status for reply in replies] == ["ok"] * 9
+    assert endpoint.open_most == 3
+
+
+def test_replies_come_as_they_finish_and_the_rest_can_be_left(endpoint: Any) -> None:
+    endpoint.script = ["hang"]
+    backend = OpenAIBackend("judge", endpoint.url, concurrency=2)
+    replies = backend.complete([request("slow"), request("quick")])
+    assert next(replies)[0] == 1
+    started = time.monotonic()
+    replies.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - started < 3
+
+
+def test_it_works_inside_a_running_loop(endpoint: Any) -> None:
+    async def notebook() -> list[Reply]:
+        return ask(endpoint)
+
+    assert asyncio.run(notebook())[0].status == "ok"
+
+
+def test_an_endpoint_that_is_down_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(InputError) as error:
+            list(open_backend(f"openai:judge@{url}").complete([request()]))
+    assert str(error.value) == f"cannot reach {url}: connection refused"
+
+
+@pytest.mark.parametrize("status", [404, 405, 500])
+def test_a_server_without_a_model_list_works(endpoint: Any, status: int) -> None:
+    endpoint.models_status = status
+    assert ask(endpoint)[0].status == "ok"
+
+
+def test_a_refused_key_is_one_line_and_does_not_show_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "sk-secret")
+    endpoint.models_status = 401
+    with pytest.raises(InputError, match="refuses the API key in JUDGE_KEY") as error:
+        ask(endpoint, api_key_env="JUDGE_KEY")
+    assert "sk-secret" not in str(error.value)
+
+
+def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "sk-secret")
+    backend = open_backend(endpoint.spec, api_key_env="JUDGE_KEY")
+    list(backend.complete([request()]))
+    assert endpoint.headers[0]["authorization"] == "Bearer sk-secret"
+    assert "sk-secret" not in repr(vars(backend)) + backend.identity + backend.name
+    monkeypatch.delenv("JUDGE_KEY")
+    with pytest.raises(InputError, match="JUDGE_KEY is not set"):
+        open_backend(endpoint.spec, api_key_env="JUDGE_KEY")
+
+
+def test_trials_have_seeds_of_their_own(endpoint: Any) -> None:
+    ask(endpoint, request(trial=0), request(trial=1), request("other"), request(trial=0), concurrency=1)
+    seeds = [sent["seed"] for sent in endpoint.requests]
+    assert seeds[0] == seeds[3] and len(set(seeds)) == 3
+
+
+@pytest.mark.parametrize("spec", ["openai:m", "openai:m@ftp://host", "openai:m@http://me:pw@host/v1", "nowhere"])
+def test_a_bad_spec_is_refused(spec: str) -> None:
+    with pytest.raises(InputError, match="openai:MODEL@http"):
+        open_backend(spec)
