@@ -1,0 +1,1 @@
+"""Synthesis: questions in, answers of falling context-faithfulness out (context-aware decoding)."""

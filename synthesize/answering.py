@@ -1,0 +1,143 @@
+"""From questions to rows: prompts, batches, decoding, text. Imported only where torch is already needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
+
+from rag_zeval.decoding import stop_ids
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+from rag_zeval.world import true_support
+from synthesize.cad import Response, batches, decode
+from synthesize.prompt import prompt_ids, qa_prompt
+from synthesize.settings import Settings
+from synthesize.sources import SourceQuestion
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Job:
+    question: SourceQuestion
+    with_passage: list[int]
+    without_passage: list[int]
+    refusal: str | None  # why it cannot be answered
+
+
+class Answerer:
+    """A model that answers questions at each alpha of the settings.
+
+    Raises InputError when the folder holds no model that transformers can load, or there is no such device.
+    """
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.tokenizer, self.model = _load(settings)
+        self.window: int | None = getattr(self.model.config, "max_position_embeddings", None)
+        self.stops = stop_ids(self.model, self.tokenizer)
+
+    def rows(self, questions: Sequence[SourceQuestion], done: Collection[str]) -> Iterator[Row]:
+        """A row for each question whose id is not in `done`: those refused first, then batch by batch.
+
+        Which questions share a batch depends on `questions` and the settings only. A batch with a row missing is
+        decoded whole, so that a run that was killed writes what an undisturbed one does.
+        """
+        jobs = [self._job(question) for question in questions]
+        for job in jobs:
+            if job.refusal and job.question.id not in done:
+                yield _row(job, [], f"failed: {job.refusal}")
+        jobs = [job for job in jobs if not job.refusal]
+        widths = [len(job.with_passage) + len(job.without_passage) for job in jobs]
+        room = 2 * len(self.settings.alphas) * self.settings.max_new_tokens
+        for batch in batches(widths, self.settings.batch_size, self.settings.batch_tokens, room):
+            group = [jobs[number] for number in batch]
+            if any(job.question.id not in done for job in group):
+                yield from (row for row in self._answer(group) if row["id"] not in done)
+
+    def _job(self, question: SourceQuestion) -> _Job:
+        chat, kind = self.settings.chat_template, self.settings.prompt
+        with_passage, without_passage = (
+            prompt_ids(self.tokenizer, qa_prompt(kind, question.question, passage), chat)
+            for passage in (question.passage, None)
+        )
+        return _Job(question, with_passage, without_passage, self._refusal(question, len(with_passage)))
+
+    def _refusal(self, question: SourceQuestion, prompt_tokens: int) -> str | None:
+        limit = self.settings.max_passage_tokens
+        passage_tokens = len(self.tokenizer(question.passage, add_special_tokens=False, verbose=False).input_ids)
+        if limit is not None and passage_tokens > limit:
+            return f"passage has {passage_tokens} tokens, max_passage_tokens is {limit}"
+        needed = prompt_tokens + self.settings.max_new_tokens
+        if self.window is not None and needed > self.window:
+            return f"prompt and answer need {needed} tokens, the model's window is {self.window}"
+        return None
+
+    def _answer(self, group: Sequence[_Job]) -> Iterator[Row]:
+        try:
+            answers = decode(
+                self.model,
+                [job.with_passage for job in group],
+                [job.without_passage for job in group],
+                self.settings.alphas,
+                self.settings.max_new_tokens,
+                self.stops,
+            )
+        except RuntimeError as error:  # out of memory, mostly: one question must not take the others with it
+            reason = str(error).splitlines()[0]
+            if len(group) == 1:
+                yield _row(group[0], [], f"failed: {reason}")
+                return
+            log.warning("%d questions together failed (%s): trying one by one", len(group), reason)
+            for job in group:
+                yield from self._answer([job])
+            return
+        for job, responses in zip(group, answers, strict=True):
+            yield _row(job, [self._response(job.question, response) for response in responses], "ok")
+
+    def _response(self, question: SourceQuestion, response: Response) -> Row:
+        ids = response.ids[:-1] if response.finished else response.ids
+        text = self.tokenizer.decode(ids, skip_special_tokens=True).strip()
+        return {
+            "alpha": response.alpha,
+            "text": text,
+            "n_tokens": len(response.ids),
+            "finished": response.finished,
+            "true_support": None if question.facts is None else true_support(text, question.facts),
+        }
+
+
+def _row(job: _Job, responses: list[Row], status: str) -> Row:
+    question = job.question
+    return {
+        "id": question.id,
+        "status": status,
+        "question": question.question,
+        "passage": question.passage,
+        "responses": responses,
+    }
+
+
+def _load(settings: Settings) -> tuple[Any, Any]:
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("config: key 'device' is cuda, but torch finds no GPU")
+    device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    disable_progress_bar()  # ours is enough
+    path = str(Path(settings.model).resolve())  # a plain path, so nothing is ever looked up on a hub
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=getattr(torch, settings.dtype), trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{settings.model}: transformers cannot load it: {str(error).splitlines()[0]}") from error
+    if settings.chat_template and not tokenizer.chat_template:
+        raise InputError(f"{settings.model}: the tokenizer has no chat template; set chat_template=false")
+    return tokenizer, model.to(device).eval()

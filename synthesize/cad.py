@@ -1,0 +1,216 @@
+"""Context-aware decoding (Shi et al., 2023), greedy, for several alphas at once.
+
+    y_t = argmax[(1 + a) * logits(q, c, y<t) - a * logits(q, y<t)]
+
+a = 0 is plain decoding with the passage c, a = -1 plain decoding without it, a < -1 pushes away from it. The same
+arithmetic as transformers' `generate(guidance_scale=1 + a, negative_prompt_ids=...)`, but each prompt is read once for
+all alphas: the alphas of a question are branches of ONE key-value row, each under a mask that shows it the prompt and
+its own tokens only. Both streams are cast to float32 before mixing: in bfloat16 the mixing alone changes some argmaxes.
+
+Imported only where torch is already needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import torch
+from transformers import AttentionInterface
+from transformers.cache_utils import DynamicCache
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from rag_zeval.decoding import growing_cache
+from rag_zeval.errors import InputError
+
+Prompts = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Response:
+    """What one alpha gave: token ids, the stop token included if it came (`finished`)."""
+
+    alpha: float
+    ids: tuple[int, ...]
+    finished: bool
+
+
+def batches(widths: Sequence[int], max_rows: int, max_tokens: int, room: int) -> list[list[int]]:
+    """Question numbers in groups of like width, narrowest first; the same widths always give the same groups.
+
+    widths: prompt tokens of each question, both streams; room: tokens a question may grow by. A group holds at most
+    `max_rows` questions and `rows * (widest + room) <= max_tokens` cached tokens; a question too wide for that goes
+    alone.
+    """
+    groups: list[list[int]] = []
+    for number in sorted(range(len(widths)), key=lambda n: (widths[n], n)):
+        rows = len(groups[-1]) if groups else max_rows
+        if rows < max_rows and (rows + 1) * (widths[number] + room) <= max_tokens:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups
+
+
+@torch.inference_mode()
+def decode(
+    model: Any,
+    with_passage: Prompts,
+    without_passage: Prompts,
+    alphas: Sequence[float],
+    max_new_tokens: int,
+    stops: Collection[int],
+) -> list[list[Response]]:
+    """Answers to a batch of questions, `[question][alpha]`, each of at most `max_new_tokens` tokens.
+
+    with_passage, without_passage: prompt token ids of each question, any lengths. A branch ends at a stop token; a
+    question whose branches have all ended leaves the batch. Raises InputError for a model without full attention.
+    """
+    rows = list(range(len(with_passage)))  # which question each batch row belongs to
+    tokens: list[list[list[int]]] = [[[] for _ in alphas] for _ in rows]
+    live = {(question, branch) for question in rows for branch in range(len(alphas))}
+    ended: set[tuple[int, int]] = set()
+    with _packed_attention(model):
+        streams = [
+            _Stream(model, prompts, weights)
+            for prompts, weights in (
+                (with_passage, [1 + alpha for alpha in alphas]),
+                (without_passage, [-alpha for alpha in alphas]),
+            )
+            if any(weights)
+        ]
+        for step in range(max_new_tokens):
+            chosen = reduce(torch.add, [stream.weighted_logits() for stream in streams]).argmax(-1)
+            for question, picks in zip(rows, chosen.tolist(), strict=True):
+                for branch, token in enumerate(picks):
+                    if (question, branch) in live:
+                        tokens[question][branch].append(token)
+                        if token in stops:
+                            live.discard((question, branch))
+                            ended.add((question, branch))
+            if not live or step == max_new_tokens - 1:
+                break
+            going = {question for question, _ in live}
+            if len(going) <= 0.8 * len(rows):  # dropping rows copies the cache, so not for every single one
+                kept = torch.tensor([at for at, question in enumerate(rows) if question in going], device=model.device)
+                rows, chosen = [question for question in rows if question in going], chosen[kept]
+                for stream in streams:
+                    stream.keep(kept)
+            for stream in streams:
+                stream.feed(chosen)
+    return [
+        [
+            Response(alpha, tuple(tokens[question][branch]), (question, branch) in ended)
+            for branch, alpha in enumerate(alphas)
+        ]
+        for question in range(len(with_passage))
+    ]
+
+
+class _Stream:
+    """The prompts of one kind (with or without passage), their cache, and the branches whose weight is not 0.
+
+    Cache columns: [left padding, prompt | branch 0, 1, .. of new token 0 | branch 0, 1, .. of new token 1 | ..].
+    """
+
+    def __init__(self, model: Any, prompts: Prompts, weights: Sequence[float]):
+        self.model = model
+        self.n_alphas = len(weights)
+        self.branches = torch.tensor([b for b, weight in enumerate(weights) if weight], device=model.device)
+        self.weights = torch.tensor([weight for weight in weights if weight], device=model.device)[:, None]
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=model.device)
+        width = max(map(len, prompts))
+        self.positions = lengths[:, None].expand(-1, len(self.branches))
+        columns = torch.arange(width, device=model.device)
+        self.blocked = torch.finfo(model.dtype).min
+        padding = torch.zeros(len(prompts), width, device=model.device, dtype=model.dtype)
+        padding.masked_fill_(columns < width - lengths[:, None], self.blocked)
+        self.mask = padding[:, None, None].expand(-1, 1, len(self.branches), -1)
+        own = torch.full((len(self.branches), len(self.branches)), self.blocked, device=model.device, dtype=model.dtype)
+        self.own = own.fill_diagonal_(0)
+        self._read(prompts, width)
+
+    def _read(self, prompts: Prompts, width: int) -> None:
+        """One prefill per prompt, unpadded (so it does not depend on its neighbours), packed into one cache."""
+        caches, last = [], []
+        for prompt in prompts:
+            cache: Any = DynamicCache(config=self.model.config)
+            ids = torch.tensor([list(prompt)], device=self.model.device)
+            out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            last.append(out.logits.float())
+            caches.append(cache)
+        self.logits = torch.cat(last).expand(-1, len(self.branches), -1)
+        self.cache = growing_cache()
+        for layer in range(len(caches[0].layers)):
+            one = caches[0].layers[layer].keys
+            keys = one.new_zeros(len(prompts), one.shape[1], width, one.shape[3])
+            values = torch.zeros_like(keys)
+            for row, cache in enumerate(caches):
+                read = cache.layers[layer]
+                keys[row, :, width - read.keys.shape[2] :] = read.keys[0]
+                values[row, :, width - read.keys.shape[2] :] = read.values[0]
+                cache.layers[layer] = None  # so the prompts are held twice for one layer only
+            self.cache.update(keys, values, layer)
+
+    def weighted_logits(self) -> Any:
+        """[rows, alphas, vocabulary] in float32: this stream's part of the mixture."""
+        if len(self.branches) == self.n_alphas:
+            return self.logits * self.weights
+        part = self.logits.new_zeros(len(self.logits), self.n_alphas, self.logits.shape[-1])
+        part[:, self.branches] = self.logits * self.weights
+        return part
+
+    def feed(self, chosen: Any) -> None:
+        """Append one token to each branch; chosen: LongTensor [rows, alphas]."""
+        own = self.own[None, None].expand(len(chosen), 1, -1, -1)
+        self.mask = torch.cat([self.mask, own], -1)
+        out = self.model(
+            input_ids=chosen[:, self.branches],
+            attention_mask=self.mask,
+            position_ids=self.positions,
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        self.logits, self.positions = out.logits.float(), self.positions + 1
+
+    def keep(self, rows: Any) -> None:
+        """Keep only these batch rows (a LongTensor of indices)."""
+        self.mask, self.positions = self.mask[rows], self.positions[rows]
+        for layer in self.cache.layers:
+            layer.keep(rows)
+
+
+def _grouped_sdpa(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **kwargs: Any) -> Any:
+    """Attention under a 4-D mask without repeating keys for grouped queries.
+
+    transformers copies the whole cache once per query head of a group when there is a mask; here the heads of a group
+    stand as further query rows of the one key head they share.
+    """
+    rows, heads, length, width = query.shape
+    groups = key.shape[1]
+    if attention_mask is None or groups == heads:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+    folded = query.reshape(rows, groups, heads // groups * length, width)
+    mask, scale = attention_mask.repeat(1, 1, heads // groups, 1), kwargs.get("scaling")
+    out = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scale)
+    return out.reshape(rows, heads, length, width).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register("grouped_sdpa", _grouped_sdpa)
+
+
+@contextmanager
+def _packed_attention(model: Any) -> Iterator[None]:
+    """The model attends by `_grouped_sdpa` inside. Raises InputError for a layer without full attention."""
+    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+    if kinds != {"full_attention"}:
+        raise InputError(f"context-aware decoding needs full attention in every layer, this model has {sorted(kinds)}")
+    before = model.config._attn_implementation
+    model.set_attn_implementation("grouped_sdpa")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)

@@ -1,0 +1,206 @@
+"""`make bench-speed`: two measurements of this code against its peers, taken in one run, one thread each.
+
+`cad`: the packed decoder against transformers' `generate(guidance_scale, negative_prompt_ids)`, on 8 questions with
+1,500-token passages, 4 alphas, 64 tokens, a random Qwen2 of 8 layers x 256. The peer decodes one question and one alpha
+a call: `guidance_scale` is one number a call, so the passage is read again for each alpha whatever is batched; batching
+the questions of one alpha gives the same tokens and, on one CPU thread, no speed.
+
+`evidence`: the suffix automaton of `rag_zeval.evidence`, index building included, against
+`difflib.SequenceMatcher(None, reference, span, autojunk=False).find_longest_match`, on 256 rollouts x 15 spans of
+6,000-token references (32 references x 8 rollouts). difflib is called afresh for each span; it would be faster, though
+still behind, if the reference were its second sequence, which it keeps an index of.
+
+Each pair of times is taken back to back, the ratio is the median over the pairs. One entry per measurement is appended
+to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, pairs}` (seconds: medians).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rag_zeval.files import write_json
+
+SUMMARY = Path("runs/speed/summary.json")
+PAIRS = 5
+ALPHAS = (0.0, -0.5, -1.0, -1.4)
+MARGIN = 1e-4  # answers may part only where the two best mixed logits are this close
+
+Timed = Callable[[], Any]
+Same = Callable[[Any, Any], bool]
+
+
+def measure_cad(
+    questions: int = 8, passage_tokens: int = 1500, new_tokens: int = 64, pairs: int = PAIRS
+) -> dict[str, Any]:
+    """Packed decoder against transformers' guidance; equal: every answer the same, token for token."""
+    import torch
+
+    from synthesize.cad import decode
+
+    torch.set_num_threads(1)
+    model, rng = _random_qwen2(), random.Random(1)
+    without = [[rng.randrange(3, 8000) for _ in range(rng.randrange(24, 40))] for _ in range(questions)]
+    prompts = [[rng.randrange(3, 8000) for _ in range(passage_tokens)] + question for question in without]
+    model(torch.arange(64)[None])  # the first call pays for set-up
+
+    def ours() -> list[list[int]]:
+        answers = decode(model, prompts, without, ALPHAS, new_tokens, stops=())
+        return [list(response.ids) for responses in answers for response in responses]
+
+    def theirs() -> list[list[int]]:
+        return [
+            _guided(model, prompt, negative, alpha, new_tokens)
+            for prompt, negative in zip(prompts, without, strict=True)
+            for alpha in ALPHAS
+        ]
+
+    def same(first: list[list[int]], second: list[list[int]]) -> bool:
+        asked = [(p, n, a) for p, n in zip(prompts, without, strict=True) for a in ALPHAS]
+        return all(
+            mine == other or _near_tie(model, *question, mine, other)
+            for question, mine, other in zip(asked, first, second, strict=True)
+        )
+
+    return _measure("cad", ours, theirs, same, pairs)
+
+
+def _random_qwen2() -> Any:
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=8000,
+        hidden_size=256,
+        num_hidden_layers=8,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        intermediate_size=768,
+        max_position_embeddings=4096,
+        tie_word_embeddings=False,
+        eos_token_id=None,
+    )
+    model = Qwen2ForCausalLM(config).eval().requires_grad_(False)
+    for weights in model.parameters():
+        if weights.dim() == 2:
+            torch.nn.init.normal_(weights, std=0.05)
+    return model
+
+
+def _guided(model: Any, prompt: Sequence[int], negative: Sequence[int], alpha: float, new_tokens: int) -> list[int]:
+    import torch
+
+    ids = torch.tensor([list(prompt)])
+    guidance = {"guidance_scale": 1 + alpha, "negative_prompt_ids": torch.tensor([list(negative)])} if alpha else {}
+    out = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=new_tokens,
+        pad_token_id=0,
+        **guidance,
+    )
+    return out[0, len(prompt) :].tolist()
+
+
+def _near_tie(
+    model: Any, prompt: list[int], negative: list[int], alpha: float, mine: list[int], other: list[int]
+) -> bool:
+    """Whether two answers part where the two best mixed logits lie within MARGIN."""
+    import torch
+
+    shared = next(at for at, pair in enumerate(zip(mine, other, strict=True)) if pair[0] != pair[1])
+    logits, without = (model(torch.tensor([ids + mine[:shared]])).logits[0, -1] for ids in (prompt, negative))
+    best = ((1 + alpha) * logits - alpha * without).topk(2).values
+    return bool(best[0] - best[1] <= MARGIN)
+
+
+def measure_evidence(references: int = 32, rollouts: int = 8, spans: int = 15, pairs: int = PAIRS) -> dict[str, Any]:
+    """Suffix automaton against difflib; equal: the same longest run for every span.
+
+    Token ids follow Zipf's law, as those of text do; a span is 40 tokens of its reference, every second one with a
+    token in the middle replaced.
+    """
+    from difflib import SequenceMatcher
+
+    from rag_zeval.evidence import ReferenceIndex
+
+    rng = random.Random(0)
+    weights = [1 / (rank + 2.7) for rank in range(8000)]
+    cases = []
+    for _ in range(references):
+        reference = rng.choices(range(8000), weights, k=6000)
+        quotes = []
+        for number in range(rollouts * spans):
+            start = rng.randrange(6000 - 40)
+            quote = reference[start : start + 40]
+            if number % 2:
+                quote[rng.randrange(10, 30)] = rng.randrange(8000)
+            quotes.append(quote)
+        cases.append((reference, quotes))
+
+    def ours() -> list[int]:
+        indexed = ((ReferenceIndex(reference), quotes) for reference, quotes in cases)
+        return [index.longest_common_span(quote) for index, quotes in indexed for quote in quotes]
+
+    def theirs() -> list[int]:
+        return [
+            SequenceMatcher(None, reference, quote, autojunk=False).find_longest_match().size
+            for reference, quotes in cases
+            for quote in quotes
+        ]
+
+    return _measure("evidence", ours, theirs, lambda first, second: first == second, pairs)
+
+
+def _measure(name: str, ours: Timed, theirs: Timed, same: Same, pairs: int) -> dict[str, Any]:
+    times, equal = [], True
+    for number in range(1, pairs + 1):
+        started = time.perf_counter()
+        first = ours()
+        between = time.perf_counter()
+        second = theirs()
+        times.append({"ours_s": between - started, "theirs_s": time.perf_counter() - between})
+        equal = equal and same(first, second)
+        print(
+            f"{name} {number}/{pairs}: ours {times[-1]['ours_s']:.2f} s, theirs {times[-1]['theirs_s']:.2f} s",
+            flush=True,
+        )
+    return {
+        "name": name,
+        "ratio": median(pair["theirs_s"] / pair["ours_s"] for pair in times),
+        "ours_s": median(pair["ours_s"] for pair in times),
+        "theirs_s": median(pair["theirs_s"] for pair in times),
+        "equal": equal,
+        "pairs": times,
+    }
+
+
+MEASUREMENTS = {"cad": measure_cad, "evidence": measure_evidence}
+
+
+def main(names: Sequence[str]) -> int:
+    if {"-h", "--help"} & set(names):
+        print(f"usage: python -m synthesize.speed [{'] ['.join(MEASUREMENTS)}]\n\n{__doc__}", end="")
+        return 0
+    unknown = [name for name in names if name not in MEASUREMENTS]
+    if unknown:
+        print(f"error: no measurement {unknown[0]!r}; there is: {', '.join(MEASUREMENTS)}", file=sys.stderr)
+        return 2
+    for name in names or MEASUREMENTS:
+        entry = MEASUREMENTS[name]()
+        print(f"{name}: {entry['ratio']:.2f} times as fast, results equal: {entry['equal']}")
+        entries = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else []
+        write_json(SUMMARY, [*entries, entry])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

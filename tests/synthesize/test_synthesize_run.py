@@ -1,0 +1,222 @@
+"""`python -m synthesize`, whole runs: rows, statuses, kills, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import read_jsonl
+from rag_zeval.world import questions, true_support
+from synthesize.__main__ import main
+from synthesize.settings import read_settings
+
+pytest.importorskip("torch")
+ROOT = Path(__file__).resolve().parents[2]
+NANO_BASE = ROOT / "checkpoints" / "nano-base"
+ALPHAS = [0, -0.5, -1, -1.4]
+
+
+def words(model, out, **keys):
+    keys = {"n_questions": 14, "max_new_tokens": 12, "batch_size": 4, "device": "cpu", **keys}
+    return [f"model={model}", f"out_dir={out}", *(f"{key}={value}" for key, value in keys.items())]
+
+
+def jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tiny_model, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed")
+    assert main(words(tiny_model, out)) == 0
+    return out
+
+
+def test_rows_manifest_and_config(undisturbed, tiny_model):
+    rows = read_jsonl(undisturbed / "responses.jsonl", {"id": str, "status": str, "responses": list})
+    asked = {q.id: q for q in questions("train", 14, 0)}
+    assert {row["id"] for row in rows} == set(asked) and len(rows) == 14
+    for row in rows:
+        assert row["status"] == "ok" and row["passage"] == asked[row["id"]].passage
+        assert [response["alpha"] for response in row["responses"]] == ALPHAS
+        for response in row["responses"]:
+            assert response["true_support"] == true_support(response["text"], asked[row["id"]].facts)
+            assert response["finished"] or response["n_tokens"] == 12
+    flags = {response["finished"] for row in rows for response in row["responses"]}
+    assert flags == {True, False}, "the model should stop early now and then"
+    manifest = json.loads((undisturbed / "manifest.json").read_text())
+    assert manifest["statistics"]["answered"] == 14
+    assert manifest["config"]["model"] == str(tiny_model)
+    assert OmegaConf.load(undisturbed / "config.yaml").made_with == manifest["made_with"]
+
+
+def test_a_finished_run_is_not_done_again(undisturbed, tiny_model):
+    before = (undisturbed / "responses.jsonl").read_bytes(), (undisturbed / "manifest.json").read_bytes()
+    assert main(words(tiny_model, undisturbed)) == 0
+    assert ((undisturbed / "responses.jsonl").read_bytes(), (undisturbed / "manifest.json").read_bytes()) == before
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.3, 0.55, 0.97])
+def test_goes_on_after_a_torn_write(undisturbed, tiny_model, tmp_path, kept):
+    whole = (undisturbed / "responses.jsonl").read_bytes()
+    (tmp_path / "config.yaml").write_bytes((undisturbed / "config.yaml").read_bytes())
+    (tmp_path / "responses.jsonl").write_bytes(whole[: int(kept * len(whole))])
+    assert main(words(tiny_model, tmp_path)) == 0
+    assert (tmp_path / "responses.jsonl").read_bytes() == whole
+
+
+def test_sigkill_then_the_same_command(tiny_model, tmp_path):
+    keys = {"n_questions": 60, "max_new_tokens": 40, "batch_size": 2}
+    command = [sys.executable, "-m", "synthesize", *words(tiny_model, tmp_path / "killed", **keys)]
+    responses = tmp_path / "killed" / "responses.jsonl"
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    while not (responses.exists() and responses.read_bytes().count(b"\n") >= 5):
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    done = responses.read_bytes().count(b"\n")
+    assert 5 <= done < 60 and not (tmp_path / "killed" / "manifest.json").exists()
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert main(words(tiny_model, tmp_path / "undisturbed", **keys)) == 0
+    assert responses.read_bytes() == (tmp_path / "undisturbed" / "responses.jsonl").read_bytes()
+
+
+def test_bad_rows_get_a_status_and_the_rest_goes_on(tiny_model, tmp_path):
+    lengths = {"good": 5, "too long for us": 450, "too long for the model": 350, "good too": 9}
+    rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
+    keys = {"source": jsonl(tmp_path / "rows.jsonl", rows), "n_questions": "null", "max_passage_tokens": 400}
+    assert main(words(tiny_model, tmp_path / "out", max_new_tokens=4, **keys)) == 0
+    written = {row["id"]: row for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
+    assert set(written) == set(lengths)
+    assert written["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
+    status = written["too long for the model"]["status"]
+    assert status.startswith("failed: prompt and answer need") and status.endswith("window is 700")
+    for id_ in ("good", "good too"):
+        assert written[id_]["status"] == "ok" and len(written[id_]["responses"]) == 4
+        assert all(response["true_support"] is None for response in written[id_]["responses"])
+
+
+def test_no_answer_at_all_is_an_error(tiny_model, tmp_path, capsys):
+    assert main(words(tiny_model, tmp_path, n_questions=2, max_passage_tokens=3)) == 1
+    assert "no question could be answered; the first: failed: passage has" in capsys.readouterr().err
+
+
+def test_one_question_that_fails_in_a_batch_takes_no_other_with_it(tiny_model):
+    from synthesize.answering import Answerer
+    from synthesize.sources import load_questions
+
+    config = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
+    settings = read_settings(
+        {**config, "model": str(tiny_model), "batch_size": 3, "max_new_tokens": 4, "device": "cpu"}
+    )
+    asked, answerer = load_questions("nano", "train", 7, 0), Answerer(settings)
+    undisturbed = {row["id"]: row for row in answerer.rows(asked, ())}
+    bad = answerer._job(asked[2]).with_passage
+
+    def out_of_memory(model, args, kwargs):
+        if kwargs["input_ids"][0].tolist() == bad:
+            raise RuntimeError("no memory left\nsecond line")
+
+    answerer.model.register_forward_pre_hook(out_of_memory, with_kwargs=True)
+    rows = {row["id"]: row for row in answerer.rows(asked, ())}
+    assert rows.pop(asked[2].id)["status"] == "failed: no memory left"
+    del undisturbed[asked[2].id]
+    assert rows == undisturbed
+
+
+@pytest.mark.parametrize(
+    "changed, named",
+    [
+        ({"alphas": "[0,-1]"}, "alphas"),
+        ({"max_new_tokens": 13}, "max_new_tokens"),
+        ({"seed": 1}, "seed"),
+        ({"n_questions": 15}, "n_questions"),
+        ({"dtype": "bfloat16"}, "dtype"),
+    ],
+)
+def test_a_folder_with_other_rows_is_refused(undisturbed, tiny_model, capsys, changed, named):
+    before = (undisturbed / "config.yaml").read_bytes()
+    assert main(words(tiny_model, undisturbed, **changed)) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"made with {named}=" in error
+    assert (undisturbed / "config.yaml").read_bytes() == before
+
+
+def test_a_changed_model_is_refused(undisturbed, tiny_model, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in tiny_model.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    (other / "config.json").write_text((tiny_model / "config.json").read_text() + "\n")
+    assert main(words(other, undisturbed)) == 2
+    assert "model_sha256" in capsys.readouterr().err
+
+
+def test_batch_size_may_change_on_the_way(undisturbed, tiny_model):
+    assert main(words(tiny_model, undisturbed, batch_size=2)) == 0
+
+
+@pytest.mark.parametrize(
+    "word, message",
+    [
+        ("alphas=[]", "'alphas'"),
+        ("alphas=[0,0.0]", "'alphas'"),
+        ("alphas=half", "'alphas'"),
+        ("n_questions=many", "'n_questions'"),
+        ("n_questions=null", "'n_questions'"),
+        ("max_new_tokens=0", "'max_new_tokens'"),
+        ("dtype=float16", "'dtype'"),
+        ("split=all", "'split'"),
+        ("alpha=[0]", "did you mean 'alphas'"),
+        ("model=nowhere", "nowhere: no model here"),
+        ("source=nowhere.jsonl", "nowhere.jsonl"),
+    ],
+)
+def test_bad_configuration_is_one_line(tiny_model, tmp_path, capsys, word, message):
+    assert main([*words(tiny_model, tmp_path / "out"), word]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1 and message in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_and_bad_rows_load_no_model(tmp_path):
+    source = jsonl(tmp_path / "rows.jsonl", [{"id": "a", "question": "q"}])
+    code = (
+        "import sys; from synthesize.__main__ import main\n"
+        f"status = main(['source={source}', 'n_questions=null'])\n"
+        "assert status == 2, status\n"
+        "assert not {'torch', 'transformers', 'verl', 'vllm', 'ray', 'numpy'} & set(sys.modules)\n"
+        "main(['--help'])\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env={**os.environ})
+    assert shown.returncode == 0, shown.stderr
+    assert f"{source}:1: field 'passage' is missing" in shown.stderr and "alphas:" in shown.stdout
+
+
+@pytest.mark.skipif(not (NANO_BASE / "config.json").exists(), reason="checkpoints/nano-base is not made yet")
+def test_true_support_falls_strictly_with_alpha(tmp_path):
+    assert main([f"model={NANO_BASE}", f"out_dir={tmp_path}", "n_questions=300", f"alphas={ALPHAS}", "device=cpu"]) == 0
+    found = json.loads((tmp_path / "manifest.json").read_text())["statistics"]
+    supports = [at["true_support"] for at in found["by_alpha"]]
+    assert found["answered"] == 300 and len(supports) == 4
+    assert all(high > low for high, low in pairwise(supports)), supports
+
+
+def test_settings_check_every_key():
+    config = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
+    read_settings(config)
+    for key in config:
+        with pytest.raises(InputError, match=f"'{key}'"):
+            read_settings({**config, key: {"no": "such"}})
