@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag_zeval.bootstrap import mean_interval
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.files import Row, iter_jsonl, write_text
 from rag_zeval.schema import LETTERS
-
-RESAMPLES = 2_000
 
 
 def read_examples(path: str | Path) -> list[Example]:
@@ -154,7 +153,7 @@ def summarize(rows: Sequence[Row]) -> Summary:
         answers=sum(len(row["scores"]) for row in rows),
         scored=len(scores),
         mean=sum(scores) / len(scores) if scores else None,
-        ci=_bootstrap(list(by_example.values())) if len(by_example) > 1 else None,
+        ci=mean_interval(list(by_example.values())) if len(by_example) > 1 else None,
         trial_sd=_sd([sum(trial) / len(trial) for trial in by_trial.values()]),
         calls=sum(row["calls"] for row in rows),
         cached=len(rows) - len(paid),
@@ -168,20 +167,6 @@ def _count_statuses(rows: Sequence[Row]) -> dict[str, int]:
     """Rows by status: those with a score first, then failures, the frequent first."""
     counts = Counter(row["status"] for row in rows).most_common()
     return dict(sorted(counts, key=lambda item: item[0].startswith("failed")))
-
-
-def _bootstrap(groups: list[list[float]]) -> tuple[float, float]:
-    """95% percentile interval of the mean score; whole examples are drawn, for their answers hang together."""
-    import numpy as np
-
-    totals, sizes = np.array([sum(group) for group in groups]), np.array([len(group) for group in groups])
-    random = np.random.default_rng(0)
-    means = np.empty(RESAMPLES)
-    for at in range(RESAMPLES):
-        drawn = random.integers(0, len(groups), len(groups))
-        means[at] = totals[drawn].sum() / sizes[drawn].sum()
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(low), float(high)
 
 
 def _sd(values: Sequence[float]) -> float | None:

@@ -7,10 +7,10 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
+from rag_zeval.bootstrap import mean_interval
 from rag_zeval.files import Row
 from rag_zeval.scoring import strictly_ranked
 
-DRAWS = 2000  # bootstrap resamples
 GRAM = 4
 
 
@@ -48,7 +48,7 @@ def _of_alpha(alpha: float, responses: Sequence[Row]) -> dict[str, Any]:
     support with its 95% interval over `true_support_n` answers (None on real text)."""
     supports = [r["true_support"] for r in responses if r["true_support"] is not None]
     repeats = [share for r in responses if (share := repetition(r["text"])) is not None]
-    low, high = bootstrap_interval(supports) if supports else (None, None)
+    low, high = mean_interval([[support] for support in supports]) if supports else (None, None)
     return {
         "alpha": alpha,
         "answers": len(responses),
@@ -72,16 +72,6 @@ def repetition(text: str) -> float | None:
     words = text.split()
     grams = [tuple(words[at : at + GRAM]) for at in range(len(words) - GRAM + 1)]
     return 1 - len(set(grams)) / len(grams) if grams else None
-
-
-def bootstrap_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """95% percentile interval of the mean, resampling the values DRAWS times; values: at least one number."""
-    import numpy as np
-
-    sample = np.asarray(values, dtype=float)
-    drawn = np.random.default_rng(seed).integers(0, len(sample), size=(DRAWS, len(sample)))
-    low, high = np.percentile(sample[drawn].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
 
 
 def print_statistics(found: dict[str, Any], title: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthesize.statistics import bootstrap_interval, print_statistics, repetition, statistics
+from synthesize.statistics import print_statistics, repetition, statistics
 
 ALPHAS = (0.0, -0.5, -1.4)
 RESPONSES = st.tuples(st.sampled_from(["", "a b c d e", "a b c d a b c d", "x"]), st.integers(1, 9), st.booleans())
@@ -57,13 +57,6 @@ def test_repetition_counts_runs_seen_before(text, _):
     runs = [" ".join(words[i : i + 4]) for i in range(len(words) - 3)]
     expected = sum(run in runs[:i] for i, run in enumerate(runs)) / len(runs) if runs else None
     assert repetition(text) == (None if expected is None else pytest.approx(expected))
-
-
-def test_bootstrap_interval_narrows_with_n_and_covers_the_mean():
-    few, many = bootstrap_interval([0, 1] * 10), bootstrap_interval([0, 1] * 1000)
-    assert few[0] < many[0] < 0.5 < many[1] < few[1]
-    assert bootstrap_interval([0, 1] * 10) == few
-    assert many[1] - many[0] == pytest.approx(2 * 1.96 * 0.5 / 2000**0.5, rel=0.1)
 
 
 def test_table_prints_with_and_without_truth(capsys):
