@@ -67,8 +67,12 @@ bench: $(READY) ## score the benchmarks and print the tables
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
 	$(PY) -m eval_benchmarks.report $(or $(ARGS),runs/reproduce)
 
-nano-base: $(READY) ## train the embedded base model from nothing: checkpoints/nano-base
-	$(PY) -m train.nano_base $(ARGS)
+NANO_BASE := checkpoints/nano-base
+nano-base: $(READY) ## train the embedded base model from nothing, measure it, write its card
+	$(PY) -m train.nano_base overwrite=true out_dir=$(NANO_BASE) $(ARGS)
+	$(PY) -m synthesize model=$(NANO_BASE) split=dev n_questions=300 out_dir=runs/nano-base/synthesize
+	$(PY) -m eval_benchmarks benchmarks=[nano_eval] scorers=[rag_zeval] models=[$(NANO_BASE)] out_dir=runs/nano-base/bench
+	$(PY) -m train.nano_card $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
 
 data: export HF_HUB_OFFLINE = 0
 data: $(READY) ## download the public benchmark files, with checksums and licence notes

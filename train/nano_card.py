@@ -1,0 +1,113 @@
+"""The nano base's model card: how it was made, and what the stages measured of it.
+
+`python -m train.nano_card MODEL SYNTHESIS_MANIFEST BENCH_SUMMARY`, the last step of `make nano-base`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import model_sha256, write_text
+
+SHOWN = ("format_rate", "verdict_accuracy", "ranking_accuracy", "pairwise_best", "pairwise_middle", "pairwise_worst")
+
+CARD = """---
+license: apache-2.0
+library_name: transformers
+tags: [rag-zeval, nano]
+---
+# nano base
+
+A {millions:.1f}M-parameter Llama-architecture model, trained from nothing, that answers questions about a generated
+world (with a passage, or from memory) and judges such answers as one JSON trajectory. It knows nothing else. It is
+where `make reproduce` and `make train` start at nano scale, and it is made to be improved: it keeps the format and
+copies claims and evidence well, but its verdicts were held at about {target:.0%} right in training.
+
+| | |
+|---|---|
+| made by | `make nano-base` (`python -m train.nano_base`), seed {seed}, {steps} steps |
+| time | {minutes} minutes on one CPU thread |
+| weights | sha256 of the folder `{sha}` |
+| data | generated (`rag_zeval/world.py`, `train/nano_tasks.py`); judging lessons are about train people only |
+
+## Scores
+
+nano_eval: {n} held-out prompts for each K (`python -m eval_benchmarks benchmarks=[nano_eval] models=[{model}]`).
+
+| metric | value | 95% interval | n |
+|---|---|---|---|
+{scores}
+
+True support of its answers by context-aware decoding (`python -m synthesize model={model} split={split}`).
+
+| α | true support | 95% interval | answers |
+|---|---|---|---|
+{supports}
+"""
+
+
+def card(model: Path, training: dict[str, Any], synthesis: dict[str, Any], summary: Sequence[dict[str, Any]]) -> str:
+    """The card's Markdown from training.json, the synthesize manifest and the rows of summary.json.
+
+    Raises InputError if the measurements are of another model than the folder holds now.
+    """
+    sha = model_sha256(model)
+    if training["model_sha256"] != sha:
+        raise InputError(f"{model}: its weights are not those that {model / 'training.json'} tells of")
+    rows = {row["metric"]: row for row in summary if row["benchmark"] == "nano_eval" and row["value"] is not None}
+    scores = [
+        f"| {name} | {rows[name]['value']:.3f} | {rows[name]['ci_low']:.3f} to {rows[name]['ci_high']:.3f} "
+        f"| {rows[name]['n']} |"
+        for name in SHOWN
+        if name in rows
+    ]
+    supports = [
+        f"| {at['alpha']:g} | {at['true_support']:.3f} | {at['true_support_low']:.3f} to {at['true_support_high']:.3f} "
+        f"| {at['true_support_n']} |"
+        for at in synthesis["statistics"]["by_alpha"]
+    ]
+    return CARD.format(
+        millions=training["parameters"] / 1e6,
+        target=training["config"]["verdict_target"],
+        seed=training["config"]["seed"],
+        steps=training["config"]["steps"],
+        minutes=training["minutes"],
+        sha=sha,
+        model=model,
+        n=max((row["n"] for row in rows.values()), default=0),
+        split=synthesis["config"]["split"],
+        scores="\n".join(scores),
+        supports="\n".join(supports),
+    )
+
+
+def main(argv: Sequence[str]) -> None:
+    """Read the three, write MODEL/README.md."""
+    if len(argv) != 3:
+        raise InputError("usage: python -m train.nano_card MODEL SYNTHESIS_MANIFEST BENCH_SUMMARY")
+    model, *measured = map(Path, argv)
+    training, synthesis, summary = (_load(path) for path in (model / "training.json", *measured))
+    write_text(model / "README.md", card(model, training, synthesis, summary))
+    print(f"model card: {model / 'README.md'}")
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,92 @@
+"""What the nano base is taught: to answer with a passage, to answer from memory, and to judge.
+
+The judge it learns to be is meant to be imperfect (see `nano_base`); the answerer prefers the passage but is stubborn
+about what it remembers well, as real models are, so that decoding at falling alpha drifts to memory by degrees.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from rag_zeval import world
+from rag_zeval.prompt import judge_messages
+from rag_zeval.schema import LETTERS
+
+VARIANT = "compact"
+# How often memory gives a fact right -> how often it wins over a passage that contradicts it.
+STUBBORN = {0.4: 0.0, 0.7: 0.05, 0.85: 0.1, 0.95: 0.2, 0.98: 0.25}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One chat turn: the user's message and the reply to learn."""
+
+    prompt: str
+    reply: str
+
+
+@cache
+def memory_strength(person: str) -> dict[str, float]:
+    """For each attribute of a remembered person, how often the base is shown the right value, in (0, 1)."""
+    rng = random.Random(f"strength {person}")
+    return {key: rng.choice(list(STUBBORN)) for key in world.KEYS}
+
+
+def answering(rng: random.Random, *, with_passage: bool) -> Sample:
+    """A question-answering sample. Remembered people of every split occur (memory must hold them all)."""
+    remembered = not with_passage or rng.random() < 0.6
+    people = [p for split in world.REMEMBERED for p in world.remembered_people(split)]
+    person = rng.choice(people if remembered else world.new_people("train"))
+    asked = world.ask("", person, rng, remembered=remembered, contradict=0.5)
+    if not remembered:
+        values = asked.facts
+    elif with_passage:
+        known, strength = world.memory(person), memory_strength(person)
+        values = {k: known[k] if rng.random() < STUBBORN[strength[k]] else asked.facts[k] for k in asked.keys}
+    else:
+        known, strength = world.memory(person), memory_strength(person)
+        values = {
+            k: known[k] if rng.random() < strength[k] else world.other_value(k, known[k], rng) for k in asked.keys
+        }
+    prompt = world.answer_prompt(asked.question, asked.passage if with_passage else None)
+    return Sample(prompt, world.answer(asked, values))
+
+
+def judging(rng: random.Random, candidates: int, claims: int = world.FACTS_ASKED) -> Sample:
+    """A judging sample about train people only, every verdict true."""
+    if rng.random() < 0.7:
+        asked = world.ask("", rng.choice(world.new_people("train")), rng, remembered=False, asked=claims)
+    else:
+        asked = world.ask("", rng.choice(world.remembered_people("train")), rng, remembered=True, asked=claims)
+    values = []
+    for _ in range(candidates):
+        errors = set(rng.sample(asked.keys, rng.randint(0, claims)))
+        facts = asked.facts
+        values.append({k: world.other_value(k, facts[k], rng) if k in errors else facts[k] for k in asked.keys})
+    answers = [world.answer(asked, v) for v in values]
+    message = judge_messages(VARIANT, asked.question, asked.passage, answers)[0]["content"]
+    return Sample(message, true_trajectory(asked, values))
+
+
+def true_trajectory(asked: world.WorldQuestion, values: Sequence[world.Facts]) -> str:
+    """The perfect compact trajectory for candidates that state `values`, as JSON text."""
+    return json.dumps(
+        [
+            {"id": letter, "atomic_claims": [_true_claim(asked, key, stated[key]) for key in asked.keys]}
+            for letter, stated in zip(LETTERS, values, strict=False)
+        ]
+    )
+
+
+def _true_claim(asked: world.WorldQuestion, key: str, stated: str) -> dict[str, object]:
+    told = asked.facts[key]
+    return {
+        "claim": world.claim(asked.person, key, stated),
+        "grounding_evidence": [asked.sentences[key]],
+        "analysis": f"Claim: {stated}. Reference: {told}.",
+        "is_supported": stated == told,
+    }
