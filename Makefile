@@ -25,7 +25,7 @@ SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_in
 
 # What `make reproduce` gives each stage beside its folder under runs/reproduce.
 REPRODUCE_SYNTHESIZE_ARGS ?=
-REPRODUCE_TRAIN_ARGS ?=
+REPRODUCE_TRAIN_ARGS ?= "stages=[{k: 3, rows: 80}, {k: 4, rows: 40}]" verl.trainer.save_freq=3 verl.trainer.test_freq=3
 REPRODUCE_BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.inputs import check_config, claim_folder, load_benchmarks
+from eval_benchmarks.inputs import check_config, load_benchmarks, not_trained_yet
 from eval_benchmarks.scorers import Scored, Scorer
 from eval_benchmarks.scorers.bleu import Bleu
 from eval_benchmarks.scorers.rag_zeval import RagZeval
@@ -56,7 +56,7 @@ def run(config: DictConfig) -> list[dict[str, Any]]:
     check_config(config)
     benchmarks, left_out = load_benchmarks(config)
     out = Path(config.out_dir)
-    claim_folder(out, config)
+    write_text(out / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
     for line in left_out:
         console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
     results: list[Result] = []
@@ -85,16 +85,19 @@ def _jobs(config: DictConfig, benchmarks: list[Benchmark], left_out: list[str], 
     for benchmark in benchmarks:
         for scorer in (*chosen, *benchmark.shipped):
             yield _Job(benchmark, scorer)
-    for spec in config.models if "rag_zeval" in config.scorers else ():
-        backend = open_backend(str(spec))
+    for spec in map(str, config.models if "rag_zeval" in config.scorers else ()):
+        if not_trained_yet(spec):
+            left_out.append(f"rag_zeval by {spec}: no model there yet; `make train` writes it")
+            console.print(Text(f"left out: {left_out[-1]}", style="yellow"), soft_wrap=True)
+            continue
+        backend = open_backend(spec)
         for benchmark in benchmarks:
             world = backend.card.get("world")
             if world and benchmark.name != "nano_eval":
-                line = f"{benchmark.name}, rag_zeval by {spec}: this judge knows only its own world ({world})"
-                left_out.append(line)
-                console.print(Text(f"left out: {line}", style="yellow"), soft_wrap=True)
+                left_out.append(f"{benchmark.name}, rag_zeval by {spec}: this judge knows only its own world ({world})")
+                console.print(Text(f"left out: {left_out[-1]}", style="yellow"), soft_wrap=True)
             else:
-                yield _Job(benchmark, _judge(config, benchmark, backend), str(spec))
+                yield _Job(benchmark, _judge(config, benchmark, backend), spec)
         del backend
 
 

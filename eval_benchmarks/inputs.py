@@ -1,11 +1,10 @@
-"""What is looked at before anything starts: configuration, data, models, and whose output folder it is."""
+"""What is looked at before anything starts: configuration, data and models."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -15,13 +14,12 @@ from eval_benchmarks.nano_eval import NanoEval
 from eval_benchmarks.scorers import JUDGES, TEXT_SCORERS
 from rag_zeval.config import nearest
 from rag_zeval.errors import InputError
-from rag_zeval.files import write_text
 from rag_zeval.llm import read_card
 from rag_zeval.prompt import find_variant
 
 BENCHMARKS = ("ragchecker_meta", "wikieval", "nano_eval")
 ENDPOINT = "openai:"
-NOT_COMPARED = ("out_dir", "data_dir", "download")  # keys that may change when a run is taken up again
+RUNS = Path("runs")  # what the stages write: a model listed from there may simply not be trained yet
 
 
 def check_config(config: DictConfig) -> None:
@@ -55,12 +53,23 @@ def check_config(config: DictConfig) -> None:
 
 
 def _check_model(spec: str) -> None:
-    if spec.startswith(ENDPOINT):
-        return  # whether it answers is seen when it is asked
-    folder = Path(re.sub("^(transformers|vllm):", "", spec))
+    folder = _folder(spec)
+    if folder is None or not_trained_yet(spec):
+        return
     if not (folder / "config.json").is_file():
         raise InputError(f"models: {spec}: no model there ({folder / 'config.json'} is missing)")
     read_card(folder)
+
+
+def _folder(spec: str) -> Path | None:
+    """Where a model lies; None for an endpoint, of which one sees that it answers when it is asked."""
+    return None if spec.startswith(ENDPOINT) else Path(re.sub("^(transformers|vllm):", "", spec))
+
+
+def not_trained_yet(spec: str) -> bool:
+    """Whether the spec names a folder under `runs/` that holds no model yet: left out with a line, not refused."""
+    folder = _folder(spec)
+    return folder is not None and RUNS in folder.parents and not (folder / "config.json").is_file()
 
 
 def load_benchmarks(config: DictConfig) -> tuple[list[Benchmark], list[str]]:
@@ -80,21 +89,3 @@ def load_benchmarks(config: DictConfig) -> tuple[list[Benchmark], list[str]]:
     if not benchmarks:
         raise InputError("no benchmark can run: " + "; ".join(left_out))
     return benchmarks, left_out
-
-
-def claim_folder(out: Path, config: DictConfig) -> None:
-    """Write config.yaml, or see that the one of an earlier run asks for the same."""
-    path = out / "config.yaml"
-    if path.is_file():
-        here, there = (_compared(OmegaConf.to_container(c, resolve=True)) for c in (config, OmegaConf.load(path)))
-        for key in sorted(here.keys() | there.keys()):
-            if here.get(key) != there.get(key):
-                raise InputError(
-                    f"{path}: field '{key}': made with {there.get(key)}, asked now for {here.get(key)}: "
-                    "give another out_dir"
-                )
-    write_text(path, OmegaConf.to_yaml(config, resolve=True))
-
-
-def _compared(config: Any) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key not in NOT_COMPARED}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import threading
@@ -14,7 +15,7 @@ from rewards.combined import combined_reward, failed
 from rewards.tokens import PolicyTokens
 
 SHOWN_ERRORS = 3
-_errors = 0
+_seen = itertools.count(1)  # errors
 _lock = threading.Lock()  # verl calls from a thread pool; one tokenizer must not be used by two threads at once
 
 
@@ -61,8 +62,7 @@ def _reference_index(tokenizer: str, reference: str) -> ReferenceIndex:
 
 
 def _show_error(extra_info: Any) -> None:
-    global _errors
-    _errors += 1
-    if _errors <= SHOWN_ERRORS:
+    number = next(_seen)
+    if number <= SHOWN_ERRORS:
         row = extra_info.get("id") if isinstance(extra_info, dict) else None
-        print(f"reward error {_errors}, row {row}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        print(f"reward error {number}, row {row}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)

@@ -153,17 +153,23 @@ def test_killed_and_run_again_it_has_the_same_rows_none_twice(write_ragchecker: 
     assert summary(out) == summary(whole)
 
 
-def test_a_folder_made_with_another_configuration_is_refused(
+def test_rows_are_taken_over_by_a_run_that_asks_for_more(nano_words: list[str], tmp_path: Path, capsys: Any) -> None:
+    words = [*nano_words, f"out_dir={tmp_path}", "bootstrap.draws=20"]
+    assert main([*words, "scorers=[bleu]"]) == 0
+    first = row_file(tmp_path, "bleu")
+    assert main([*words, "scorers=[bleu,rouge_l]"]) == 0
+    assert row_file(tmp_path, "bleu") == first
+    assert {scorer for scorer, _, _ in summary(tmp_path)} == {"bleu", "rouge_l"}
+
+
+def test_a_model_that_is_not_trained_yet_is_left_out_with_a_line(
     nano_words: list[str], tmp_path: Path, capsys: Any
 ) -> None:
-    words = [*nano_words, "scorers=[bleu]", f"out_dir={tmp_path}", "bootstrap.draws=20"]
-    assert main(words) == 0
-    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    assert main([*words, "bootstrap.draws=21"]) == 2
-    line = capsys.readouterr().err
-    assert line.startswith("error: ") and "bootstrap" in line and "give another out_dir" in line
-    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    assert main([*words, f"data_dir={tmp_path}"]) == 0  # where the data lie is no part of it: their hash is
+    words = [*nano_words, f"out_dir={tmp_path}", "models=[runs/no-such-run/model]"]
+    assert main([*words, "scorers=[bleu,rag_zeval]"]) == 0
+    assert "rag_zeval by runs/no-such-run/model: no model there yet; `make train`" in capsys.readouterr().out
+    assert main([*words, "scorers=[rag_zeval]"]) == 2
+    assert "nothing could be scored" in capsys.readouterr().err
 
 
 def test_without_data_it_says_what_is_left_out_and_how_to_get_it(

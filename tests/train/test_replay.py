@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rewards.combined import KEYS, WATCHED, failed
+
+
+@settings(deadline=None)  # the first case imports verl
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True, min_size=1),
+    st.randoms(use_true_random=False),
+)
+def test_order_follows_rows_and_samples_only(pairs: list[tuple[int, int]], rng: random.Random) -> None:
+    from train.replay import row_order
+
+    arrived = rng.sample(pairs, len(pairs))
+    order = row_order([row for row, _ in arrived], [sample for _, sample in arrived])
+    assert [arrived[at] for at in order] == sorted(pairs)
+    lengths = [10 - row for row, _ in arrived]
+    by_length = [arrived[at] for at in row_order(*zip(*arrived, strict=True), lengths)]
+    assert by_length == sorted(pairs, key=lambda pair: (10 - pair[0], *pair))
+
+
+def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:
+    from train.replay import reward_metrics
+
+    good = {**dict.fromkeys(KEYS, 1.0), "claims": 4.0, "evidence": 0.5, "errors": 0.0}
+    bad = {**failed(), "errors": 0.0}
+    metrics = reward_metrics([good, bad, bad, bad])
+    assert metrics["reward_extra/format/mean"] == 0.25
+    assert metrics["reward_extra/score/mean"] == (1.0 - 3 * 0.5) / 4
+    assert metrics["reward_extra/claims/mean"] == 4.0 and metrics["reward_extra/evidence/mean"] == 0.5
+    nothing = reward_metrics([bad])
+    assert not {f"reward_extra/{name}/mean" for name in WATCHED} & nothing.keys()  # missing, not 0
+    assert nothing["reward_extra/accuracy/mean"] == 0.0

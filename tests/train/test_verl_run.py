@@ -1,0 +1,194 @@
+"""Real GRPO through verl on the shipped base: 3 steps undisturbed, and 3 steps with a SIGKILL in between."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rag_zeval import world
+from train.launch import MARK
+
+STEPS, PROMPTS, ROLLOUTS = 3, 2, 4
+SETTINGS = [
+    "profile=nano",
+    "stages=[{k: 3, rows: 4}, {k: 4, rows: 2}]",
+    "validation=[{k: 3, rows: 2}]",
+    f"verl.data.train_batch_size={PROMPTS}",
+    f"verl.actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
+    f"verl.actor_rollout_ref.rollout.n={ROLLOUTS}",
+    "verl.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
+    "verl.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4",
+    "verl.actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
+    "verl.actor_rollout_ref.actor.optim.lr_warmup_steps=1",
+    "verl.trainer.save_freq=1",
+    "verl.trainer.test_freq=3",
+]
+
+
+@pytest.fixture(scope="module")
+def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Answers of the nano world with the alpha that their true support deserves."""
+    path = tmp_path_factory.mktemp("responses") / "responses.jsonl"
+    with open(path, "w") as file:
+        for example in world.ranked_examples("train", 12, 4, 0):
+            best_first = sorted(range(4), key=lambda at: -example.true_support[at])
+            answers = [
+                {"alpha": alpha, "text": example.answers[at], "n_tokens": 1, "finished": True, "true_support": None}
+                for alpha, at in zip([0.0, -0.5, -1.0, -1.4], best_first, strict=True)
+            ]
+            row = {"id": example.id, "status": "ok", "question": example.question.question}
+            file.write(json.dumps({**row, "passage": example.question.passage, "responses": answers}) + "\n")
+    return path
+
+
+def command(responses: Path, out_dir: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "train", *SETTINGS, f"responses={responses}", f"out_dir={out_dir}", *words]
+
+
+def run(repository: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, cwd=repository, capture_output=True, text=True, timeout=400)
+
+
+def processes_of(out_dir: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(out_dir) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def wait_until(happened: Any, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(responses: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out_dir = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = run(repository, command(responses, out_dir))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 steps of 2 prompts x 4 rollouts: K=3 from step 1, K=4 from step 3" in done.stdout
+    assert f"step 3/{STEPS}" in done.stdout and "min left" in done.stdout
+    return out_dir
+
+
+@pytest.fixture(scope="module")
+def killed_and_resumed(responses: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out_dir = tmp_path_factory.mktemp("killed") / "run"
+    arguments = command(responses, out_dir)
+    first = out_dir / "metrics" / "attempt-1.jsonl"
+    with subprocess.Popen(arguments, cwd=repository, stdout=subprocess.DEVNULL) as stage:
+        try:
+            wait_until(lambda: first.exists() and '"step":1,' in first.read_text(), 300)
+            second_start = run(repository, arguments)
+            assert second_start.returncode == 2 and "going on in this folder" in second_start.stderr
+        finally:
+            stage.send_signal(signal.SIGKILL)
+    assert not (out_dir / "manifest.json").exists()
+    wait_until(lambda: not processes_of(out_dir), 30)  # nothing of verl or ray outlives the stage
+    resumed = run(repository, arguments)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert re.search(rf"resuming after step [12] of {STEPS}", resumed.stdout)
+    again = run(repository, arguments)
+    assert again.returncode == 0 and "done already" in again.stdout
+    return out_dir
+
+
+def steps(out_dir: Path) -> dict[int, dict[str, float]]:
+    rows = [json.loads(line) for line in (out_dir / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(STEPS + 1))  # 0 is the validation before training
+    return {row["step"]: row["data"] for row in rows}
+
+
+def test_each_step_logs_what_one_wants_to_see(undisturbed: Path) -> None:
+    logged = steps(undisturbed)
+    for step in range(1, STEPS + 1):
+        data = logged[step]
+        assert 0 <= data["training/rollout_probs_diff_max"] <= 1e-4
+        for name in ("format", "evidence", "accuracy", "score", "tie_rate", "claims", "quote_tokens", "errors"):
+            assert f"reward_extra/{name}/mean" in data
+        assert data["reward_extra/score/mean"] == pytest.approx(data["critic/score/mean"], abs=1e-6)
+        assert data["reward_extra/errors/mean"] == 0 and "actor/kl_loss" in data
+        assert data["reward_extra/format/mean"] > 0.5  # the base writes trajectories, so the parts are real
+        assert (data["curriculum/first_row"], data["curriculum/last_row"]) == (2 * step - 2, 2 * step - 1)
+        assert data["curriculum/candidates"] == (3 if step < 3 else 4)
+    assert [logged[step]["actor/lr"] for step in (1, 2, 3)] == pytest.approx([2e-4, 1e-4, 0])  # after the step's update
+    assert "val-core/rag_zeval/reward/mean@1" in logged[0] and "val-core/rag_zeval/reward/mean@1" in logged[3]
+    assert list((undisturbed / "tensorboard").iterdir())
+
+
+def test_the_run_leaves_a_plain_model_and_a_manifest(undisturbed: Path, repository: Path) -> None:
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    base = repository / "checkpoints" / "nano-base"
+    model = AutoModelForCausalLM.from_pretrained(undisturbed / "model")
+    assert AutoTokenizer.from_pretrained(undisturbed / "model")("judge")["input_ids"]
+    weights, before = load_file(undisturbed / "model" / "model.safetensors"), load_file(base / "model.safetensors")
+    assert {str(w.dtype) for w in weights.values()} == {"torch.float32"}
+    assert weights.keys() == before.keys() and model.num_parameters() == sum(w.numel() for w in before.values())
+    assert max(float((weights[name] - before[name]).abs().max()) for name in weights) > 1e-5  # it learned something
+    assert (undisturbed / "model" / "rag_zeval.json").read_text() == (base / "rag_zeval.json").read_text()
+    manifest = json.loads((undisturbed / "manifest.json").read_text())
+    assert manifest["steps"] == STEPS and manifest["counts"]["train_rows"] == 6 and manifest["attempts"] == 1
+    assert [path.name for path in (undisturbed / "checkpoints").glob("global_step_*")] == ["global_step_3"]
+
+
+def test_a_killed_run_ends_as_an_undisturbed_one(undisturbed: Path, killed_and_resumed: Path) -> None:
+    from safetensors.torch import load_file
+
+    expected, found = (load_file(run / "model" / "model.safetensors") for run in (undisturbed, killed_and_resumed))
+    assert max(float((expected[name] - found[name]).abs().max()) for name in expected) <= 1e-5
+    logged, relogged = steps(undisturbed), steps(killed_and_resumed)
+    for step in range(1, STEPS + 1):
+        for name in ("curriculum/first_row", "curriculum/last_row", "reward_extra/score/mean", "response_length/mean"):
+            assert logged[step][name] == pytest.approx(relogged[step][name], abs=1e-6)
+        texts = [
+            [
+                json.loads(line)["output"]
+                for line in (run / "rollouts" / "train" / f"{step}.jsonl").read_text().splitlines()
+            ]
+            for run in (undisturbed, killed_and_resumed)
+        ]
+        assert sorted(texts[0]) == sorted(texts[1]) and len(texts[0]) == PROMPTS * ROLLOUTS
+
+
+def test_an_interrupt_leaves_nothing_running(responses: Path, repository: Path, tmp_path: Path) -> None:
+    out_dir = tmp_path / "run"
+    with subprocess.Popen(
+        command(responses, out_dir), cwd=repository, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as stage:
+        wait_until(lambda: len(processes_of(out_dir)) > 1, 120)  # verl has begun to start ray
+        stage.send_signal(signal.SIGTERM)
+        assert "interrupted" in stage.communicate(timeout=60)[1]
+    assert stage.returncode == 130 and not processes_of(out_dir)
+
+
+def test_verls_own_refusal_is_shown(responses: Path, repository: Path, tmp_path: Path) -> None:
+    micro = "verl.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=null"
+    failed = run(repository, command(responses, tmp_path / "run", micro))
+    assert failed.returncode == 1 and not processes_of(tmp_path / "run")
+    assert failed.stderr.startswith("error: verl ended with code 1; its output is in ")
+    assert "ValueError: [actor_rollout_ref.ref] Please set at least one of" in failed.stderr
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_ray_left() -> Iterator[None]:
+    before = {path.name for path in Path("/tmp").glob("rz_*")}
+    yield
+    assert {path.name for path in Path("/tmp").glob("rz_*")} <= before

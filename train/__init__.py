@@ -1,0 +1,1 @@
+"""Training: curriculum rows, GRPO through verl, the nano base."""

@@ -1,0 +1,193 @@
+"""`python -m train key=value ...`: curriculum rows, then GRPO through verl, then a plain model folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_zeval.config import load_config
+from rag_zeval.errors import InputError
+from rag_zeval.files import file_sha256, model_sha256, write_json, write_text
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from train.run_folder import RunFolder
+
+POLL_SECONDS = 0.5
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        config = load_config("train", sys.argv[1:] if argv is None else argv)
+        return train(config)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        return 130
+
+
+def train(config: DictConfig) -> int:
+    """The stage: each part is skipped if it is done already, so the same command resumes a run that was cut off."""
+    from train.run_folder import RunFolder
+    from train.settings import check_settings, identity
+    from train.verl_config import check_keys, schema
+
+    check_settings(config)
+    check_keys(config.verl, schema())
+    folder = RunFolder(config.out_dir)
+    with folder.locked():
+        folder.claim(identity(config))
+        if folder.manifest.exists():
+            print(f"done already: {folder.model}")
+            return 0
+        prepare_rows(config, folder)
+        total = count_steps(config, folder)
+        done = folder.last_checkpoint()
+        print(plan(config, folder, total))
+        if done < total:
+            code = run_verl(config, folder, total, done)
+            folder.merge_metrics()
+            if code != 0:
+                return code
+        return finish(config, folder, total)
+
+
+def prepare_rows(config: DictConfig, folder: RunFolder) -> None:
+    """Write the training and validation rows once."""
+    from train.curriculum import build_curriculum, describe, prompt_counter, read_questions, read_stages, write_parquet
+
+    if folder.counts.exists():
+        return
+    questions, failed = read_questions(config.responses, config.alphas)
+    curriculum = build_curriculum(
+        questions,
+        read_stages(config.stages, "stages"),
+        read_stages(config.validation, "validation"),
+        seed=config.seed,
+        variant=config.variant,
+        filter_identical=config.filter_identical,
+        prompt_tokens=prompt_counter(config.base_model),
+        max_prompt_tokens=config.verl.data.max_prompt_length,
+    )
+    for line in describe(curriculum.counts):
+        print(line)
+    write_parquet(folder.train_rows, curriculum.train)
+    write_parquet(folder.val_rows, curriculum.val)
+    stages = {"questions": len(questions), "failed": failed, "stages": curriculum.counts}
+    write_json(folder.counts, {**stages, "train_rows": len(curriculum.train), "val_rows": len(curriculum.val)})
+
+
+def count_steps(config: DictConfig, folder: RunFolder) -> int:
+    """Optimizer steps of the whole run. Raises InputError if there are too few rows for one, or for those wanted."""
+    rows = folder.read_counts()["train_rows"]
+    batch, trainer = config.verl.data.train_batch_size, config.verl.trainer
+    steps = rows // batch * trainer.total_epochs
+    wanted = trainer.get("total_training_steps")
+    if steps == 0:
+        raise InputError(f"{rows} training rows do not fill one step of verl.data.train_batch_size={batch}")
+    if wanted and wanted > steps:
+        raise InputError(f"verl.trainer.total_training_steps={wanted}: the rows are enough for {steps} steps")
+    return wanted or steps
+
+
+def plan(config: DictConfig, folder: RunFolder, total: int) -> str:
+    """`343 steps of 32 prompts x 8 rollouts; K=4 from step 172`."""
+    batch, seen, switches = config.verl.data.train_batch_size, 0, []
+    for name, stage in folder.read_counts()["stages"].items():
+        if name.startswith("train"):
+            switches.append(f"K={stage['k']} from step {seen // batch + 1}")
+            seen += stage["rows"]
+    return (
+        f"{total} steps of {batch} prompts x {config.verl.actor_rollout_ref.rollout.n} rollouts: {', '.join(switches)}"
+    )
+
+
+def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> int:
+    """One attempt from the checkpoint of step `done`; 0 when verl ended well, else 1, having said why."""
+    from omegaconf import OmegaConf
+
+    from train.launch import environment, last_words, ray_folder, running_verl
+    from train.metrics import read_attempt
+    from train.progress import Display
+    from train.settings import derived_keys
+    from train.verl_config import build
+
+    folder.prune(done)
+    verl = build(config.verl, derived_keys(config, folder, done))
+    write_text(folder.verl_config, OmegaConf.to_yaml(verl))
+    attempt = folder.next_attempt()
+    attempt.touch()
+    own_ray = verl.ray_kwargs.ray_init.get("address") == "local"
+    if done:
+        print(f"resuming after step {done} of {total}")
+    with ray_folder(folder.path) as ray_tmp:
+        env = environment(
+            folder.path,
+            attempt,
+            cpu=config.platform == "cpu",
+            threads=config.threads,
+            offline=Path(config.base_model).is_dir(),
+            own_ray=own_ray,
+            ray_tmp=ray_tmp,
+        )
+        with running_verl(folder.path, folder.verl_config, folder.log, env) as process, Display(total, done) as display:
+            ended = False
+            shown = 0
+            while not ended:
+                ended = process.poll() is not None  # asked first: what was logged before the end is then read
+                lines = read_attempt(attempt)
+                for step, data in lines[shown:]:
+                    display.step(step, data)
+                shown = len(lines)
+                if not ended:
+                    time.sleep(POLL_SECONDS)
+        if process.returncode == 0:
+            return 0
+    print(f"error: verl ended with code {process.returncode}; its output is in {folder.log}", file=sys.stderr)
+    for line in last_words(folder.log):
+        print(f"  {line}", file=sys.stderr)
+    return 1
+
+
+def finish(config: DictConfig, folder: RunFolder, total: int) -> int:
+    """Export the model, then write the manifest as the mark that the run is whole."""
+    from train.progress import seconds_taken, shown
+    from train.settings import identity
+
+    last = folder.last_checkpoint()
+    if last < total:
+        print(f"error: verl ended after step {last} of {total}; its output is in {folder.log}", file=sys.stderr)
+        return 1
+    folder.export(last, config.base_model)
+    folder.prune(last)
+    steps = folder.merge_metrics()
+    write_json(
+        folder.manifest,
+        {
+            **identity(config),
+            "model": model_sha256(folder.model),
+            "train_rows": file_sha256(folder.train_rows),
+            "val_rows": file_sha256(folder.val_rows),
+            "counts": folder.read_counts(),
+            "steps": total,
+            "attempts": folder.count_attempts(),
+            "minutes": round(sum(map(seconds_taken, steps.values())) / 60, 2),
+            "base_model": str(config.base_model),
+        },
+    )
+    print(f"trained {total} steps: {shown(steps[total])}\n{os.path.relpath(folder.model)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""From synthesized responses to verl's rows: first K=3 candidates, then K=4, in the order they are trained on."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import itertools
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import iter_jsonl
+from rag_zeval.prompt import judge_messages
+
+DATA_SOURCE = "rag_zeval"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its passage and one answer for each α."""
+
+    id: str
+    question: str
+    passage: str
+    answers: Mapping[float, str]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`rows` training rows with `k` candidates each; no number of rows: all there are."""
+
+    k: int
+    rows: int | None
+
+
+@dataclass
+class Curriculum:
+    """Rows in training order, the validation rows, and how many questions were left out of each stage, and why."""
+
+    train: list[Row] = field(default_factory=list)
+    val: list[Row] = field(default_factory=list)
+    counts: dict[str, Any] = field(default_factory=dict)
+
+
+def read_stages(stages: Sequence[Mapping[str, Any]], key: str) -> list[Stage]:
+    """The stages of a config list of `{k, rows}`. Raises InputError naming the entry that is not one."""
+    read = []
+    for at, entry in enumerate(stages):
+        k, rows = (entry.get(name) if isinstance(entry, Mapping) else None for name in ("k", "rows"))
+        if not isinstance(k, int) or k < 2 or not (rows is None or (isinstance(rows, int) and rows > 0)):
+            raise InputError(f"{key}[{at}]: must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
+        read.append(Stage(k, rows))
+    return read
+
+
+def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple[list[Question], int]:
+    """`(questions, failed)` from responses.jsonl files (a path or a glob); `failed` counts rows without all answers.
+
+    `alphas` picks and orders the answers used; by default all α of the first row. Raises InputError for a missing
+    file, a malformed field (naming file, line and field), an α that a row lacks, or an id that stands twice.
+    """
+    paths = sorted(glob.glob(pattern))
+    if not paths:
+        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
+    fields = {"id": str, "status": str, "question": str, "passage": str, "responses": list}
+    questions: dict[str, Question] = {}
+    failed = 0
+    for path in paths:
+        for number, row in iter_jsonl(path, {"id": str, "status": str}):
+            where = f"{path}:{number}"
+            if row["status"] != "ok":
+                failed += 1
+                continue
+            answers = _read_answers(where, row, fields)
+            alphas = list(answers) if alphas is None else alphas
+            for alpha in alphas:
+                if float(alpha) not in answers:
+                    there = ", ".join(f"{a:g}" for a in answers)
+                    raise InputError(f"{where}: field 'responses': no answer for alpha={alpha:g}; there is: {there}")
+            if row["id"] in questions:
+                raise InputError(f"{where}: field 'id': {row['id']!r} stands twice")
+            chosen = {float(alpha): answers[float(alpha)] for alpha in alphas}
+            questions[row["id"]] = Question(row["id"], row["question"], row["passage"], chosen)
+    return list(questions.values()), failed
+
+
+def _read_answers(where: str, row: Row, fields: Mapping[str, type]) -> dict[float, str]:
+    for name, kind in fields.items():
+        if not isinstance(row.get(name), kind):
+            raise InputError(f"{where}: field '{name}' must be {kind.__name__}, found {type(row.get(name)).__name__}")
+    answers: dict[float, str] = {}
+    for at, response in enumerate(row["responses"]):
+        alpha, text = (response.get(key) if isinstance(response, dict) else None for key in ("alpha", "text"))
+        if isinstance(alpha, bool) or not isinstance(alpha, int | float):
+            raise InputError(f"{where}: field 'responses[{at}].alpha' must be a number, found {type(alpha).__name__}")
+        if not isinstance(text, str):
+            raise InputError(f"{where}: field 'responses[{at}].text' must be str, found {type(text).__name__}")
+        if float(alpha) in answers:
+            raise InputError(f"{where}: field 'responses': alpha={alpha:g} stands twice")
+        answers[float(alpha)] = text
+    return answers
+
+
+def shuffled(questions: Sequence[Question], seed: int, purpose: str) -> list[Question]:
+    """In the order of a hash of (seed, purpose, id): a question keeps its neighbours when others come or go."""
+    return sorted(questions, key=lambda q: hashlib.sha256(f"{seed}:{purpose}:{q.id}".encode()).digest())
+
+
+def choose_candidates(question: Question, k: int, seed: int, filter_identical: bool) -> list[float] | None:
+    """Which α stand in the row, in the order shown; None if no k answers differ word for word.
+
+    Drawn from the seed and the question's id. An empty answer has nothing to judge, so it is never shown.
+    """
+    rng = random.Random(f"{seed}:{k}:{question.id}")
+    usable = [alpha for alpha, text in question.answers.items() if text.strip()]
+    subsets = list(itertools.combinations(usable, k))
+    rng.shuffle(subsets)
+    for subset in subsets:
+        words = {tuple(question.answers[alpha].split()) for alpha in subset}
+        if len(words) == k or not filter_identical:
+            chosen = list(subset)
+            rng.shuffle(chosen)
+            return chosen
+    return None
+
+
+def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
+    """A row of verl's RLHF data set; `alphas` are those of candidates A, B, ... as shown."""
+    answers = [question.answers[alpha] for alpha in alphas]
+    truth = {"alphas": list(alphas), "reference": question.passage, "variant": variant}
+    return {
+        "data_source": DATA_SOURCE,
+        "prompt": judge_messages(variant, question.question, question.passage, answers),
+        "reward_model": {"style": "rule", "ground_truth": json.dumps(truth, ensure_ascii=False)},
+        "extra_info": {"id": question.id, "k": len(answers), "alphas": list(alphas)},
+    }
+
+
+def build_curriculum(
+    questions: Sequence[Question],
+    stages: Sequence[Stage],
+    validation: Sequence[Stage],
+    *,
+    seed: int,
+    variant: str,
+    filter_identical: bool,
+    prompt_tokens: Callable[[list[dict[str, str]]], int],
+    max_prompt_tokens: int,
+) -> Curriculum:
+    """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
+
+    A question is used at most once in a stage; one that cannot be used is replaced by the next and counted.
+    Raises InputError, with the figures, when too few remain.
+    """
+    curriculum, used = Curriculum(), set[str]()
+
+    def fill(split: str, pool: Sequence[Question], at: int, stage: Stage, rows: list[Row]) -> None:
+        name = f"{split} stage {at}"
+        counts: Counter[str] = Counter({"rows": 0, "identical": 0, "too_long": 0})
+        alphas: Counter[str] = Counter()
+        for question in shuffled(pool, seed, name):
+            if counts["rows"] == stage.rows:
+                break
+            chosen = choose_candidates(question, stage.k, seed, filter_identical)
+            if chosen is None:
+                counts["identical"] += 1
+                continue
+            row = build_row(question, chosen, variant)
+            if prompt_tokens(row["prompt"]) > max_prompt_tokens:
+                counts["too_long"] += 1
+                continue
+            row["extra_info"] |= {"index": len(rows), "split": split, "stage": at}
+            rows.append(row)
+            used.add(question.id)
+            counts["rows"] += 1
+            alphas[" ".join(f"{a:g}" for a in sorted(chosen, reverse=True))] += 1
+        curriculum.counts[name] = {"k": stage.k, **counts, "alphas": dict(sorted(alphas.items()))}
+        if counts["rows"] < (stage.rows or 1):
+            raise InputError(
+                f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
+                f"{counts['rows']}: {counts['identical']} had identical answers, {counts['too_long']} prompts over "
+                f"{max_prompt_tokens} tokens; synthesize more questions or ask for fewer rows"
+            )
+
+    for at, stage in enumerate(validation, 1):
+        fill("val", [q for q in questions if q.id not in used], at, stage, curriculum.val)
+    rest = [q for q in questions if q.id not in used]
+    for at, stage in enumerate(stages, 1):
+        fill("train", rest, at, stage, curriculum.train)
+    return curriculum
+
+
+def prompt_counter(model: str) -> Callable[[list[dict[str, str]]], int]:
+    """Counts the tokens of a prompt as verl will: the model's tokenizer with its chat template."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+
+    def count(messages: list[dict[str, str]]) -> int:
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return count
+
+
+def write_parquet(path: Path, rows: Sequence[Row]) -> None:
+    """The rows as one parquet file, replaced in one step."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), part)
+    part.replace(path)
+
+
+def describe(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """One line per stage, for the terminal."""
+    for name, stage in counts.items():
+        yield (
+            f"{name}: {stage['rows']} rows with K={stage['k']}; replaced: {stage['identical']} with identical "
+            f"answers, {stage['too_long']} too long"
+        )

@@ -1,0 +1,137 @@
+"""Starts verl's `main_ppo` as a process of its own, and sees to it that nothing of it outlives a run or a kill."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK = "RAG_ZEVAL_TRAIN"  # in the environment of verl and all that it starts: the run folder
+RAY_TMP_PREFIX = "rz_"
+PR_SET_PDEATHSIG = 1
+ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
+
+
+def environment(
+    out_dir: Path, attempt: Path, *, cpu: bool, threads: int, offline: bool, own_ray: bool, ray_tmp: Path
+) -> dict[str, str]:
+    """The variables verl runs with. Those of the user stay, but for what would make ray join another cluster."""
+    env = dict(os.environ)
+    env |= {
+        MARK: str(out_dir),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [env.get("PYTHONPATH")])]),
+        "OMP_NUM_THREADS": str(threads),
+        "TOKENIZERS_PARALLELISM": "false",
+        "WANDB_MODE": env.get("WANDB_MODE", "offline"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_prestart_worker_first_driver": "0",  # else ray starts as many idle workers as it has logical CPUs
+        "VERL_FILE_LOGGER_PATH": str(attempt),
+        "TENSORBOARD_DIR": str(out_dir / "tensorboard"),
+    }
+    if offline:
+        env["HF_HUB_OFFLINE"] = "1"
+    if own_ray:
+        env.pop("RAY_ADDRESS", None)
+        env["RAY_TMPDIR"] = str(ray_tmp)
+    if cpu:
+        env |= {
+            "VERL_PLATFORM": "cpu",
+            "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu",
+        }
+    return env
+
+
+@contextmanager
+def ray_folder(out_dir: Path) -> Iterator[Path]:
+    """A fresh folder for ray's sockets and logs, removed afterwards; so is one that a killed attempt left behind.
+
+    It stands in the system's temporary folder: a unix socket's path has 107 bytes at most, and `out_dir` may be long.
+    """
+    note = out_dir / "ray_tmp"
+    if note.exists():
+        left = Path(note.read_text().strip())
+        if left.name.startswith(RAY_TMP_PREFIX):
+            shutil.rmtree(left, ignore_errors=True)
+    base = tempfile.gettempdir()
+    folder = Path(tempfile.mkdtemp(prefix=RAY_TMP_PREFIX, dir=base if len(base) < 30 else "/tmp"))
+    note.write_text(str(folder))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        note.unlink(missing_ok=True)
+
+
+@contextmanager
+def running_verl(out_dir: Path, config: Path, log: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """`main_ppo` on a resolved config file, its output appended to `log`; all its processes are gone afterwards."""
+    stop_leftovers(out_dir)
+    command = [sys.executable, "-u", "-m", "verl.trainer.main_ppo"]
+    command += [f"--config-path={config.parent}", f"--config-name={config.stem}"]
+    command += [f"hydra.run.dir={out_dir}", "hydra.output_subdir=null"]
+    command += ["hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
+    with open(log, "ab") as output:
+        output.write(f"{ATTEMPT}{env['VERL_FILE_LOGGER_PATH']}\n".encode())
+        output.flush()
+        process = subprocess.Popen(
+            command,
+            cwd=out_dir,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 (this process has one thread here)
+        )
+    try:
+        yield process
+    finally:
+        stop_leftovers(out_dir)
+        process.wait()
+
+
+def _die_with_parent() -> Callable[[], object] | None:
+    """Linux kills verl when this process is killed, so that a SIGKILL leaves no training behind. None elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def stop_leftovers(out_dir: Path) -> int:
+    """Kill every process that carries this run's mark: verl, ray's daemons and workers. Returns how many there were.
+
+    Ray's daemons leave the process group they are started in, so the mark in their environment is what finds them.
+    """
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(out_dir):
+                process.kill()
+                found.append(process)
+        except (psutil.Error, OSError):  # another user's, or gone by now
+            continue
+    psutil.wait_procs(found, timeout=10)
+    return len(found)
+
+
+def last_words(log: Path, lines: int = 3) -> list[str]:
+    """The last lines of the last attempt's output that name an error, without ray's prefixes, the final one last."""
+    text = log.read_text(encoding="utf-8", errors="replace").rpartition(ATTEMPT)[2]  # its first line names the attempt
+    bare = [
+        re.sub(r"^(\x1b\[\d+m)*\(\w+ pid=\d+[^)]*\)(\x1b\[0m)? ?", "", line).strip() for line in text.splitlines()[1:]
+    ]
+    named = [line for line in bare if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
+    return list(dict.fromkeys(reversed(named or bare[-lines:])))[:lines][::-1]

@@ -1,0 +1,57 @@
+"""Training metrics: one file per attempt as verl writes it, merged so that each step stands once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.files import write_text
+
+Steps = dict[int, dict[str, float]]
+
+
+def attempt_files(folder: Path) -> list[Path]:
+    """`attempt-1.jsonl`, `attempt-2.jsonl`, ... in that order."""
+    return sorted(folder.glob("attempt-*.jsonl"), key=lambda path: int(path.stem.split("-")[1]))
+
+
+def read_attempt(path: Path) -> list[tuple[int, dict[str, float]]]:
+    """`(step, metrics)` lines of one file; a last line torn by a kill is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        row = json.loads(line)
+        rows.append((int(row["step"]), row["data"]))
+    return rows
+
+
+def merge(paths: Iterable[Path]) -> Steps:
+    """All attempts together: a step done again replaces what the attempt before it wrote for it."""
+    steps: Steps = {}
+    for path in paths:
+        seen: Steps = {}
+        for step, data in read_attempt(path):
+            seen.setdefault(step, {}).update(data)
+        steps = {step: data for step, data in steps.items() if step < min(seen, default=step + 1)} | seen
+    return dict(sorted(steps.items()))
+
+
+def write_merged(path: Path, steps: Steps) -> None:
+    rows = ({"step": step, "data": data} for step, data in steps.items())
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def logged_through(steps: Steps) -> int:
+    """The last step N with all of 1..N there (validation before training is step 0 and does not count)."""
+    last = 0
+    while last + 1 in steps:
+        last += 1
+    return last
+
+
+def pick(data: dict[str, Any], *names: str) -> float | None:
+    """The first of these metrics that a step has."""
+    return next((data[name] for name in names if data.get(name) is not None), None)

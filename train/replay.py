@@ -1,0 +1,77 @@
+"""verl's replay buffer with a fixed row order and the reward's parts in the training metrics.
+
+Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_interval` (seconds; verl's own is 2)
+and `sort_by_length` (micro-batches of like lengths pad less; only for mini-batches as large as the batch).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import transfer_queue as tq
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+from rewards.combined import WATCHED
+
+
+class OrderedReplayBuffer(ReplayBuffer):
+    """verl gives each prompt a random name and returns rows in their order of arrival: sums then differ from run
+    to run in the last digits. Here rows come by data row and sample number, whatever arrived first."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        options: Mapping[str, Any] = self.sampler_kwargs or {}
+        self.poll_interval: float = options.get("poll_interval", 2.0)
+        self.sort_by_length: bool = options.get("sort_by_length", False)
+
+    def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
+        batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        if not batch.keys:
+            return batch, metrics
+        fields = ["extra_fields", "extra_info"]
+        data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=fields)
+        extra, info = (_plain(data[field]) for field in fields)
+        rows = [int(i["index"]) for i in info]
+        order = row_order(
+            rows,
+            [int(e.get("sample", 0)) for e in extra],
+            [int(tag["seq_len"]) for tag in batch.tags] if self.sort_by_length else None,
+        )
+        batch.reorder(order)
+        if partition_id != "val":
+            metrics.update(reward_metrics([e.get("reward_extra_info") or {} for e in extra]))
+            candidates = [int(i["k"]) for i in info]
+            metrics.update(
+                {
+                    "curriculum/first_row": min(rows),
+                    "curriculum/last_row": max(rows),
+                    "curriculum/candidates": sum(candidates) / len(candidates),
+                }
+            )
+        return batch, metrics
+
+
+def _plain(column: Iterable[Any]) -> list[dict[str, Any]]:
+    """Dicts of a non-tensor column, which comes as a list or as a stack of wrappers."""
+    return [dict(getattr(item, "data", item)) for item in column]
+
+
+def row_order(rows: Sequence[int], samples: Sequence[int], lengths: Sequence[int] | None = None) -> list[int]:
+    """Positions sorted by (length, if given, data row, sample number): the same set of rollouts in one order."""
+    return sorted(range(len(rows)), key=lambda at: (lengths[at] if lengths else 0, rows[at], samples[at]))
+
+
+def reward_metrics(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """`reward_extra/<name>/mean` over the rollouts of a step.
+
+    What describes a trajectory (rewards.combined.WATCHED) is averaged over the rollouts that are one; if none is, it
+    is missing from this step.
+    """
+    values: dict[str, list[float]] = defaultdict(list)
+    for part in parts:
+        for name, value in part.items():
+            if name not in WATCHED or part["format"]:
+                values[name].append(float(value))
+    return {f"reward_extra/{name}/mean": sum(v) / len(v) for name, v in values.items()}

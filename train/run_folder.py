@@ -1,0 +1,132 @@
+"""The folder of a training run: what it was started with, which checkpoint counts, the model it leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, write_json
+from train.metrics import Steps, attempt_files, logged_through, merge, write_merged
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+    "rag_zeval.json",
+)
+
+
+class RunFolder:
+    """Paths of a run and what can be said from them about how far it is."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path).resolve()
+        self.train_rows = self.path / "data" / "train.parquet"
+        self.val_rows = self.path / "data" / "val.parquet"
+        self.counts = self.path / "data" / "counts.json"
+        self.identity = self.path / "run.json"
+        self.verl_config = self.path / "verl.yaml"
+        self.log = self.path / "verl.log"
+        self.attempts = self.path / "metrics"
+        self.metrics = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.model = self.path / "model"
+        self.manifest = self.path / "manifest.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the folder against a second start; the kernel lets go of the lock when this process dies, however."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self.path / ".lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise InputError(f"{self.path}: a training run is going on in this folder") from error
+            yield
+
+    def claim(self, identity: Mapping[str, Any]) -> None:
+        """Note what the run is made of, or check that it is the same as before.
+
+        Raises InputError naming the first thing that differs: a run goes on with what it was started with. As long as
+        no step is logged there is nothing to go on with, and the run simply starts over.
+        """
+        if self.identity.exists():
+            before, now = _flat(json.loads(self.identity.read_text(encoding="utf-8"))), _flat(identity)
+            differing = next((key for key in [*now, *before] if before.get(key) != now.get(key)), None)
+            if differing is None:
+                return
+            if logged_through(self.steps()):
+                raise InputError(
+                    f"{self.path} holds a run with {differing}={before.get(differing)!r}, not {now.get(differing)!r}: "
+                    "give another out_dir, or remove this one"
+                )
+            for stale in (self.train_rows.parent, self.attempts, self.checkpoints):
+                shutil.rmtree(stale, ignore_errors=True)
+        write_json(self.identity, identity)
+
+    def steps(self) -> Steps:
+        return merge(attempt_files(self.attempts))
+
+    def next_attempt(self) -> Path:
+        self.attempts.mkdir(parents=True, exist_ok=True)
+        return self.attempts / f"attempt-{self.count_attempts() + 1}.jsonl"
+
+    def count_attempts(self) -> int:
+        return len(attempt_files(self.attempts))
+
+    def read_counts(self) -> Row:
+        """Rows there are and rows that were left out, as `prepare_rows` wrote them."""
+        counts: Row = json.loads(self.counts.read_text(encoding="utf-8"))
+        return counts
+
+    def merge_metrics(self) -> Steps:
+        steps = self.steps()
+        write_merged(self.metrics, steps)
+        return steps
+
+    def checkpoint(self, step: int) -> Path:
+        return self.checkpoints / f"global_step_{step}"
+
+    def last_checkpoint(self) -> int:
+        """Step of the newest checkpoint that counts, 0 if there is none.
+
+        verl logs a step after its checkpoint is written: so one whose step is logged is whole, and none of the steps
+        up to it is missing from the metrics.
+        """
+        through = logged_through(self.steps())
+        return max((step for step in self._saved() if step <= through), default=0)
+
+    def prune(self, keep: int) -> None:
+        """Remove all checkpoints but that of step `keep`: older ones, and any that was cut off in the writing."""
+        for step in self._saved():
+            if step != keep:
+                shutil.rmtree(self.checkpoint(step))
+
+    def _saved(self) -> list[int]:
+        return [int(folder.name.rsplit("_", 1)[1]) for folder in self.checkpoints.glob("global_step_*")]
+
+    def export(self, step: int, base: str) -> None:
+        """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files."""
+        part = self.path / "model.part"
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(self.checkpoint(step) / "actor" / "huggingface", part)
+        for name in TOKENIZER_FILES:
+            if (Path(base) / name).is_file():
+                shutil.copyfile(Path(base) / name, part / name)
+        shutil.rmtree(self.model, ignore_errors=True)
+        part.rename(self.model)
+
+
+def _flat(content: Any, prefix: str = "") -> Row:
+    if isinstance(content, Mapping) and content:
+        return {k: v for key, value in content.items() for k, v in _flat(value, f"{prefix}{key}.").items()}
+    return {prefix.rstrip("."): content}

@@ -1,0 +1,105 @@
+"""The stage's settings: checked before anything is loaded, hashed, and turned into verl's keys."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import file_sha256, model_sha256
+from rag_zeval.prompt import find_variant
+from rewards.accuracy import RULES
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from train.run_folder import RunFolder
+
+
+def check_settings(config: DictConfig) -> None:
+    """Raises InputError for settings that could only fail later, or quietly do something else."""
+    find_variant(config.variant)
+    if config.accuracy not in RULES:
+        raise InputError(f"accuracy={config.accuracy}: there is {', '.join(RULES)}")
+    if config.platform not in ("cpu", "gpu"):
+        raise InputError(f"platform={config.platform}: there is cpu, gpu")
+    if (config.verl.trainer.get("save_freq") or 0) <= 0:
+        raise InputError("verl.trainer.save_freq must be above 0: without checkpoints there is no model to export")
+    check_batches(config.verl)
+
+
+def check_batches(verl: DictConfig) -> None:
+    """A step's rollouts must fill the micro-batches of each worker; verl finds out only in the first step."""
+    worker = verl.actor_rollout_ref
+    if worker.actor.use_dynamic_bsz:
+        return
+    share = verl.data.train_batch_size * worker.rollout.n / (verl.trainer.n_gpus_per_node * verl.trainer.nnodes)
+    for key in (
+        "actor.ppo_micro_batch_size_per_gpu",
+        "ref.log_prob_micro_batch_size_per_gpu",
+        "rollout.log_prob_micro_batch_size_per_gpu",
+    ):
+        size = OmegaConf.select(worker, key)
+        if size and share % size:
+            raise InputError(
+                f"verl.actor_rollout_ref.{key}={size} does not divide the {share:g} rollouts of a step "
+                "(data.train_batch_size x rollout.n) on each device"
+            )
+
+
+def identity(config: DictConfig) -> dict[str, Any]:
+    """What the run is made of: all settings but where it is written, and the contents of what it reads."""
+    settings = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(settings, dict)
+    for place in ("out_dir", "responses", "base_model"):
+        settings.pop(place)
+    return {"config": settings, "responses": responses_sha256(config.responses), "base": base_sha256(config.base_model)}
+
+
+def responses_sha256(pattern: str) -> str:
+    paths = sorted(glob.glob(pattern))
+    if not paths:
+        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
+    return hashlib.sha256("".join(file_sha256(path) for path in paths).encode()).hexdigest()
+
+
+def base_sha256(base: str) -> str:
+    """Hash of a local model; a name on the hub stands for itself."""
+    if Path(base).is_dir():
+        return model_sha256(base)
+    if base.startswith((".", "/")) or base.count("/") != 1 or Path(base).parent.is_dir():
+        raise InputError(f"base_model={base}: there is no such folder")
+    return base
+
+
+def derived_keys(config: DictConfig, folder: RunFolder, done: int) -> dict[str, Any]:
+    """The keys of verl's config that follow from the stage's own settings."""
+    base = str(Path(config.base_model).resolve()) if Path(config.base_model).is_dir() else config.base_model
+    keys: dict[str, Any] = {
+        "data.train_files": str(folder.train_rows),
+        "data.val_files": str(folder.val_rows),
+        "data.seed": config.seed,
+        "actor_rollout_ref.rollout.seed": config.seed,
+        "actor_rollout_ref.model.path": base,
+        "reward.custom_reward_function.path": "pkg://rewards.verl_entry",
+        "reward.custom_reward_function.name": "compute_score",
+        "reward.custom_reward_function.reward_kwargs": {"tokenizer": base, "accuracy": config.accuracy},
+        "trainer.default_local_dir": str(folder.checkpoints),
+        "trainer.rollout_data_dir": str(folder.path / "rollouts" / "train"),
+        "trainer.validation_data_dir": str(folder.path / "rollouts" / "val"),
+        "trainer.resume_mode": "resume_path" if done else "disable",
+        "trainer.resume_from_path": str(folder.checkpoint(done)) if done else None,
+    }
+    if done:  # the validation after step `done` is in the metrics already
+        keys["trainer.val_before_train"] = False
+    if config.platform == "cpu":  # lets the rollout server see when all requests of a step are there
+        rollout = config.verl.actor_rollout_ref.rollout
+        keys["actor_rollout_ref.rollout.engine_kwargs.hf_cpu"] = {
+            "train_rows": config.verl.data.train_batch_size * rollout.n,
+            "val_rows": folder.read_counts()["val_rows"] * rollout.val_kwargs.n,
+        }
+    return keys

@@ -1,0 +1,99 @@
+"""verl's configuration: its own `ppo_trainer`, our `verl:` subtree over it, each key checked against verl's schema."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from rag_zeval.config import key_paths, nearest
+from rag_zeval.errors import InputError
+
+# Keys that verl reads but its YAML does not list (on verl's own command line they take a "+"). What stands below
+# them is checked by verl or ray themselves.
+ADDED = {
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision": "dtypes of FSDP; verl's default is bf16",
+    "actor_rollout_ref.ref.fsdp_config.mixed_precision": "the same for the reference model",
+    "reward.custom_reward_function.reward_kwargs": "keyword arguments of our reward",
+    "ray_kwargs.ray_init.address": "'local' starts a ray of our own, 'auto' joins a cluster",
+    "ray_kwargs.ray_init.num_gpus": "logical GPUs for the CPU platform",
+    "ray_kwargs.ray_init.include_dashboard": "ray's web dashboard",
+    "ray_kwargs.ray_init.object_store_memory": "bytes of shared memory",
+}
+# Keys that the stage sets from its own (data, paths, seeds): naming them again could only contradict.
+DERIVED = {
+    "data.train_files": "responses",
+    "data.val_files": "responses",
+    "data.seed": "seed",
+    "actor_rollout_ref.rollout.seed": "seed",
+    "actor_rollout_ref.model.path": "base_model",
+    "reward.custom_reward_function.path": "accuracy",
+    "reward.custom_reward_function.name": "accuracy",
+    "reward.custom_reward_function.reward_kwargs": "accuracy",
+    "trainer.default_local_dir": "out_dir",
+    "trainer.rollout_data_dir": "out_dir",
+    "trainer.validation_data_dir": "out_dir",
+    "trainer.resume_mode": "out_dir",
+    "trainer.resume_from_path": "out_dir",
+}
+
+
+def schema() -> DictConfig:
+    """verl's `ppo_trainer` with its defaults, as Hydra composes it; verl itself is not imported."""
+    from hydra import compose, initialize_config_dir
+
+    spec = importlib.util.find_spec("verl")
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError("verl is not installed: pip install -r requirements/nano.txt (or gpu.txt)")
+    folder = Path(spec.submodule_search_locations[0]) / "trainer" / "config"
+    with initialize_config_dir(str(folder), version_base=None):
+        return compose("ppo_trainer")
+
+
+def unknown_keys(ours: Any, verl: DictConfig) -> Iterator[str]:
+    """Dotted keys of `ours` that verl's config has no place for. Below `{}` and null verl leaves all names open."""
+    known = OmegaConf.to_container(verl, resolve=False)
+    for key in key_paths(ours):
+        node: Any = known
+        for name in key.split("."):
+            if not node or not isinstance(node, dict) or name not in node:
+                break
+            node = node[name]
+        else:
+            continue
+        is_open = node is None or node == {}
+        if not is_open and not any(key == added or key.startswith(added + ".") for added in ADDED):
+            yield key
+
+
+def check_keys(ours: Any, verl: DictConfig) -> None:
+    """Raises InputError, with the nearest name, for a key of ours that verl does not have or that the stage sets."""
+    for key in unknown_keys(ours, verl):
+        near = nearest(key, [*key_paths(verl), *ADDED])
+        raise InputError(f"verl.{key}: verl has no such key{near}")
+    for key, source in DERIVED.items():
+        if OmegaConf.select(ours, key) is not None:
+            raise InputError(f"verl.{key}: the stage sets this key itself, from '{source}'")
+
+
+def build(ours: DictConfig, derived: Mapping[str, Any]) -> DictConfig:
+    """verl's whole config, resolved: its defaults, our subtree, then the keys the stage derives (dotted names)."""
+    config = schema()
+    check_keys(ours, config)
+    OmegaConf.set_struct(config, False)
+    config.merge_with(OmegaConf.to_container(ours, resolve=True))  # may refer to the stage's keys
+    for key, value in derived.items():
+        OmegaConf.update(config, key, value, force_add=True)
+    OmegaConf.resolve(config)
+    return config
+
+
+def validate(config: DictConfig) -> None:
+    """verl's own checks, as `main_ppo` runs them first. Imports verl, so its platform must be chosen before."""
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    validate_config(config, need_reference_policy(config), need_critic(config))

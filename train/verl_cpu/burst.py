@@ -1,0 +1,119 @@
+"""Requests that arrive one by one, decoded as one batch in an order that does not depend on their arrival.
+
+verl's agent loop sends each rollout as a request of its own. A whole step decoded at once is far cheaper, and in a
+fixed order, with seeds that depend on (seed, step, prompt, sample) only, it gives the same rollouts every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Sampling(NamedTuple):
+    """How a request is to be sampled; temperature 0 is greedy."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+
+
+class Rollout(NamedTuple):
+    """A decoded request: token ids, their log-probabilities, and which sample of its prompt it is (from 0)."""
+
+    ids: list[int]
+    logprobs: list[float]
+    sample: int
+
+
+@dataclass
+class Request:
+    """One prompt to decode, at most `limit` new tokens."""
+
+    prompt: tuple[int, ...]
+    limit: int
+    sampling: Sampling
+    rollout: asyncio.Future[Rollout] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+Decode = Callable[[Sequence[Request], Sequence[int]], "list[tuple[list[int], list[float]]]"]
+
+
+def rollout_seed(seed: int, step: int, prompt: Sequence[int], sample: int) -> int:
+    """A seed for sample number `sample` of a prompt in a step: 56 bits of a hash of all four."""
+    digest = hashlib.sha256(repr((seed, step, tuple(prompt), sample)).encode()).digest()
+    return int.from_bytes(digest[:7], "big")
+
+
+class Bursts:
+    """Collects requests until a step is complete, then decodes them together.
+
+    `expected` tells for each sampling how many requests a step sends; where it is unknown, or some never come (their
+    agent failed), the burst is closed after `patience` seconds without a new request. `decode(requests, seeds)` runs
+    in a thread, on at most `rows` requests at a time.
+    """
+
+    def __init__(
+        self, decode: Decode, seed: int, rows: int, expected: Mapping[Sampling, int], patience: float = 10.0
+    ) -> None:
+        self.decode, self.seed, self.rows, self.expected, self.patience = decode, seed, rows, expected, patience
+        self.step = 0
+        self.waiting: list[Request] = []
+        self.arrived = asyncio.Event()
+
+    def put(self, request: Request) -> asyncio.Future[Rollout]:
+        self.waiting.append(request)
+        self.arrived.set()
+        return request.rollout
+
+    async def serve(self) -> None:
+        """Decode burst after burst, for ever."""
+        while True:
+            requests = await self._complete()
+            numbered = self._numbered(requests)
+            for start in range(0, len(numbered), self.rows):
+                await self._answer(numbered[start : start + self.rows])
+
+    async def _complete(self) -> list[Request]:
+        while True:
+            for sampling in {request.sampling for request in self.waiting}:
+                requests = [r for r in self.waiting if r.sampling == sampling]
+                if len(requests) >= self.expected.get(sampling, len(requests) + 1):
+                    return self._take(requests)
+            self.arrived.clear()
+            arrival = asyncio.ensure_future(self.arrived.wait())
+            done, _ = await asyncio.wait({arrival}, timeout=self.patience if self.waiting else None)
+            if not done:
+                arrival.cancel()
+                first = self.waiting[0].sampling
+                return self._take([r for r in self.waiting if r.sampling == first])
+
+    def _take(self, requests: list[Request]) -> list[Request]:
+        taken = set(map(id, requests))
+        self.waiting = [r for r in self.waiting if id(r) not in taken]
+        return requests
+
+    def _numbered(self, requests: list[Request]) -> list[tuple[Request, int]]:
+        """In order of prompt, with sample numbers: requests for the same prompt may be exchanged freely."""
+        seen: dict[tuple[int, ...], int] = {}
+        numbered = []
+        for request in sorted(requests, key=lambda r: (len(r.prompt), r.prompt)):
+            sample = seen.get(request.prompt, 0)
+            seen[request.prompt] = sample + 1
+            numbered.append((request, sample))
+        return numbered
+
+    async def _answer(self, numbered: list[tuple[Request, int]]) -> None:
+        requests = [request for request, _ in numbered]
+        seeds = [rollout_seed(self.seed, self.step, request.prompt, sample) for request, sample in numbered]
+        try:
+            decoded = await asyncio.to_thread(self.decode, requests, seeds)
+            for (request, sample), (ids, logprobs) in zip(numbered, decoded, strict=True):
+                request.rollout.set_result(Rollout(ids, logprobs, sample))
+        except Exception as error:  # verl's agent loop marks the prompt as failed and shows the error
+            for request in requests:
+                if not request.rollout.done():
+                    request.rollout.set_exception(error)
