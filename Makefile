@@ -12,21 +12,21 @@ LOCK := requirements/nano.txt
 OMP_NUM_THREADS ?= 1
 HF_HUB_OFFLINE ?= 1
 export OMP_NUM_THREADS HF_HUB_OFFLINE
-REPRODUCE_BENCH_ARGS ?= 'models=[checkpoints/nano-base,runs/reproduce/train/model]'
+RUN := runs/reproduce
+# A training budget that lets `make reproduce` end within 20 minutes; `make train` has the profile's own.
+REPRODUCE_TRAIN := "stages=[{k: 3, rows: 80}, {k: 4, rows: 40}]" verl.trainer.save_freq=3 verl.trainer.test_freq=3
+REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]"
 else
 VENV ?= .venv-gpu
 LOCK := requirements/gpu.txt
+RUN := runs/reproduce-$(PROFILE)
+REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 endif
 export PYTHONUNBUFFERED := 1
 
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
-
-# What `make reproduce` gives each stage beside its folder under runs/reproduce.
-REPRODUCE_SYNTHESIZE_ARGS ?=
-REPRODUCE_TRAIN_ARGS ?= "stages=[{k: 3, rows: 80}, {k: 4, rows: 40}]" verl.trainer.save_freq=3 verl.trainer.test_freq=3
-REPRODUCE_BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help env reproduce synthesize train bench report nano-base data bench-speed test lint format clean
@@ -49,11 +49,10 @@ $(READY): $(LOCK) pyproject.toml
 	@touch $@
 
 reproduce: $(READY) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
-	$(PY) -m synthesize profile=$(PROFILE) out_dir=runs/reproduce/synthesize $(REPRODUCE_SYNTHESIZE_ARGS)
-	$(PY) -m train profile=$(PROFILE) out_dir=runs/reproduce/train \
-	  responses=runs/reproduce/synthesize/responses.jsonl $(REPRODUCE_TRAIN_ARGS)
-	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=runs/reproduce/bench $(REPRODUCE_BENCH_ARGS)
-	$(PY) -m eval_benchmarks.report runs/reproduce
+	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
+	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_TRAIN)
+	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH)
+	$(PY) -m eval_benchmarks.report $(RUN)
 
 synthesize: $(READY) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
@@ -65,7 +64,7 @@ bench: $(READY) ## score the benchmarks and print the tables
 	$(PY) -m eval_benchmarks profile=$(PROFILE) $(ARGS)
 
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
-	$(PY) -m eval_benchmarks.report $(or $(ARGS),runs/reproduce)
+	$(PY) -m eval_benchmarks.report $(or $(ARGS),$(RUN))
 
 NANO_BASE := checkpoints/nano-base
 nano-base: $(READY) ## train the embedded base model from nothing, measure it, write its card
