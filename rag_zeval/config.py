@@ -83,6 +83,10 @@ def key_paths(config: Any, prefix: str = "") -> Iterator[str]:
 
 
 def nearest(name: str, names: Sequence[str] | set[str]) -> str:
-    """` (did you mean 'x'?)` for the closest of `names`, or an empty string."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    """` (did you mean 'x'?)` for the closest of `names`, or an empty string.
+
+    A dotted name that ends in the whole of `name` is closest of all: `lr` means `...optim.lr`.
+    """
+    inner = sorted(known for known in names if known.endswith(f".{name}"))
+    close = inner or difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""

@@ -72,7 +72,7 @@ def unknown_keys(ours: Any, verl: DictConfig) -> Iterator[str]:
 def check_keys(ours: Any, verl: DictConfig) -> None:
     """Raises InputError, with the nearest name, for a key of ours that verl does not have or that the stage sets."""
     for key in unknown_keys(ours, verl):
-        near = nearest(key, [*key_paths(verl), *ADDED])
+        near = nearest(f"verl.{key}", [f"verl.{name}" for name in (*key_paths(verl), *ADDED)])
         raise InputError(f"verl.{key}: verl has no such key{near}")
     for key, source in DERIVED.items():
         if OmegaConf.select(ours, key) is not None:

@@ -26,6 +26,7 @@ def test_command_line_over_profile_over_stage(configs):
     [
         (["alpha=[0]"], "there is no key 'alpha' (did you mean 'alphas'?)"),
         (["inner.dep=1"], "there is no key 'inner.dep' (did you mean 'inner.deep'?)"),
+        (["deep=1"], "there is no key 'deep' (did you mean 'inner.deep'?)"),
         (["profile=papr"], "profile 'papr' does not exist (did you mean 'paper'?)"),
         (["profile=paper"], "profile paper: there is no key 'm'"),
         (["n"], "'n' is not of the form key=value"),

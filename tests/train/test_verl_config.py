@@ -124,7 +124,7 @@ def test_a_wrong_key_stops_the_stage_before_anything_is_loaded(tmp_path: Path, r
     ]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "error: verl.trainer.save_frequency: verl has no such key (did you mean 'trainer.save_freq'?)" in done.stderr
+    assert "error: verl.trainer.save_frequency: verl has no such key (did you mean 'verl.trainer.save_freq'?)" in done.stderr
     assert "| torch\n" not in done.stderr and "| verl\n" not in done.stderr
 
 
