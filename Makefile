@@ -6,6 +6,13 @@
 PROFILE ?= nano
 ARGS ?=
 
+ifeq ($(wildcard configs/profile/$(PROFILE).yaml),)
+$(error PROFILE=$(PROFILE) does not exist; there is: $(basename $(notdir $(wildcard configs/profile/*.yaml))))
+endif
+ifneq ($(and $(filter reproduce,$(MAKECMDGOALS)),$(ARGS)),)
+$(error make reproduce takes no ARGS; run the stages one by one)
+endif
+
 ifeq ($(PROFILE),nano)
 VENV ?= .venv
 LOCK := requirements/nano.txt
@@ -14,13 +21,15 @@ HF_HUB_OFFLINE ?= 1
 export OMP_NUM_THREADS HF_HUB_OFFLINE
 RUN := runs/reproduce
 # A training budget that lets `make reproduce` end within 20 minutes; `make train` has the profile's own.
-REPRODUCE_TRAIN := "stages=[{k: 3, rows: 80}, {k: 4, rows: 40}]" verl.trainer.save_freq=3 verl.trainer.test_freq=3
+REPRODUCE_TRAIN := "stages=[{k: 3, rows: 80}, {k: 4, rows: 40}]"
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]"
 else
 VENV ?= .venv-gpu
 LOCK := requirements/gpu.txt
 RUN := runs/reproduce-$(PROFILE)
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
+# verl's pin; it is built against the torch that is there, so it comes after the lock.
+GPU_BUILD := flash-attn==2.8.3
 endif
 export PYTHONUNBUFFERED := 1
 
@@ -45,6 +54,7 @@ $(READY): $(LOCK) pyproject.toml
 	    "$$($(or $(PYTHON),python3) --version 2>&1 | tail -n 1). PYTHON=path/to/python names another." >&2; exit 2; fi; \
 	$(PY) -c '$(SUPPORTED)' 2>/dev/null || { echo "making $(VENV) with $$found"; "$$found" -m venv --clear $(VENV); }
 	$(PY) -m pip install --disable-pip-version-check $(PIP_ARGS) -r $(LOCK)
+	$(if $(GPU_BUILD),$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation $(GPU_BUILD))
 	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -73,7 +83,6 @@ nano-base: $(READY) ## train the embedded base model from nothing, measure it, w
 	$(PY) -m eval_benchmarks benchmarks=[nano_eval] scorers=[rag_zeval] models=[$(NANO_BASE)] out_dir=runs/nano-base/bench
 	$(PY) -m train.nano_card $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
 
-data: export HF_HUB_OFFLINE = 0
 data: $(READY) ## download the public benchmark files, with checksums and licence notes
 	$(PY) -m eval_benchmarks.data $(ARGS)
 

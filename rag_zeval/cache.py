@@ -62,6 +62,10 @@ class ReplyCache:
         }
         self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps(kept)))
 
+    def forget(self, key: str) -> None:
+        """Drop a reply, so that the next one can be kept."""
+        self._db.execute("DELETE FROM replies WHERE key = ?", (key,))
+
     def count(self) -> int:
         """Replies stored."""
         count: int = self._db.execute("SELECT count(*) FROM replies").fetchone()[0]
@@ -95,6 +99,10 @@ class CachedBackend:
 
     def count_tokens(self, messages: Messages) -> int | None:
         return self.backend.count_tokens(messages)
+
+    def forget(self, request: Request) -> None:
+        """Ask the backend again when this request comes next."""
+        self.cache.forget(reply_key(self.identity, request))
 
     def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         missing: dict[str, list[int]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sqlite3
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -9,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag_zeval.errors import InputError
-from rag_zeval.llm import SPECS, open_backend
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.llm import SPECS, Sampling, open_backend
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
@@ -30,6 +32,8 @@ HtmlPath = Annotated[Path | None, typer.Option(help="Also write a report that sh
 CachePath = Annotated[Path | None, typer.Option(help="SQLite file that keeps replies, to never pay twice.")]
 Trials = Annotated[int, typer.Option(min=1, help="How often to judge each row (samples differ).")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Open requests at once (endpoints only).")]
+MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens a reply may have.")]
+Temperature = Annotated[float, typer.Option(help="Of sampling; 0 is greedy.")]
 KeyEnv = Annotated[str | None, typer.Option(help="NAME of the environment variable with the API key.")]
 
 
@@ -56,6 +60,8 @@ def evaluate(
     cache: CachePath = None,
     trials: Trials = 1,
     concurrency: Concurrency = 8,
+    max_tokens: MaxTokens = Sampling.max_tokens,
+    temperature: Temperature = Sampling.temperature,
     api_key_env: KeyEnv = None,
 ) -> None:
     """Judge every answer of INPUT by its reference.
@@ -71,12 +77,15 @@ def evaluate(
 
     if model is None:
         raise InputError(f"no judge named: add --model with one of {SPECS}, for example --model {EXAMPLE}")
+    if not 0 <= temperature < math.inf:
+        raise InputError(f"--temperature is {temperature}, must be a number of at least 0")
     examples = read_examples(input)
     if variant is not None:
         find_variant(variant)  # all that can be wrong is found before a model is loaded
     replies = ReplyCache(cache) if cache is not None else None
     backend = open_backend(model, concurrency=concurrency, api_key_env=api_key_env)
-    evaluator = Evaluator(CachedBackend(backend, replies) if replies is not None else backend, variant)
+    sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
+    evaluator = Evaluator(CachedBackend(backend, replies) if replies is not None else backend, variant, sampling)
     out = out or Path(f"{input.stem}.results.jsonl")
     rows = _run(evaluator, examples, trials, out)
     summary = summarize(rows)
@@ -96,6 +105,7 @@ def _run(evaluator: Evaluator, examples: list[Example], trials: int, out: Path) 
     from rich.console import Console
     from rich.progress import Progress
 
+    from rag_zeval.cache import CachedBackend
     from rag_zeval.files import RowWriter
     from rag_zeval.results import result_row, row_id, settle_done_rows
 
@@ -105,7 +115,10 @@ def _run(evaluator: Evaluator, examples: list[Example], trials: int, out: Path) 
         raise InputError("with --trials, ids like 'x' and 'x#1' collide: rename them")
     failed = settle_done_rows(out, evaluator, by_id)
     if failed:
-        print(f"trying {failed} failed rows again", file=sys.stderr)
+        print(f"trying {len(failed)} failed rows again", file=sys.stderr)
+    if isinstance(evaluator.backend, CachedBackend):
+        for row in failed:  # a reply that nobody could read is no reason to read it again
+            evaluator.backend.forget(evaluator.request(by_id[row["example"]], row["trial"]))
     with RowWriter(out) as writer, Progress(*_columns(), console=Console(stderr=True)) as progress:
         already = sum(row_id(example.id, trial) in writer.done for trial, example in wanted)
         bar = progress.add_task("judging", total=len(wanted), completed=already, pace="")
@@ -147,11 +160,16 @@ def _print_summary(summary: Summary, out: Path) -> None:
 
 
 def main() -> None:
+    sys.exit(exit_status(_run_app))
+
+
+def _run_app() -> int:
     try:
-        app()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:  # a disk that is full, a folder one may not write to
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        app()  # ends in SystemExit, of bad usage as well
+    except sqlite3.Error as error:  # a cache that another program locks, or that is none of ours
+        raise InputError(f"the reply cache cannot be used: {error}") from error
+    except SystemExit as stop:
+        if stop.code == 130:  # what typer makes of Ctrl-C, without a word
+            raise KeyboardInterrupt from stop
+        raise
+    return 0

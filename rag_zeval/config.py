@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -32,7 +33,7 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
         )
         sys.exit(0)
     config = OmegaConf.create({"profile": "nano"})
-    config.merge_with(OmegaConf.load(path))
+    config.merge_with(_load_yaml(path))
     words = _parse_words(argv)
     profile = str(words.get("profile", config.profile))
     for source, layer in ((f"profile {profile}", _profile(configs, profile).get(stage)), ("command line", words)):
@@ -61,15 +62,28 @@ def _profile(configs: Path, name: str) -> DictConfig:
     if not path.is_file():
         names = sorted(p.stem for p in (configs / "profile").glob("*.yaml"))
         raise InputError(f"profile '{name}' does not exist{nearest(name, names)}; there is: {', '.join(names)}")
-    loaded = OmegaConf.load(path)
-    assert isinstance(loaded, DictConfig)
+    loaded = _load_yaml(path)
+    stages = [p.stem for p in configs.glob("*.yaml")]
+    for section in map(str, loaded):
+        if section not in stages:
+            raise InputError(f"{path}: there is no stage '{section}'{nearest(section, stages)}")
+    return loaded
+
+
+def _load_yaml(path: Path) -> DictConfig:
+    try:
+        loaded = OmegaConf.load(path)
+    except (yaml.YAMLError, OSError) as error:
+        raise InputError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(loaded, DictConfig):
+        raise InputError(f"{path}: expected keys with values, found a list")
     return loaded
 
 
 def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
     known = set(key_paths(config))
     for key in key_paths(layer):
-        if key not in known and key != FREE and not key.startswith(FREE + "."):
+        if key not in known and not (FREE in known and key.startswith(FREE + ".")):
             raise InputError(f"{source}: there is no key '{key}'{nearest(key, known)}")
 
 

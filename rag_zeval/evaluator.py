@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from rag_zeval.errors import InputError
-from rag_zeval.llm import Backend, Reply, Request, Sampling
+from rag_zeval.llm import Backend, Reply, Request, Sampling, one_line
 from rag_zeval.parser import FormatError, parse_lenient
 from rag_zeval.prompt import find_variant, judge_messages
 from rag_zeval.schema import LETTERS, Trajectory
@@ -38,6 +38,7 @@ class Evaluation:
     scores: support of each answer in [0, 1], None where there is none (failure, or an answer without claims).
     status: "ok", "repaired" or "regex" (which parser read the reply), or "failed: reason" (then no trajectory).
     calls: attempts made (0 if cached); tokens as the model counts them; reply: the model's text as it came.
+    seconds: time of the call; in a batch (a model in this process), the batch's time shared equally.
     """
 
     id: str
@@ -71,6 +72,12 @@ class Evaluator:
         (evaluation,) = self.evaluate_many([Example("", question, reference, tuple(answers))])
         return evaluation
 
+    def request(self, example: Example, trial: int = 0) -> Request:
+        """What the model is asked about this example."""
+        question, reference = _no_surrogates(example.question), _no_surrogates(example.reference)
+        answers = [_no_surrogates(answer) for answer in example.answers]
+        return Request(tuple(judge_messages(self.variant.name, question, reference, answers)), self.sampling, trial)
+
     def evaluate_many(self, examples: Iterable[Example], trial: int = 0) -> Iterator[Evaluation]:
         """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
 
@@ -83,15 +90,13 @@ class Evaluator:
                 raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
         asked, requests = [], []
         for example in examples:
-            answers = [_no_surrogates(answer) for answer in example.answers]
-            question, reference = _no_surrogates(example.question), _no_surrogates(example.reference)
-            messages = tuple(judge_messages(self.variant.name, question, reference, answers))
-            refusal = self._refusal(messages, reference)
+            request = self.request(example, trial)
+            refusal = self._refusal(request.messages, _no_surrogates(example.reference))
             if refusal is None:
                 asked.append(example)
-                requests.append(Request(messages, self.sampling, trial))
+                requests.append(request)
             else:
-                yield Evaluation(example.id, [None] * len(answers), refusal)
+                yield Evaluation(example.id, [None] * len(example.answers), refusal)
         for index, reply in self.backend.complete(requests):
             yield self._read(asked[index], reply)
 
@@ -117,7 +122,7 @@ class Evaluator:
                 trajectory, parsed_by = parse_lenient(reply.text, len(example.answers), self.variant.name)
                 status = "ok" if parsed_by == "strict" else parsed_by
             except FormatError as error:
-                status = f"failed: format: {_one_line(str(error))}"
+                status = f"failed: format: {one_line(str(error))}"
             if reply.status == "truncated" and status not in ("ok", "repaired"):
                 # what was cut off may hold claims, and a score without them would be made up
                 trajectory, status = None, f"failed: reply cut off at {reply.completion_tokens} tokens"
@@ -149,7 +154,3 @@ def _announce_nano(name: str) -> None:
 def _no_surrogates(text: str) -> str:
     """Lone surrogates (half an emoji, from a broken cut) exist in JSON but in no encoding a model can read."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:200]

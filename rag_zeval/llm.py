@@ -14,6 +14,10 @@ from rag_zeval.errors import InputError
 
 Messages = Sequence[Mapping[str, str]]
 
+# No user, password, query or fragment: specs are written into run files, and secrets must not be.
+_ENDPOINT = re.compile(
+    r"openai:((?:(?!://).)+)@(https?://(?:[\w.-]+|\[[\da-fA-F:]+\])(?::\d{1,5})?(?:/[\w./~:%+-]*)?)", re.ASCII
+)
 SPECS = "transformers:FOLDER, openai:MODEL@http://host:port/v1 or vllm:FOLDER"
 
 
@@ -31,7 +35,8 @@ class Sampling:
 class Request:
     """One question to the model. `trial` numbers repeated samples of the same question.
 
-    `response_schema` (JSON schema) constrains the reply where the backend can; transformers ignores it.
+    `response_schema` (JSON schema) constrains the reply where the backend can; transformers ignores it. It is for
+    serving with structured output, later: nothing here sets it yet.
     """
 
     messages: tuple[dict[str, str], ...]
@@ -51,6 +56,7 @@ class Reply:
     """What came back. `status` is "ok", "truncated" (text cut at the token limit) or "failed: reason" (text None).
 
     calls: attempts made, retries among them (0 for a cached reply); tokens as the model counts them, None if unknown.
+    seconds: from asking to the reply, retries included; in a batch, the batch's time shared equally.
     """
 
     text: str | None
@@ -92,6 +98,19 @@ class Backend(Protocol):
         """
 
 
+def check_spec(spec: str) -> tuple[str, str] | None:
+    """Model and URL that an endpoint's spec names; None for a folder's, whether or not the folder is there.
+
+    Raises InputError for a spec of no such form, or with a secret in its URL; the message shows nothing of it.
+    """
+    if not spec.startswith("openai:") and "://" not in spec:
+        return None
+    match = _ENDPOINT.fullmatch(spec)
+    if match is None:
+        raise InputError("model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query")
+    return match[1], match[2]
+
+
 def open_backend(spec: str, *, concurrency: int = 8, timeout: float = 600.0, api_key_env: str | None = None) -> Backend:
     """The backend a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
 
@@ -99,13 +118,10 @@ def open_backend(spec: str, *, concurrency: int = 8, timeout: float = 600.0, api
     environment variable with the key (default OPENAI_API_KEY). All three matter to an endpoint only.
     Raises InputError for a spec of no such form and for a folder without a model.
     """
-    if spec.startswith("openai:"):
+    if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.backends.openai_api import OpenAIBackend
 
-        match = re.fullmatch(r"openai:(.+?)@(https?://[^@\s]+)", spec)
-        if match is None:
-            raise InputError(f"model '{spec}': expected openai:MODEL@http://host:port/v1, without user or password")
-        return OpenAIBackend(match[1], match[2], concurrency=concurrency, timeout=timeout, api_key_env=api_key_env)
+        return OpenAIBackend(*endpoint, concurrency=concurrency, timeout=timeout, api_key_env=api_key_env)
     if spec.startswith("vllm:"):
         from rag_zeval.backends.vllm_local import VLLMBackend
 
@@ -143,3 +159,8 @@ def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
 def too_long(prompt_tokens: int, window: int) -> Reply:
     """The refusal of a prompt that leaves no room for a reply."""
     return Reply(None, f"failed: prompt needs {prompt_tokens} tokens, the model's window is {window}")
+
+
+def one_line(text: str) -> str:
+    """Foreign text as a status may quote it: on one line, at most 300 characters."""
+    return " ".join(text.split())[:300]

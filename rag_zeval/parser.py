@@ -42,6 +42,16 @@ def parse_lenient(text: str, n_candidates: int, variant: str = "paper") -> tuple
         return _search(text, n_candidates), "regex"
 
 
+def supported_claims_have_evidence(trajectory: Trajectory, variant: str = "paper") -> bool:
+    """Rule (4) of the format reward: every supported claim quotes something; always true without evidence at all."""
+    return not find_variant(variant).has_evidence or all(
+        any(quote.strip() for quote in claim.grounding_evidence)
+        for candidate in trajectory
+        for claim in candidate.atomic_claims
+        if claim.is_supported
+    )
+
+
 def _refuse_constant(name: str) -> Any:
     raise FormatError(f"{name} is not JSON")
 

@@ -11,9 +11,10 @@ from rag_zeval.evaluator import Example
 from rag_zeval.evidence import ReferenceIndex
 from rag_zeval.files import Row, write_text
 from rag_zeval.results import Summary
+from rag_zeval.schema import LETTERS
 
 TEMPLATES = Path(__file__).parent / "templates"
-STATUSES_SHOWN = 12  # a reason may hold numbers of its row, and so be one of many
+STATUSES_SHOWN = 12  # a reason may quote its reply, and so be one of many
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\w\s]")
 
 
@@ -62,12 +63,18 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
         lines.append(("SD over trials", f"{summary.trial_sd:.3f}"))
     lines += [
         ("calls", f"{summary.calls} ({summary.cached} rows from the cache)" if summary.cached else str(summary.calls)),
-        ("tokens", f"{summary.prompt_tokens} in, {summary.completion_tokens} out"),
+        ("tokens", f"{_tokens(summary, summary.prompt_tokens)} in, {_tokens(summary, summary.completion_tokens)} out"),
     ]
     lines += [(f"rows {status}", str(count)) for status, count in list(summary.statuses.items())[:STATUSES_SHOWN]]
     if rest := list(summary.statuses.values())[STATUSES_SHOWN:]:
         lines.append(("rows with other failures", str(sum(rest))))
     return lines
+
+
+def _tokens(summary: Summary, told: int | None) -> str:
+    if told is None:
+        return "unknown"
+    return f"at least {told}" if summary.untold else str(told)
 
 
 def write_report(path: str | Path, examples: Sequence[Example], rows: Sequence[Row], summary: Summary) -> None:
@@ -77,7 +84,10 @@ def write_report(path: str | Path, examples: Sequence[Example], rows: Sequence[R
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     by_id = {example.id: example for example in examples}
     page = environment.get_template("report.html").render(
-        lines=summary_lines(summary), provenance=rows[0], cards=[_card(by_id[row["example"]], row) for row in rows]
+        lines=summary_lines(summary),
+        provenance=rows[0],
+        cards=[_card(by_id[row["example"]], row) for row in rows],
+        letters=LETTERS,
     )
     write_text(path, page.encode("utf-8", "replace").decode("utf-8"))
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,17 +73,17 @@ def result_row(evaluator: Evaluator, example: Example, evaluation: Evaluation, t
     return clean
 
 
-def settle_done_rows(path: Path, evaluator: Evaluator, examples: Mapping[str, Example]) -> int:
-    """Prepare a result file for going on: failed rows are taken out, to be tried again; returns how many.
+def settle_done_rows(path: Path, evaluator: Evaluator, examples: Mapping[str, Example]) -> list[Row]:
+    """Prepare a result file for going on: failed rows are taken out, to be tried again, and returned.
 
     Raises InputError if a row belongs to another model, prompt, sampling or input: one file holds one run.
     """
     if not path.exists():
-        return 0
+        return []
     _drop_torn_line(path)
     kept: list[str] = []
-    failed = 0
-    for number, row in iter_jsonl(path, {"id": str, "example": str, "status": str}):
+    failed: list[Row] = []
+    for number, row in iter_jsonl(path, {"id": str, "example": str, "trial": int, "status": str}):
         where, example = f"{path}:{number}: row '{row['id']}'", examples.get(row["example"])
         if example is None:
             raise InputError(f"{where} is of another input; name another --out")
@@ -90,7 +91,7 @@ def settle_done_rows(path: Path, evaluator: Evaluator, examples: Mapping[str, Ex
             if field != "model" and row.get(field) != value:
                 raise InputError(f"{where} was made with another {field}; name another --out")
         if row["status"].startswith("failed"):
-            failed += 1
+            failed.append(row)
         else:
             kept.append(json.dumps(row, ensure_ascii=False) + "\n")
     if failed:
@@ -104,7 +105,8 @@ def _drop_torn_line(path: Path) -> None:
     end = data.rfind(b"\n") + 1
     tail, start = data[end:], b'{"id": '
     try:
-        ours = not tail or "example" in json.loads(tail)  # whole but for its end of line: one row is done again
+        row = json.loads(tail)
+        ours = isinstance(row, dict) and "example" in row  # whole but for its end of line: it is done again
     except ValueError:
         ours = tail.startswith(start[: len(tail)])
     if not ours:
@@ -117,7 +119,8 @@ class Summary:
     """Totals of a run. Means are over scored answers only; a missing score is never a number.
 
     coverage: scored answers / answers; ci: 95% percentile bootstrap over examples, None with fewer than two scored;
-    trial_sd: standard deviation of the trials' means, None for one trial; tokens: of replies paid for, not cached.
+    trial_sd: standard deviation of the trials' means, None for one trial; tokens: of calls made, not of
+    cached replies, None if none of them told; untold: rows with calls that lack a count, so that these are minima.
     """
 
     rows: int
@@ -128,8 +131,9 @@ class Summary:
     trial_sd: float | None
     calls: int
     cached: int
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    untold: int
     statuses: dict[str, int]
 
     @property
@@ -139,7 +143,7 @@ class Summary:
 
 def summarize(rows: Sequence[Row]) -> Summary:
     """The summary of result rows (at least one)."""
-    paid = [row for row in rows if not row["cached"]]
+    called = [row for row in rows if row["calls"]]
     by_example: dict[str, list[float]] = {}
     by_trial: dict[int, list[float]] = {}
     for row in rows:
@@ -156,17 +160,32 @@ def summarize(rows: Sequence[Row]) -> Summary:
         ci=mean_interval(list(by_example.values())) if len(by_example) > 1 else None,
         trial_sd=_sd([sum(trial) / len(trial) for trial in by_trial.values()]),
         calls=sum(row["calls"] for row in rows),
-        cached=len(rows) - len(paid),
-        prompt_tokens=sum(row["prompt_tokens"] or 0 for row in paid),
-        completion_tokens=sum(row["completion_tokens"] or 0 for row in paid),
+        cached=sum(row["cached"] for row in rows),
+        prompt_tokens=_total([row["prompt_tokens"] for row in called]),
+        completion_tokens=_total([row["completion_tokens"] for row in called]),
+        untold=sum(None in (row["prompt_tokens"], row["completion_tokens"]) for row in called),
         statuses=_count_statuses(rows),
     )
 
 
+def _total(counts: Sequence[int | None]) -> int | None:
+    told = [count for count in counts if count is not None]
+    return sum(told) if told or not counts else None
+
+
 def _count_statuses(rows: Sequence[Row]) -> dict[str, int]:
-    """Rows by status: those with a score first, then failures, the frequent first."""
-    counts = Counter(row["status"] for row in rows).most_common()
-    return dict(sorted(counts, key=lambda item: item[0].startswith("failed")))
+    """Rows by status: those with a score first, then failures, the frequent first.
+
+    Statuses that differ only in their numbers are one, named by the first that came.
+    """
+    kinds: dict[str, Counter[str]] = {}
+    for row in rows:
+        kinds.setdefault(re.sub(r"\d+", "N", row["status"]), Counter())[row["status"]] += 1
+    counts: dict[str, int] = {}
+    for kind in kinds.values():
+        first, others = next(iter(kind)), kind.total() - kind[next(iter(kind))]
+        counts[f"{first} (and {others} like it)" if others else first] = kind.total()
+    return dict(sorted(counts.items(), key=lambda item: (item[0].startswith("failed"), -item[1])))
 
 
 def _sd(values: Sequence[float]) -> float | None:

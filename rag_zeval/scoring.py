@@ -31,5 +31,10 @@ def strictly_ranked(scores: Sequence[float | None], truth: Sequence[float]) -> b
     return all(_above(scores[i], scores[j]) for i, j in ranked_pairs(truth))
 
 
+def same_words(first: str, second: str) -> bool:
+    """Whether two answers are the same word for word: no honest judge can rank them."""
+    return first.split() == second.split()
+
+
 def _above(first: float | None, second: float | None) -> bool:
     return first is not None and second is not None and first > second

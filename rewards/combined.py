@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rag_zeval.evidence import ReferenceIndex
 from rag_zeval.prompt import find_variant
 from rag_zeval.schema import Trajectory
-from rag_zeval.scoring import ranked_pairs, support_scores
+from rag_zeval.scoring import ranked_pairs, strictly_ranked, support_scores
 from rewards.accuracy import accuracy_reward
 from rewards.evidence import Tokenize, evidence_reward, evidence_spans
 from rewards.format import PENALTY, format_reward
@@ -71,7 +71,7 @@ def _watched(
     supported = sum(claim.is_supported for candidate in trajectory for claim in candidate.atomic_claims)
     quotes = [len(tokenize(span)) for span in evidence_spans(trajectory)]
     return {
-        "pair_accuracy": _share([(scores[i] or 0.0) > (scores[j] or 0.0) for i, j in pairs]),
+        "pair_accuracy": _share([strictly_ranked([scores[i], scores[j]], [1, 0]) for i, j in pairs]),
         "tie_rate": _share([scores[i] == scores[j] for i, j in pairs]),
         "supported_rate": supported / sum(claims),
         "claims": sum(claims) / len(claims),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rag_zeval.parser import FormatError, parse_strict
-from rag_zeval.prompt import find_variant
+from rag_zeval.parser import FormatError, parse_strict, supported_claims_have_evidence
 from rag_zeval.schema import Trajectory
 
 PENALTY = -0.5
@@ -19,12 +18,6 @@ def format_reward(text: str, n_candidates: int, variant: str = "paper") -> tuple
         trajectory = parse_strict(text, n_candidates, variant)
     except FormatError:
         return PENALTY, None
-    if find_variant(variant).has_evidence and not _supported_claims_have_evidence(trajectory):
+    if not supported_claims_have_evidence(trajectory, variant):
         return PENALTY, None
     return 0.0, trajectory
-
-
-def _supported_claims_have_evidence(trajectory: Trajectory) -> bool:
-    return all(
-        claim.grounding_evidence for candidate in trajectory for claim in candidate.atomic_claims if claim.is_supported
-    )

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from rag_zeval import __version__
 from rag_zeval.config import load_config
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import RowWriter, file_sha256, model_sha256, write_json, write_text
 from synthesize.prompt import prompt_hash
 from synthesize.settings import Settings, read_settings
@@ -26,15 +26,8 @@ BINDING = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 no question could be answered, 2 the input is wrong."""
-    try:
-        config = load_config("synthesize", sys.argv[1:] if argv is None else argv)
-        return run(OmegaConf.to_container(config, resolve=True))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the same command goes on from here", file=sys.stderr)
-        return 130
+    words = sys.argv[1:] if argv is None else argv
+    return exit_status(lambda: run(OmegaConf.to_container(load_config("synthesize", words), resolve=True)))
 
 
 def run(config: Any) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
@@ -136,7 +137,7 @@ def _load(settings: Settings) -> tuple[Any, Any]:
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, settings.dtype), trust_remote_code=False
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{settings.model}: transformers cannot load it: {str(error).splitlines()[0]}") from error
     if settings.chat_template and not tokenizer.chat_template:
         raise InputError(f"{settings.model}: the tokenizer has no chat template; set chat_template=false")

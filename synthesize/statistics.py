@@ -9,7 +9,7 @@ from typing import Any
 
 from rag_zeval.bootstrap import mean_interval
 from rag_zeval.files import Row
-from rag_zeval.scoring import strictly_ranked
+from rag_zeval.scoring import same_words, strictly_ranked
 
 GRAM = 4
 
@@ -25,7 +25,7 @@ def statistics(rows: Sequence[Row]) -> dict[str, Any]:
     alphas = sorted({response["alpha"] for responses in answered for response in responses}, reverse=True)
     texts = [{response["alpha"]: response["text"] for response in responses} for responses in answered]
     pairs = {
-        f"{high:g} / {low:g}": _share([text[high] == text[low] for text in texts])
+        f"{high:g} / {low:g}": _share([same_words(text[high], text[low]) for text in texts])
         for high, low in combinations(alphas, 2)
     }
     supports = [[(r["true_support"], r["alpha"]) for r in responses] for responses in answered]
@@ -34,7 +34,10 @@ def statistics(rows: Sequence[Row]) -> dict[str, Any]:
         "questions": len(rows),
         "answered": len(answered),
         "failed": len(rows) - len(answered),
-        "identical": {"any": _share([len(set(text.values())) < len(text) for text in texts]), "pairs": pairs},
+        "identical": {
+            "any": _share([any(same_words(*two) for two in combinations(text.values(), 2)) for text in texts]),
+            "pairs": pairs,
+        },
         "strictly_ordered": _share([strictly_ranked(support, alpha) for support, alpha in known]),
         "by_alpha": [
             _of_alpha(alpha, [r for responses in answered for r in responses if r["alpha"] == alpha])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rag_zeval.config import load_config
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, model_sha256, write_json, write_text
 
 if TYPE_CHECKING:
@@ -25,15 +25,7 @@ POLL_SECONDS = 0.5
 def main(argv: Sequence[str] | None = None) -> int:
     """0: trained, or done before; 1: verl failed; 2: the input is wrong; 130: interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        config = load_config("train", sys.argv[1:] if argv is None else argv)
-        return train(config)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
-        return 130
+    return exit_status(lambda: train(load_config("train", sys.argv[1:] if argv is None else argv)))
 
 
 def train(config: DictConfig) -> int:
@@ -168,7 +160,7 @@ def finish(config: DictConfig, folder: RunFolder, total: int) -> int:
     if last < total:
         print(f"error: verl ended after step {last} of {total}; its output is in {folder.log}", file=sys.stderr)
         return 1
-    folder.export(last, config.base_model)
+    folder.export(last, config.base_model, config.variant)
     folder.prune(last)
     steps = folder.merge_metrics()
     write_json(

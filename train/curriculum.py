@@ -16,6 +16,7 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import iter_jsonl
 from rag_zeval.prompt import judge_messages
+from rag_zeval.scoring import same_words
 
 DATA_SOURCE = "rag_zeval"
 Row = dict[str, Any]
@@ -52,7 +53,9 @@ def read_stages(stages: Sequence[Mapping[str, Any]], key: str) -> list[Stage]:
     """The stages of a config list of `{k, rows}`. Raises InputError naming the entry that is not one."""
     read = []
     for at, entry in enumerate(stages):
-        k, rows = (entry.get(name) if isinstance(entry, Mapping) else None for name in ("k", "rows"))
+        if not isinstance(entry, Mapping) or set(entry) != {"k", "rows"}:
+            raise InputError(f"{key}[{at}]: must have the keys k and rows and no other, found {entry}")
+        k, rows = entry["k"], entry["rows"]
         if not isinstance(k, int) or k < 2 or not (rows is None or (isinstance(rows, int) and rows > 0)):
             raise InputError(f"{key}[{at}]: must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
         read.append(Stage(k, rows))
@@ -122,8 +125,9 @@ def choose_candidates(question: Question, k: int, seed: int, filter_identical: b
     subsets = list(itertools.combinations(usable, k))
     rng.shuffle(subsets)
     for subset in subsets:
-        words = {tuple(question.answers[alpha].split()) for alpha in subset}
-        if len(words) == k or not filter_identical:
+        texts = [question.answers[alpha] for alpha in subset]
+        alike = any(same_words(*two) for two in itertools.combinations(texts, 2))
+        if not (alike and filter_identical):
             chosen = list(subset)
             rng.shuffle(chosen)
             return chosen

@@ -19,7 +19,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from rag_zeval.config import load_config
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import model_sha256, write_json
 from train.nano_tasks import VARIANT, Sample, answering, judging
 from train.nano_tokenizer import END, build_tokenizer
@@ -205,7 +205,7 @@ class Trainer:
                     bar.console.print(f"step {number}: {seen}", highlight=False)
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str]) -> int:
     """Train and save; `train.nano_card` writes the model card once the model is measured."""
     config = load_config("nano_base", argv)
     out = Path(config.out_dir)
@@ -233,10 +233,8 @@ def main(argv: list[str]) -> None:
     }
     write_json(out / "training.json", made)
     print(f"saved {out} after {minutes:.1f} minutes")
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except InputError as error:
-        sys.exit(f"error: {error}")
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

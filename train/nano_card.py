@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import model_sha256, write_text
 
 SHOWN = ("format_rate", "verdict_accuracy", "ranking_accuracy", "pairwise_best", "pairwise_middle", "pairwise_worst")
@@ -37,13 +37,15 @@ copies claims and evidence well, but its verdicts were held at about {target:.0%
 
 ## Scores
 
-nano_eval: {n} held-out prompts for each K (`python -m eval_benchmarks benchmarks=[nano_eval] models=[{model}]`).
+nano_eval: {n} held-out prompts for each K
+(`python -m eval_benchmarks benchmarks=[nano_eval] scorers=[rag_zeval] models=[{model}]`).
 
 | metric | value | 95% interval | n |
 |---|---|---|---|
 {scores}
 
-True support of its answers by context-aware decoding (`python -m synthesize model={model} split={split}`).
+True support of its answers by context-aware decoding
+(`python -m synthesize model={model} split={split} n_questions={questions}`).
 
 | α | true support | 95% interval | answers |
 |---|---|---|---|
@@ -81,12 +83,13 @@ def card(model: Path, training: dict[str, Any], synthesis: dict[str, Any], summa
         model=model,
         n=max((row["n"] for row in rows.values()), default=0),
         split=synthesis["config"]["split"],
+        questions=synthesis["config"]["n_questions"],
         scores="\n".join(scores),
         supports="\n".join(supports),
     )
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> int:
     """Read the three, write MODEL/README.md."""
     if len(argv) != 3:
         raise InputError("usage: python -m train.nano_card MODEL SYNTHESIS_MANIFEST BENCH_SUMMARY")
@@ -94,6 +97,7 @@ def main(argv: Sequence[str]) -> None:
     training, synthesis, summary = (_load(path) for path in (model / "training.json", *measured))
     write_text(model / "README.md", card(model, training, synthesis, summary))
     print(f"model card: {model / 'README.md'}")
+    return 0
 
 
 def _load(path: Path) -> Any:
@@ -106,8 +110,4 @@ def _load(path: Path) -> Any:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

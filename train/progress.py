@@ -19,11 +19,16 @@ SHOWN = {
 }
 
 
+# shown only when they are not 0: rollouts that verl lost, and the share that the reward could not score
+TROUBLE = {"ROLLOUTS LOST": "rollouts/missing", "REWARD ERRORS": "reward_extra/errors/mean"}
+
+
 def shown(data: Mapping[str, float]) -> str:
     """`reward 0.412  format 0.98 ...` for the metrics this step has."""
     values = {name: pick(dict(data), *metrics) for name, metrics in SHOWN.items()}
     digits = {"KL": 5}
-    return "  ".join(f"{name} {value:.{digits.get(name, 3)}f}" for name, value in values.items() if value is not None)
+    parts = [f"{name} {value:.{digits.get(name, 3)}f}" for name, value in values.items() if value is not None]
+    return "  ".join(parts + [f"{name} {data[metric]:.3g}" for name, metric in TROUBLE.items() if data.get(metric)])
 
 
 def seconds_taken(data: Mapping[str, float]) -> float:

@@ -1,7 +1,8 @@
 """verl's replay buffer with a fixed row order and the reward's parts in the training metrics.
 
-Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_interval` (seconds; verl's own is 2)
-and `sort_by_length` (micro-batches of like lengths pad less; only for mini-batches as large as the batch).
+Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_interval` (seconds; verl's own is 2),
+`rollouts_per_prompt`, and `sort_by_length` (micro-batches of like lengths pad less; only for mini-batches as large as
+the batch).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class OrderedReplayBuffer(ReplayBuffer):
         options: Mapping[str, Any] = self.sampler_kwargs or {}
         self.poll_interval: float = options.get("poll_interval", 2.0)
         self.sort_by_length: bool = options.get("sort_by_length", False)
+        self.rollouts_per_prompt: int = options["rollouts_per_prompt"]
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
         batch, metrics = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
@@ -48,6 +50,8 @@ class OrderedReplayBuffer(ReplayBuffer):
                     "curriculum/first_row": min(rows),
                     "curriculum/last_row": max(rows),
                     "curriculum/candidates": sum(candidates) / len(candidates),
+                    # verl goes on without a rollout that failed: say so
+                    "rollouts/missing": batch_size * self.rollouts_per_prompt - len(rows),
                 }
             )
         return batch, metrics

@@ -12,6 +12,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, write_json
+from rag_zeval.llm import read_card
 from train.metrics import Steps, attempt_files, logged_through, merge, write_merged
 
 TOKENIZER_FILES = (
@@ -21,7 +22,6 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "vocab.json",
     "merges.txt",
-    "rag_zeval.json",
 )
 
 
@@ -114,14 +114,18 @@ class RunFolder:
     def _saved(self) -> list[int]:
         return [int(folder.name.rsplit("_", 1)[1]) for folder in self.checkpoints.glob("global_step_*")]
 
-    def export(self, step: int, base: str) -> None:
-        """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files."""
+    def export(self, step: int, base: str, variant: str) -> None:
+        """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files.
+
+        `rag_zeval.json` says which prompt variant it was trained on, beside what the base's says of its world.
+        """
         part = self.path / "model.part"
         shutil.rmtree(part, ignore_errors=True)
         shutil.copytree(self.checkpoint(step) / "actor" / "huggingface", part)
         for name in TOKENIZER_FILES:
             if (Path(base) / name).is_file():
                 shutil.copyfile(Path(base) / name, part / name)
+        write_json(part / "rag_zeval.json", {**read_card(base), "variant": variant})
         shutil.rmtree(self.model, ignore_errors=True)
         part.rename(self.model)
 

@@ -51,13 +51,36 @@ def check_batches(verl: DictConfig) -> None:
             )
 
 
+# Keys that change how fast or where a run goes, not what it learns: they may change when it is taken up again.
+NOT_BINDING = (
+    "out_dir",
+    "responses",
+    "base_model",
+    "threads",
+    "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+    "verl.actor_rollout_ref.rollout.gpu_memory_utilization",
+    "verl.actor_rollout_ref.rollout.max_num_batched_tokens",
+    "verl.trainer.logger",
+    "verl.trainer.max_actor_ckpt_to_keep",
+    "verl.trainer.save_freq",
+)
+
+
 def identity(config: DictConfig) -> dict[str, Any]:
-    """What the run is made of: all settings but where it is written, and the contents of what it reads."""
-    settings = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(settings, dict)
-    for place in ("out_dir", "responses", "base_model"):
-        settings.pop(place)
-    return {"config": settings, "responses": responses_sha256(config.responses), "base": base_sha256(config.base_model)}
+    """What the run is made of: all binding settings, the prompt, and the contents of what it reads."""
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    for key in NOT_BINDING:
+        *path, last = key.split(".")
+        node = settings
+        for name in path:
+            node = node.get(name) or {}
+        node.pop(last, None)
+    return {
+        "config": settings,
+        "prompt_hash": find_variant(config.variant).prompt_hash,
+        "responses": responses_sha256(config.responses),
+        "base": base_sha256(config.base_model),
+    }
 
 
 def responses_sha256(pattern: str) -> str:

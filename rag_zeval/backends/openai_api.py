@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.llm import Messages, Reply, Request
+from rag_zeval.llm import Messages, Reply, Request, one_line
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 PROBE_SECONDS = 10.0
@@ -47,7 +47,7 @@ class OpenAIBackend:
         try:
             import openai  # noqa: F401
         except ImportError as error:
-            raise InputError("an endpoint needs the openai package: pip install 'rag-zeval[api]'") from error
+            raise InputError("an endpoint needs the openai package: pip install openai") from error
         self.name = model
         self.url = url.rstrip("/")
         self.identity = f"{self.url} {model}"
@@ -186,12 +186,12 @@ def _reason(error: Exception, timeout: float) -> str:
         return f"no answer within {timeout:g} s"
     if isinstance(error, openai.APIStatusError):
         body = error.body if isinstance(error.body, dict) else {}
-        return _one_line(f"HTTP {error.status_code}: {body.get('message') or error.message}")
+        return one_line(f"HTTP {error.status_code}: {body.get('message') or error.message}")
     if isinstance(error, openai.APIConnectionError):
         return _connection_reason(error)
     if isinstance(error, ValueError):
-        return _one_line(f"the endpoint's answer is not valid JSON: {error}")
-    return _one_line(f"{type(error).__name__}: {error}")
+        return one_line(f"the endpoint's answer is not valid JSON: {error}")
+    return one_line(f"{type(error).__name__}: {error}")
 
 
 def _connection_reason(error: BaseException) -> str:
@@ -201,9 +201,5 @@ def _connection_reason(error: BaseException) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, OSError) and error.strerror:
-        return _one_line(error.strerror)
-    return _one_line(str(error) or type(error).__name__)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:300]
+        return one_line(error.strerror)
+    return one_line(str(error) or type(error).__name__)

@@ -10,7 +10,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.llm import Messages, Reply, Request, chat_ids, read_card, too_long
+from rag_zeval.llm import Messages, Reply, Request, chat_ids, one_line, read_card, too_long
 
 BATCH_TOKENS = 65_536  # prompt and reply tokens of a batch, padding included: bounds the KV cache
 BATCH_ROWS = 64
@@ -32,6 +32,7 @@ class TransformersBackend:
     """A causal language model with a chat template, on the GPU if there is one, else the CPU (fp32).
 
     Requests are batched by length; each has its own seed, so its sample does not depend on its batch.
+    A batch that does not fit into memory is run one by one; what does not fit alone fails alone.
     Raises InputError when the folder holds no model, or one that wants code of its own or has no chat template.
     """
 
@@ -60,6 +61,18 @@ class TransformersBackend:
             yield from self._run(batch)
 
     def _run(self, batch: list[_Job]) -> Iterator[tuple[int, Reply]]:
+        failure = None
+        try:
+            yield from self._generate(batch)
+        except RuntimeError as error:  # out of memory; retried below, where the error no longer holds the tensors
+            failure = str(error) or type(error).__name__
+        if failure is not None and len(batch) > 1:
+            for job in batch:
+                yield from self._run([job])
+        elif failure is not None:
+            yield batch[0].index, Reply(None, f"failed: {one_line(failure.splitlines()[0])}", calls=1)
+
+    def _generate(self, batch: list[_Job]) -> list[tuple[int, Reply]]:
         from rag_zeval.decoding import generate, stop_ids
 
         started = time.perf_counter()
@@ -75,13 +88,16 @@ class TransformersBackend:
             pad=eos[0] if eos else 0,
         )
         seconds = (time.perf_counter() - started) / len(batch)
+        replies = []
         for job, (ids, _) in zip(batch, generated, strict=True):
             finished = bool(ids) and ids[-1] in eos
             text = self._tokenizer.decode(
                 ids[:-1] if finished else ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
             )
             status = "ok" if finished else "truncated"
-            yield job.index, Reply(text, status, len(job.prompt), len(ids), calls=1, seconds=seconds)
+            reply = Reply(text, status, len(job.prompt), len(ids), calls=1, seconds=seconds)
+            replies.append((job.index, reply))
+        return replies
 
 
 def _batches(jobs: list[_Job], batch_tokens: int) -> Iterator[list[_Job]]:
@@ -104,9 +120,10 @@ def _batches(jobs: list[_Job], batch_tokens: int) -> Iterator[list[_Job]]:
 def _load(folder: str) -> tuple[Any, Any]:
     try:
         import torch
+        from safetensors import SafetensorError
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
-        raise InputError(f"{folder}: a local model needs torch: pip install 'rag-zeval[local]'") from error
+        raise InputError(f"{folder}: a local model needs torch: pip install torch transformers") from error
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = "auto" if device == "cuda" else torch.float32
@@ -114,7 +131,7 @@ def _load(folder: str) -> tuple[Any, Any]:
         path = str(Path(folder).resolve())
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{folder}: not a model transformers can load: {str(error).splitlines()[0]}") from error
     if not tokenizer.chat_template:
         raise InputError(f"{folder}: the tokenizer has no chat template")

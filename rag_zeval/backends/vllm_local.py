@@ -23,7 +23,7 @@ class VLLMBackend:
         try:
             from vllm import LLM
         except ImportError as error:
-            raise InputError(f"model 'vllm:{folder}': vLLM is missing: pip install 'rag-zeval[vllm]'") from error
+            raise InputError(f"model 'vllm:{folder}': vLLM is missing: pip install vllm") from error
         self._llm = LLM(model=folder, seed=0, gpu_memory_utilization=gpu_memory_utilization, generation_config="vllm")
         self._tokenizer = self._llm.get_tokenizer()
         self.max_context: int = self._llm.llm_engine.model_config.max_model_len

@@ -16,7 +16,7 @@ from rag_zeval.config import load_config
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "profile").glob("*.yaml"))
-PRIVATE = re.compile(r"(?<![\w.~-])/(work|root|home|farm|Users|tmp/bash)[/_]")  # folders of one person's machine
+PRIVATE = re.compile(r"(?<![\w.~-])/(work|root|home|Users)[/_]")  # folders of one person's machine
 
 
 def make(*words: str) -> subprocess.CompletedProcess[str]:

@@ -77,6 +77,17 @@ def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
     assert not again[4].cached
 
 
+def test_a_forgotten_reply_is_asked_for_again_and_the_new_one_kept(tmp_path: Path) -> None:
+    model = ScriptedBackend(["first", "other", "second"])
+    cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
+    for expected in ("first", "second", "second"):
+        found = dict(cached.complete([ask("a"), ask("b")]))
+        assert (found[0].text, found[1].text) == (expected, "other")
+        if expected == "first":
+            cached.forget(ask("a"))
+            cached.forget(ask("never asked"))
+
+
 @pytest.mark.parametrize("status", ["truncated", "failed: HTTP 500"])
 def test_only_whole_replies_are_kept(tmp_path: Path, status: str) -> None:
     model = ScriptedBackend(lambda _: Reply(None, status, calls=1))

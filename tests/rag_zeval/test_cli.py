@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,8 +15,9 @@ import pytest
 
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.cli import main
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 from rag_zeval.evaluator import Evaluator, Example
+from rag_zeval.report import summary_lines
 from rag_zeval.results import read_examples, result_row, settle_done_rows, summarize
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -125,6 +127,7 @@ DOWN = "http://127.0.0.1:9/v1"
         (["in.jsonl", "--model", "nowhere"], "model 'nowhere': no such folder"),
         (["in.jsonl", "--model", f"openai:m@{DOWN}"], f"cannot reach {DOWN}: connection refused"),
         (["in.jsonl", "--model", f"openai:m@{DOWN}", "--variant", "papre"], "'papre' does not exist"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--temperature", "nan"], "--temperature is nan"),
         (["in.jsonl", "--model", f"openai:m@{DOWN}", "--api-key-env", "NO_KEY"], "NO_KEY is not set"),
         (["in.jsonl", "--model", f"openai:m@{DOWN}", "--cache", "in.jsonl"], "cannot be used as a reply cache"),
         (["in.jsonl", "--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "in.jsonl: is no file of result rows"),
@@ -142,6 +145,78 @@ def test_other_bad_input_is_one_line(
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert stop.value.code == 2 and len(errors) == 1 and message in errors[0]
     assert (tmp_path / "in.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("stop", "status", "said"),
+    [
+        (None, 5, ""),
+        (InputError("in.jsonl:2: field 'x': bad"), 2, "error: in.jsonl:2: field 'x': bad\n"),
+        (OSError(28, "No space left on device", "two\nlines"), 2, "error: [Errno 28] No space left on device: "),
+        (InputError("two\nlines"), 2, "error: two lines\n"),
+        (KeyboardInterrupt(), 130, "interrupted: the same command goes on from here\n"),
+    ],
+)
+def test_a_stage_ends_with_a_status_and_one_line(
+    capsys: pytest.CaptureFixture[str], stop: BaseException | None, status: int, said: str
+) -> None:
+    def stage() -> int:
+        if stop is not None:
+            raise stop
+        return 5
+
+    assert exit_status(stage) == status
+    shown = capsys.readouterr()
+    assert shown.err.startswith(said) and shown.err.count("\n") == (stop is not None) and not shown.out
+
+
+def test_a_bug_is_no_input_error() -> None:
+    with pytest.raises(ZeroDivisionError):
+        exit_status(lambda: 1 // 0)
+
+
+def test_an_interrupted_run_says_that_it_goes_on(endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.text, endpoint.delay = reply_text(2), 0.2
+    rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(50)]), tmp_path / "out.jsonl"
+    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # `pytest &` ignores it
+    line = [sys.executable, "-c", f"{handled}; from rag_zeval.cli import main; main()", *command()[3:]]
+    line += ["evaluate", str(rows), "--model", endpoint.spec, "--concurrency", "1", "--out", str(out)]
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(line, env=ENVIRONMENT, **quiet) as process:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and (not out.exists() or not out.read_bytes()):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+    assert process.returncode == 130 and "Traceback" not in errors
+    assert errors.splitlines()[-1] == "interrupted: the same command goes on from here"
+    assert 0 < len(read_rows(out)) < 50
+
+
+def test_a_cache_that_breaks_is_one_line(run: Run, endpoint: Any, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "other.sqlite") as other:
+        other.execute("CREATE TABLE replies (something TEXT)")
+    rows = write_rows(tmp_path / "in.jsonl", [row(0)])
+    done = run("evaluate", rows, "--model", endpoint.spec, "--cache", "other.sqlite")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == "error: the reply cache cannot be used: no such column: reply"
+
+
+def test_bad_usage_and_help_keep_their_statuses(run: Run) -> None:
+    assert run("evaluate", "in.jsonl", "--trials", "0").returncode == 2
+    assert run("evaluate", "--help").returncode == run("version").returncode == 0
+
+
+def test_sampling_reaches_the_model_and_the_rows(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.text = reply_text(2)
+    rows = write_rows(tmp_path / "in.jsonl", [row(0)])
+    assert run("evaluate", rows, "--model", endpoint.spec, "--out", "default.jsonl").returncode == 0
+    changed = ["evaluate", rows, "--model", endpoint.spec, "--max-tokens", 77, "--temperature", 0.5]
+    assert run(*changed, "--out", "o.jsonl").returncode == 0
+    assert [(sent["max_tokens"], sent["temperature"]) for sent in endpoint.requests] == [(8192, 0.1), (77, 0.5)]
+    (noted,) = read_rows(tmp_path / "o.jsonl")
+    assert (noted["sampling"]["max_tokens"], noted["sampling"]["temperature"]) == (77, 0.5)
+    assert "made with another sampling" in run(*changed, "--out", "default.jsonl").stderr
 
 
 def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(
@@ -185,8 +260,17 @@ def test_a_row_torn_at_any_byte_is_done_again(reply_text: Any, tmp_path: Path) -
     out = tmp_path / "o.jsonl"
     for cut in range(len(line) + 1):
         out.write_bytes(line + b"\n" + line.replace(b'"x"', b'"y"')[:cut])
-        assert settle_done_rows(out, evaluator, {"x": example, "y": example}) == 0
+        assert settle_done_rows(out, evaluator, {"x": example, "y": example}) == []
         assert out.read_bytes() == line + b"\n"
+
+
+@pytest.mark.parametrize("content", ["5", "null", '"an example"', '["example"]', '{"other": 1}', "notes", "{}"])
+def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, content: str) -> None:
+    out = tmp_path / "o.jsonl"
+    out.write_text(content)
+    with pytest.raises(InputError, match=r"o.jsonl: is no file of result rows; name another --out$"):
+        settle_done_rows(out, Evaluator(ScriptedBackend([])), {})
+    assert out.read_text() == content
 
 
 def test_failed_rows_are_tried_again(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
@@ -198,6 +282,21 @@ def test_failed_rows_are_tried_again(run: Run, endpoint: Any, reply_text: Any, t
     again = run(*arguments)
     assert "trying 1 failed rows again" in again.stderr and "4 of 4 (coverage 100.0%)" in again.stdout
     assert [each["id"] for each in read_rows(tmp_path / "o.jsonl")] == ["r1", "r0"] and len(endpoint.requests) == 3
+
+
+def test_an_unreadable_reply_is_asked_again_also_with_a_cache(
+    run: Run, endpoint: Any, reply_text: Any, tmp_path: Path
+) -> None:
+    endpoint.text = lambda request: "sorry" if number(request) == 1 else reply_text(2)
+    rows = write_rows(tmp_path / "in.jsonl", [row(0), row(1)])
+    arguments = ["evaluate", rows, "--model", endpoint.spec, "--out", "o.jsonl", "--cache", "c.sqlite", "--trials", 2]
+    assert "4 of 8 (coverage 50.0%)" in run(*arguments).stdout
+    endpoint.text = reply_text(2)
+    again = run(*arguments)
+    assert "trying 2 failed rows again" in again.stderr and "8 of 8 (coverage 100.0%)" in again.stdout
+    assert [number(sent) for sent in endpoint.requests[4:]] == [1, 1]
+    (tmp_path / "o.jsonl").unlink()
+    assert "8 of 8" in run(*arguments).stdout and len(endpoint.requests) == 6  # and the good reply is kept
 
 
 def test_a_result_file_holds_one_run_only(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
@@ -275,8 +374,8 @@ def test_help_is_quick_and_loads_nothing_heavy(arguments: list[str]) -> None:
     pytest.fail(f"{arguments} takes {seconds} s of CPU")
 
 
-def result(example: str, *scores: float | None, trial: int = 0, status: str = "ok") -> dict[str, Any]:
-    accounting = {"calls": 1, "prompt_tokens": 10, "completion_tokens": None, "cached": False}
+def result(example: str, *scores: float | None, trial: int = 0, status: str = "ok", **more: Any) -> dict[str, Any]:
+    accounting = {"calls": 1, "prompt_tokens": 10, "completion_tokens": 2, "cached": False, **more}
     return {"example": example, "trial": trial, "scores": list(scores), "status": status, **accounting}
 
 
@@ -284,9 +383,41 @@ def test_a_missing_score_is_no_number() -> None:
     found = summarize([result("a", 1.0, None), result("b", None, None, status="failed: x"), result("c", 0.5, 0.0)])
     assert (found.rows, found.answers, found.scored, found.mean, found.coverage) == (3, 6, 3, 0.5, 0.5)
     assert found.statuses == {"ok": 2, "failed: x": 1} and found.trial_sd is None
-    assert (found.calls, found.prompt_tokens, found.completion_tokens) == (3, 30, 0)
     none = summarize([result("a", None)])
     assert (none.mean, none.ci, none.coverage) == (None, None, 0.0)
+
+
+UNTOLD = {"prompt_tokens": None, "completion_tokens": None}
+REFUSED = {"calls": 0, **UNTOLD}
+CACHED = {"calls": 0, "cached": True}
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens", "shown"),
+    [
+        ([{}, {}], (20, 4), "20 in, 4 out"),
+        ([UNTOLD, UNTOLD], (None, None), "unknown in, unknown out"),
+        ([{"completion_tokens": None}], (10, None), "at least 10 in, unknown out"),
+        ([{}, UNTOLD], (10, 2), "at least 10 in, at least 2 out"),
+        ([{}, REFUSED, CACHED], (10, 2), "10 in, 2 out"),  # neither cost anything
+        ([CACHED, CACHED | UNTOLD], (0, 0), "0 in, 0 out"),
+    ],
+)
+def test_unknown_tokens_are_no_number(rows: list[dict[str, Any]], tokens: tuple[Any, Any], shown: str) -> None:
+    found = summarize([result(str(i), 1.0, **more) for i, more in enumerate(rows)])
+    assert (found.prompt_tokens, found.completion_tokens) == tokens
+    assert dict(summary_lines(found))["tokens"] == shown
+
+
+def test_statuses_that_differ_in_numbers_are_one() -> None:
+    long = [f"failed: reference needs {n} tokens" for n in (15, 20, 15, 300)]
+    statuses = ["failed: HTTP 500: no", "ok", *long, "failed: HTTP 500: no"]
+    found = summarize([result(str(i), None, status=status) for i, status in enumerate(statuses)]).statuses
+    assert list(found.items()) == [
+        ("ok", 1),
+        ("failed: reference needs 15 tokens (and 2 like it)", 4),
+        ("failed: HTTP 500: no", 2),
+    ]
 
 
 def test_the_interval_covers_the_mean_at_its_rate() -> None:

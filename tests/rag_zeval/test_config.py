@@ -38,6 +38,27 @@ def test_wrong_words_get_one_line_with_the_nearest_name(configs, words, message)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stag:\n  n: 2\n", "there is no stage 'stag' (did you mean 'stage'?)"),
+        ("stage: [\n", "cannot be read as YAML: "),
+        ("- a\n", "expected keys with values, found a list"),
+    ],
+)
+def test_a_broken_profile_gets_one_line(configs, text, message):
+    (configs / "profile/own.yaml").write_text(text)
+    with pytest.raises(InputError) as error:
+        load_config("stage", ["profile=own"], configs)
+    assert f"own.yaml: {message}" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_verls_subtree_is_open_only_where_a_stage_has_it(configs):
+    (configs / "other.yaml").write_text("n: 1\n")
+    with pytest.raises(InputError, match=r"there is no key 'verl"):
+        load_config("other", ["verl.trainer.save_freq=3"], configs)
+
+
 def test_every_stage_composes_with_every_profile():
     stages = [path.stem for path in CONFIGS.glob("*.yaml")]
     profiles = [path.stem for path in CONFIGS.glob("profile/*.yaml")]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import string
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,42 @@ def test_the_card_of_a_checkpoint_is_read(tiny_model: str, tmp_path: Path) -> No
         open_backend(str(copy))
 
 
+def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from rag_zeval import decoding
+
+    backend, real = open_backend(tiny_model), decoding.generate
+    requests = [ask("fits"), ask("much too long to fit"), ask("fits as well")]
+    expected = replies(backend, requests)
+
+    def generate(model: Any, prompts: list[list[int]], *args: Any, **settings: Any) -> Any:
+        if sum(map(len, prompts)) > 20:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nSee documentation.")
+        return real(model, prompts, *args, **settings)
+
+    monkeypatch.setattr(decoding, "generate", generate)
+    first, failed, last = replies(backend, requests)
+    assert [first.text, last.text] == [expected[0].text, expected[2].text]
+    assert failed == Reply(None, "failed: CUDA out of memory. Tried to allocate 9 GiB.", calls=1)
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut", "other shape"])
+def test_damaged_weights_are_one_line(tiny_model: str, tmp_path: Path, damage: str) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_model, copy)
+    weights, config = copy / "model.safetensors", copy / "config.json"
+    if damage == "other shape":
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"intermediate_size": 64}))
+    else:
+        weights.write_bytes(b"no weights" * 20 if damage == "garbage" else weights.read_bytes()[:-10])
+    with pytest.raises(InputError, match="copy: not a model transformers can load: ") as error:
+        open_backend(str(copy))
+    assert "\n" not in str(error.value)
+
+
 def test_folders_that_hold_no_usable_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no model here"):
         open_backend(str(tmp_path))
@@ -152,12 +189,18 @@ def test_vllm_replies_like_transformers(tiny_model: str) -> None:
         assert (one.text, one.status, one.prompt_tokens) == (other.text, other.status, other.prompt_tokens)
 
 
+def test_without_transformers_it_says_so(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(InputError, match=r"pip install torch transformers$"):
+        open_backend(tiny_model)
+
+
 def test_without_vllm_it_says_so(tiny_model: str) -> None:
     import importlib.util
 
     if importlib.util.find_spec("vllm"):
         pytest.skip("vLLM is installed")
-    with pytest.raises(InputError, match=r"pip install 'rag-zeval\[vllm\]'"):
+    with pytest.raises(InputError, match=r"pip install vllm$"):
         open_backend(f"vllm:{tiny_model}")
 
 

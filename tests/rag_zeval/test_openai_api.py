@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import time
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from rag_zeval.backends.openai_api import OpenAIBackend
 from rag_zeval.errors import InputError
-from rag_zeval.llm import Reply, Request, Sampling, open_backend
+from rag_zeval.llm import Reply, Request, Sampling, check_spec, open_backend
 
 
 def request(text: str = "hello", trial: int = 0) -> Request:
@@ -149,7 +150,54 @@ def test_trials_have_seeds_of_their_own(endpoint: Any) -> None:
     assert seeds[0] == seeds[3] and len(set(seeds)) == 3
 
 
-@pytest.mark.parametrize("spec", ["openai:m", "openai:m@ftp://host", "openai:m@http://me:pw@host/v1", "nowhere"])
+@pytest.mark.parametrize("spec", ["openai:m", "openai:m@ftp://host", "openai:m@http://host:port/v1", "nowhere"])
 def test_a_bad_spec_is_refused(spec: str) -> None:
     with pytest.raises(InputError, match="openai:MODEL@http"):
         open_backend(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "openai:m@http://me:secret@host/v1",
+        "openai:m@http://secret@host/v1",
+        "openai:m@http://me:secret@http://host/v1",
+        "openai:m@https://host/v1?key=secret",
+        "openai:m@https://host?key=secret",
+        "openai:m@https://host/v1#secret",
+        "opnai:m@http://me:secret@host/v1",
+        "http://me:secret@host/v1",
+        "vllm:http://me:secret@host/v1",
+    ],
+)
+def test_a_secret_in_a_spec_is_refused_and_not_shown(spec: str) -> None:
+    for check in (check_spec, open_backend):
+        with pytest.raises(InputError) as error:
+            check(spec)
+        assert str(error.value) == (
+            "model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query"
+        )
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ("openai:judge@http://host", ("judge", "http://host")),
+        (
+            "openai:Qwen/Qwen2.5-7B@https://my-host.example:8000/v1/",
+            ("Qwen/Qwen2.5-7B", "https://my-host.example:8000/v1/"),
+        ),
+        ("openai:@cf/qwen:7b@http://[::1]:80/a/b-c/v1", ("@cf/qwen:7b", "http://[::1]:80/a/b-c/v1")),
+        ("runs/not/there", None),
+        ("transformers:C@D", None),
+        ("vllm:folder", None),
+    ],
+)
+def test_specs_are_read(spec: str, found: tuple[str, str] | None) -> None:
+    assert check_spec(spec) == found
+
+
+def test_without_the_openai_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(InputError, match=r"pip install openai$"):
+        open_backend("openai:judge@http://host/v1")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.evaluator import Evaluator, Example
 from rag_zeval.evidence import ReferenceIndex
-from rag_zeval.report import marked_reference, verbatim_share, words, write_report
+from rag_zeval.report import TEMPLATES, marked_reference, verbatim_share, words, write_report
 from rag_zeval.results import result_row, summarize
+from rag_zeval.schema import LETTERS
 
 HOSTILE = "<script>alert('x')</script> \"'> <img src=x onerror=alert(1)> {{ 7 * 191 }} </details></html>"
 
@@ -78,6 +79,12 @@ def test_it_shows_what_the_judge_found_and_which_quotes_are_real(tmp_path: Path)
 def test_a_failed_row_shows_its_reason_and_the_raw_reply(tmp_path: Path) -> None:
     shown = page(tmp_path, Example("r1", "Who?", "r", ("a", "b")), "I <b>refuse</b>.")
     assert "failed: format:" in shown.text and "I <b>refuse</b>." in shown.text and shown.text.count("–") >= 4
+
+
+def test_answers_have_the_letters_of_the_trajectory(tmp_path: Path) -> None:
+    shown = page(tmp_path, Example("r1", "Who?", "r", tuple("a" * len(LETTERS))), "no")
+    assert all(f"Answer {letter} " in shown.text for letter in LETTERS)
+    assert LETTERS not in (TEMPLATES / "report.html").read_text()
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=10), max_size=3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -164,8 +165,15 @@ def test_a_changed_model_is_refused(undisturbed, tiny_model, tmp_path, capsys):
     assert "model_sha256" in capsys.readouterr().err
 
 
-def test_batch_size_may_change_on_the_way(undisturbed, tiny_model):
-    assert main(words(tiny_model, undisturbed, batch_size=2)) == 0
+def test_batch_size_may_change_on_the_way(undisturbed, tiny_model, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(undisturbed, out)
+    whole = read_jsonl(out / "responses.jsonl")
+    lines = (out / "responses.jsonl").read_text().splitlines(keepends=True)
+    (out / "responses.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    assert main(words(tiny_model, out, batch_size=2)) == 0
+    rows = read_jsonl(out / "responses.jsonl")
+    assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in whole)
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,24 @@ def test_a_burst_that_never_fills_is_closed_after_a_while() -> None:
     assert len(asyncio.run(run([(1,), (2,)], recorder, {}))) == 2  # nothing known about this sampling
 
 
+def test_a_step_in_two_bursts_repeats_no_seed_and_the_next_step_counts_anew() -> None:
+    async def bursts_of_two_steps() -> list[list[Rollout]]:
+        bursts = Bursts(Recorder(), 0, 100, {WARM: 4}, patience=0.02)
+        serving = asyncio.create_task(bursts.serve())
+        found = []
+        for step in (1, 1, 2):
+            if step != bursts.step:
+                bursts.start_step(step)
+            found.append(await asyncio.gather(*(bursts.put(Request((7,), 4, WARM)) for _ in range(2))))
+        serving.cancel()
+        return found
+
+    first, second, next_step = asyncio.run(bursts_of_two_steps())
+    assert [r.sample for r in first + second] == [0, 1, 2, 3]
+    assert len({tuple(r.ids) for r in first + second}) == 4
+    assert [r.sample for r in next_step] == [0, 1]
+
+
 def test_samplings_are_not_mixed_and_batches_are_bounded() -> None:
     async def both() -> list[list[tuple[tuple[int, ...], int]]]:
         recorder = Recorder()

@@ -170,9 +170,20 @@ def test_missing_responses_are_named(tmp_path: Path) -> None:
         read_questions(str(tmp_path / "none.jsonl"))
 
 
-@pytest.mark.parametrize("entry", [{"k": 1, "rows": 3}, {"k": 3, "rows": 0}, {"rows": 3}, {"k": "3", "rows": 3}, 3])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"k": 3, "row": 120},
+        {"k": 3, "rows": 1, "seed": 2},
+        {"k": 1, "rows": 3},
+        {"k": 3, "rows": 0},
+        {"rows": 3},
+        {"k": "3", "rows": 3},
+        3,
+    ],
+)
 def test_malformed_stages_are_named(entry: Any) -> None:
-    with pytest.raises(InputError, match=r"stages\[1\]: must be"):
+    with pytest.raises(InputError, match=r"stages\[1\]: must (be|have)"):
         read_stages([{"k": 3, "rows": None}, entry], "stages")
 
 

@@ -42,12 +42,14 @@ def test_verls_own_schedules_still_work_and_unknown_ones_are_refused() -> None:
         LinearDecayConfig(lr=1e-3, lr_scheduler_type="triangular")
 
 
-def test_verl_finds_the_engine_on_both_devices() -> None:
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_verl_chooses_our_engine(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from verl.workers.engine import EngineRegistry
 
-    import train.linear_decay
-    import train.verl_cpu.engine
+    from train.linear_decay import LinearDecayEngine
+    from train.verl_cpu.engine import CPUEngine
 
-    engines = EngineRegistry._engines["language_model"]["fsdp2"]
-    assert train.linear_decay.LinearDecayEngine in set(engines.values())
-    assert train.verl_cpu.engine.CPUEngine in set(engines.values())
+    monkeypatch.setenv("VERL_ENGINE_DEVICE", device)
+    monkeypatch.setenv("VERL_ENGINE_VENDOR", "nvidia" if device == "cuda" else "cpu")
+    expected = {"cuda": LinearDecayEngine, "cpu": CPUEngine}
+    assert EngineRegistry.get_engine_cls("language_model", "fsdp2") is expected[device]

@@ -71,12 +71,12 @@ def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(fol
     base.mkdir()
     for place, name, text in [
         (trained, "model.safetensors", "new"), (trained, "config.json", "{}"), (trained, "tokenizer.json", "resaved"),
-        (base, "model.safetensors", "old"), (base, "tokenizer.json", "original"), (base, "rag_zeval.json", '{"a": 1}'),
+        (base, "model.safetensors", "old"), (base, "tokenizer.json", "original"),
+        (base, "rag_zeval.json", '{"world": "w", "variant": "compact"}'),
     ]:  # fmt: skip
         (place / name).write_text(text)
     for _ in range(2):  # again after a kill
-        folder.export(3, str(base))
+        folder.export(3, str(base), "paper")
     found = {path.name: path.read_text() for path in folder.model.iterdir()}
-    assert found == {
-        "model.safetensors": "new", "config.json": "{}", "tokenizer.json": "original", "rag_zeval.json": '{"a": 1}'
-    }  # fmt: skip
+    assert json.loads(found.pop("rag_zeval.json")) == {"world": "w", "variant": "paper"}  # the prompt it now knows
+    assert found == {"model.safetensors": "new", "config.json": "{}", "tokenizer.json": "original"}

@@ -99,6 +99,10 @@ def test_table_6_stands_in_the_paper_profile(tmp_path: Path) -> None:
     assert (actor.use_kl_loss, actor.kl_loss_coef, actor.kl_loss_type) == (True, 0.015, "low_var_kl")
     assert (rollout.n, rollout.temperature) == (8, 1.0)
     assert verl.algorithm.adv_estimator == "grpo" and verl.trainer.n_gpus_per_node == 8
+    assert verl.actor_rollout_ref.actor.ppo_mini_batch_size == 32
+    assert (verl.data.shuffle, verl.trainer.total_epochs) == (False, 1)
+    stages = [(stage.k, stage.rows) for stage in load_config("train", ["profile=paper"]).stages]
+    assert stages == [(3, 5500), (4, 5500)] and 11000 // verl.data.train_batch_size == 343
 
 
 def test_a_written_config_is_read_back_by_hydra_as_it_was(tmp_path: Path) -> None:
@@ -124,7 +128,10 @@ def test_a_wrong_key_stops_the_stage_before_anything_is_loaded(tmp_path: Path, r
     ]
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "error: verl.trainer.save_frequency: verl has no such key (did you mean 'verl.trainer.save_freq'?)" in done.stderr
+    assert (
+        "error: verl.trainer.save_frequency: verl has no such key (did you mean 'verl.trainer.save_freq'?)"
+        in done.stderr
+    )
     assert "| torch\n" not in done.stderr and "| verl\n" not in done.stderr
 
 

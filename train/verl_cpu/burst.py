@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -61,8 +62,14 @@ class Bursts:
     ) -> None:
         self.decode, self.seed, self.rows, self.expected, self.patience = decode, seed, rows, expected, patience
         self.step = 0
+        self.seen: Counter[tuple[Sampling, tuple[int, ...]]] = Counter()  # samples of each prompt in this step
         self.waiting: list[Request] = []
         self.arrived = asyncio.Event()
+
+    def start_step(self, step: int) -> None:
+        """New weights have come: the samples of each prompt are counted from 0 again."""
+        self.step = step
+        self.seen.clear()
 
     def put(self, request: Request) -> asyncio.Future[Rollout]:
         self.waiting.append(request)
@@ -97,13 +104,15 @@ class Bursts:
         return requests
 
     def _numbered(self, requests: list[Request]) -> list[tuple[Request, int]]:
-        """In order of prompt, with sample numbers: requests for the same prompt may be exchanged freely."""
-        seen: dict[tuple[int, ...], int] = {}
+        """In order of prompt, with sample numbers: requests for the same prompt may be exchanged freely.
+
+        A step that came in two bursts goes on counting, so that no two samples of a prompt share a seed.
+        """
         numbered = []
         for request in sorted(requests, key=lambda r: (len(r.prompt), r.prompt)):
-            sample = seen.get(request.prompt, 0)
-            seen[request.prompt] = sample + 1
-            numbered.append((request, sample))
+            key = (request.sampling, request.prompt)
+            numbered.append((request, self.seen[key]))
+            self.seen[key] += 1
         return numbered
 
     async def _answer(self, numbered: list[tuple[Request, int]]) -> None:

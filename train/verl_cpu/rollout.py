@@ -86,7 +86,7 @@ class Server:
         for name, value in weights.items():
             own[name].copy_(value)
         if step is not None:
-            self.bursts.step = step
+            self.bursts.start_step(step)
 
     # verl calls these around updates and checkpoints; nothing here needs waking, and no cache outlives a burst
     async def wake_up(self, tags: Any = None) -> None: ...
