@@ -6,20 +6,19 @@ import sys
 from collections.abc import Sequence
 
 from rag_zeval.config import load_config
-from rag_zeval.errors import InputError
+from rag_zeval.errors import exit_status
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the stage; 0, or 2 after one line on stderr for input that cannot be used."""
-    try:
-        config = load_config("bench", argv)
-        from eval_benchmarks.bench import run  # after --help: brings numpy and the scorers
+    """Exit status: 0 done, 1 a judge gave no score at all, 2 the input is wrong, 130 interrupted."""
+    return exit_status(lambda: bench(argv))
 
-        run(config)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+
+def bench(argv: Sequence[str]) -> int:
+    config = load_config("bench", argv)
+    from eval_benchmarks.bench import run  # after --help: brings numpy and the scorers
+
+    return run(config)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,13 +19,12 @@ from rich.text import Text
 
 from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.inputs import check_config, load_benchmarks, not_trained_yet
+from eval_benchmarks.inputs import JUDGE, TEXT_SCORERS, check_config, load_benchmarks, not_trained_yet
 from eval_benchmarks.scorers import Scored, Scorer
-from eval_benchmarks.scorers.bleu import Bleu
 from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.scorers.rouge_l import RougeL
 from eval_benchmarks.summary import Result, summary_rows
 from rag_zeval.errors import InputError
+from rag_zeval.evaluator import Example
 from rag_zeval.files import RowWriter, write_json, write_text
 from rag_zeval.llm import Backend, Sampling, open_backend
 
@@ -47,8 +46,10 @@ class _Job:
         return f"{self.benchmark.name}__{self.scorer.name}__{model}-{key}.jsonl"
 
 
-def run(config: DictConfig) -> list[dict[str, Any]]:
-    """Score everything the configuration names, write `out_dir`, print the tables; the rows of summary.json.
+def run(config: DictConfig) -> int:
+    """Score everything the configuration names, write `out_dir`, print the tables.
+
+    0, or 1 after a line on stderr (and after everything is written) if a judge gave a benchmark no score at all.
 
     Raises InputError, before any model is loaded, for configuration, data or models that cannot be used.
     """
@@ -75,26 +76,27 @@ def run(config: DictConfig) -> list[dict[str, Any]]:
     write_text(out / "tables.md", tables.markdown(rows, notes))
     write_json(out / "summary.json", rows)
     write_json(out / "manifest.json", _manifest(config, benchmarks, results, notes))
-    return rows
+    if silent := [f"{_who(r)}: {_missing(r)[0]}" for r in results if r.model and not _has_a_score(r)]:
+        print("error: no score at all: " + "; ".join(silent), file=sys.stderr)
+    return 1 if silent else 0
 
 
 def _jobs(config: DictConfig, benchmarks: list[Benchmark], left_out: list[str], console: Console) -> Iterator[_Job]:
     """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
-    kinds: dict[str, type[Bleu | RougeL]] = {"bleu": Bleu, "rouge_l": RougeL}
-    chosen: list[Scorer] = [kinds[name]() for name in dict.fromkeys(config.scorers) if name in kinds]
+    chosen = [TEXT_SCORERS[name]() for name in dict.fromkeys(config.scorers) if name in TEXT_SCORERS]
     for benchmark in benchmarks:
         for scorer in (*chosen, *benchmark.shipped):
             yield _Job(benchmark, scorer)
-    for spec in map(str, config.models if "rag_zeval" in config.scorers else ()):
+    for spec in map(str, config.models if JUDGE in config.scorers else ()):
         if not_trained_yet(spec):
-            left_out.append(f"rag_zeval by {spec}: no model there yet; `make train` writes it")
+            left_out.append(f"{JUDGE} by {spec}: no model there yet; `make train` writes it")
             console.print(Text(f"left out: {left_out[-1]}", style="yellow"), soft_wrap=True)
             continue
-        backend = open_backend(spec)
+        backend = open_backend(spec, concurrency=config.judge.concurrency, api_key_env=config.judge.api_key_env)
         for benchmark in benchmarks:
             world = backend.card.get("world")
             if world and benchmark.name != "nano_eval":
-                left_out.append(f"{benchmark.name}, rag_zeval by {spec}: this judge knows only its own world ({world})")
+                left_out.append(f"{benchmark.name}, {JUDGE} by {spec}: this judge knows only its own world ({world})")
                 console.print(Text(f"left out: {left_out[-1]}", style="yellow"), soft_wrap=True)
             else:
                 yield _Job(benchmark, _judge(config, benchmark, backend), spec)
@@ -110,16 +112,30 @@ def _judge(config: DictConfig, benchmark: Benchmark, backend: Backend) -> RagZev
 
 
 def _score(job: _Job, path: Path, progress: Progress) -> dict[str, Scored]:
-    """Score the examples that the row file lacks, a row written as soon as it is done."""
+    """Score the examples that the row file lacks, a row written as soon as it is done.
+
+    A group that is computed together is computed whole again if a row of it is missing: a run that was killed then
+    writes what an undisturbed one does.
+    """
     with _open_rows(path) as rows:
         todo = [example for example in job.benchmark.examples if example.id not in rows.done]
         label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model)))
         total = len(job.benchmark.examples)
         task = progress.add_task(label, total=total, completed=total - len(todo))
-        for scored in job.scorer.score(todo):
-            rows.append(scored.row())
-            progress.advance(task)
+        size = job.scorer.group
+        groups = _groups(job.benchmark.examples, size) if size else [todo]
+        for group in groups:
+            if all(example.id in rows.done for example in group):
+                continue
+            for scored in job.scorer.score(group):
+                if scored.id not in rows.done:
+                    rows.append(scored.row())
+                    progress.advance(task)
         return {id_: Scored.from_row(row) for id_, row in rows.done.items()}
+
+
+def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
+    return [examples[start : start + size] for start in range(0, len(examples), size)]
 
 
 def _open_rows(path: Path) -> RowWriter:
@@ -134,19 +150,32 @@ def _open_rows(path: Path) -> RowWriter:
 
 
 def _failures(result: Result) -> Iterator[str]:
-    """A line for each of the usual reasons why answers have no score, numbers in it left out, and one for the rest."""
-    reasons = Counter(
-        re.sub(r"\d+", "N", score.status)
-        for scored in result.scored.values()
-        for score in scored.scores
-        if score.value is None
-    )
-    who = " by ".join(filter(None, (result.scorer, result.model)))
-    usual = reasons.most_common(REASONS)
-    if rest := reasons.total() - sum(count for _, count in usual):
-        usual.append((f"other reasons, in rows/{result.file}", rest))
-    for reason, count in usual:
-        yield f"{result.benchmark.name}, {who}: {count} answers without a score: {reason}"
+    """A line for each of the usual reasons why answers have no score, and one for the rest.
+
+    Reasons that differ only in their numbers count as one, of which the first is shown.
+    """
+    alike: dict[str, list[str]] = {}
+    for status in _missing(result):
+        alike.setdefault(re.sub(r"\d+", "N", status), []).append(status)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    for statuses in groups[:REASONS]:
+        more = f" (and {len(statuses) - 1} like it)" if len(statuses) > 1 else ""
+        yield f"{_who(result)}: an answer without a score: {statuses[0]}{more}"
+    if rest := sum(map(len, groups[REASONS:])):
+        yield f"{_who(result)}: {rest} more answers without a score, for other reasons: see rows/{result.file}"
+
+
+def _has_a_score(result: Result) -> bool:
+    return any(value is not None for scored in result.scored.values() for value in scored.values)
+
+
+def _missing(result: Result) -> list[str]:
+    """The status of every answer without a score."""
+    return [score.status for scored in result.scored.values() for score in scored.scores if score.value is None]
+
+
+def _who(result: Result) -> str:
+    return f"{result.benchmark.name}, " + " by ".join(filter(None, (result.scorer, result.model)))
 
 
 def _manifest(

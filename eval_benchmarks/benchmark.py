@@ -82,10 +82,10 @@ def field(where: str, row: Any, name: str, kind: type | tuple[type, ...]) -> Any
     if not isinstance(row, dict):
         raise InputError(f"{where}: expected a JSON object, found {type(row).__name__}")
     if name not in row:
-        raise InputError(f"{where}: field '{name}': is missing")
+        raise InputError(f"{where}: field '{name}' is missing")
     if not isinstance(row[name], kind) or isinstance(row[name], bool):
         names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-        raise InputError(f"{where}: field '{name}': must be {names}, found {type(row[name]).__name__}")
+        raise InputError(f"{where}: field '{name}' must be {names}, found {type(row[name]).__name__}")
     return row[name]
 
 

@@ -6,7 +6,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-Row = dict[str, Any]
+from rag_zeval.files import Row
+
 COLOURS = {
     "score": "#1f5fa8",
     "accuracy": "#3f8f4f",
@@ -15,11 +16,13 @@ COLOURS = {
     "validation": "#b23a48",
 }
 VALIDATION = "val-core/rag_zeval/reward/mean@1"
+CANDIDATES = "curriculum/candidates"
 
 
 def reward_chart(steps: Sequence[Row]) -> str:
     """Reward and its parts at each training step, and the reward on the fixed validation rows.
 
+    A line marks each step from which on there are more candidates to rank: the reward is then harder to get.
     steps: rows `{"step", "data"}` of metrics.jsonl; a part a step lacks leaves a gap.
     """
     figure, axes = _axes("training step", "reward")
@@ -28,7 +31,12 @@ def reward_chart(steps: Sequence[Row]) -> str:
         axes.plot(x, y, color=COLOURS[name], linewidth=2 if name == "score" else 1.2, label=_LABELS[name])
     x, y = _series(steps, VALIDATION, first=0)
     axes.plot(x, y, "o--", color=COLOURS["validation"], linewidth=2, label="reward, validation rows (greedy)")
-    axes.legend(fontsize=8, ncol=2, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    at, candidates = _series(steps, CANDIDATES)
+    for step, before, k in zip(at[1:], candidates, candidates[1:], strict=False):
+        if k != before:
+            axes.axvline(step - 0.5, color="#57606a", linewidth=1, linestyle=":")
+            axes.text(step - 0.4, 1, f"K={k:g}", transform=axes.get_xaxis_transform(), fontsize=8, va="bottom")
+    _legend_below(axes, columns=2)
     return _svg(figure)
 
 
@@ -50,13 +58,13 @@ def claims_chart(steps: Sequence[Row]) -> str:
     ):
         x, y = _series(steps, f"reward_extra/{name}/mean")
         axes.plot(x, y, style, color=COLOURS["score"], label=label)
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, frameon=False)
+    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+    _legend_below(axes, columns=3)
     return _svg(figure)
 
 
 def support_chart(by_alpha: Sequence[Row]) -> str:
-    """Mean true support of the synthesized answers by alpha, with 95% intervals."""
+    """Mean true support of the synthesized answers by alpha, with 95% intervals; each alpha must have one."""
     figure, axes = _axes("α", "true support")
     x = range(len(by_alpha))
     means = [at["true_support"] for at in by_alpha]
@@ -83,6 +91,10 @@ def _axes(x: str, y: str) -> tuple[Any, Any]:
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def _legend_below(axes: Any, columns: int) -> None:
+    axes.legend(fontsize=8, ncol=columns, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16))
 
 
 def _svg(figure: Any) -> str:

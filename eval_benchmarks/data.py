@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from omegaconf import DictConfig
-
 from rag_zeval.config import load_config
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, write_text
 
 BLOCK = 1 << 16
@@ -150,17 +148,24 @@ def _fetch(url: str, part: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Download everything; 0, or 2 after a line on stderr for each file that could not be had."""
-    try:
-        config: DictConfig = load_config("bench", argv)
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    """Exit status: 0 done, 2 after a line on stderr for each file that could not be had, 130 interrupted."""
+    return exit_status(lambda: get_all(argv))
+
+
+def get_all(argv: Sequence[str]) -> int:
+    config = load_config("bench", argv)
+    from eval_benchmarks.inputs import check_text  # after --help: brings numpy
+
+    data_dir = Path(check_text(config, "data_dir", "a folder"))
+    servers = {key: check_text(config, f"download.{key}", "the address of a server") for key in config.download}
+    for key, server in servers.items():
+        if not server.startswith(("http://", "https://")):
+            raise InputError(f"download.{key}: must begin with http:// or https://, found {server}")
     status = 0
     for download in DOWNLOADS:
         try:
-            done = get(download, str(config.download[download.source]), Path(config.data_dir))
-            print(f"{Path(config.data_dir) / download.path}: {done} ({download.licence})")
+            done = get(download, servers[download.source], data_dir)
+            print(f"{data_dir / download.path}: {done} ({download.licence})")
         except InputError as error:
             print(f"error: {error}", file=sys.stderr)
             status = 2

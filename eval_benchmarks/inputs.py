@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval_benchmarks import ragchecker_meta, wikieval
+from eval_benchmarks import nano_eval, ragchecker_meta, wikieval
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.nano_eval import NanoEval
-from eval_benchmarks.scorers import JUDGES, TEXT_SCORERS
+from eval_benchmarks.scorers import Scorer
+from eval_benchmarks.scorers.bleu import Bleu
+from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.scorers.rouge_l import RougeL
 from rag_zeval.config import nearest
 from rag_zeval.errors import InputError
-from rag_zeval.llm import read_card
+from rag_zeval.llm import check_spec, read_card
 from rag_zeval.prompt import find_variant
 
-BENCHMARKS = ("ragchecker_meta", "wikieval", "nano_eval")
-ENDPOINT = "openai:"
+BENCHMARKS: dict[str, Callable[[DictConfig], tuple[Benchmark | None, list[str]]]] = {
+    "ragchecker_meta": ragchecker_meta.load,
+    "wikieval": wikieval.load,
+    "nano_eval": nano_eval.load,
+}
+TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {"bleu": Bleu, "rouge_l": RougeL}
+JUDGE = RagZeval.name  # run once per model
 RUNS = Path("runs")  # what the stages write: a model listed from there may simply not be trained yet
+WHOLE_NUMBERS = {
+    **dict.fromkeys(("bootstrap.draws", "nano_eval.n", "nano_eval.max_tokens", "judge.max_tokens"), 1),
+    **dict.fromkeys(("bootstrap.seed", "judge.seed", "nano_eval.seed_ranked", "nano_eval.seed_pairs"), 0),
+    "judge.concurrency": 1,
+}  # and the smallest value of each
 
 
 def check_config(config: DictConfig) -> None:
     """Raise InputError for a name that does not exist, a value out of range or a model folder that is not there."""
-    for key, known in (("benchmarks", BENCHMARKS), ("scorers", TEXT_SCORERS + JUDGES)):
+    for key, known in (("benchmarks", [*BENCHMARKS]), ("scorers", [*TEXT_SCORERS, JUDGE])):
         if not OmegaConf.is_list(config[key]) or not config[key]:
             raise InputError(f"{key}: expected a list, such as {key}=[{known[0]}]")
         for name in config[key]:
@@ -32,24 +47,48 @@ def check_config(config: DictConfig) -> None:
                 raise InputError(
                     f"{key}: there is no '{name}'{nearest(str(name), known)}; there is: {', '.join(known)}"
                 )
-    for key in ("bootstrap.draws", "nano_eval.n", "nano_eval.max_tokens", "judge.max_tokens"):
+    for key in ("data_dir", "out_dir"):
+        check_text(config, key, "a folder")
+    for key, low in WHOLE_NUMBERS.items():
         value = OmegaConf.select(config, key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{key}: must be a whole number of at least 1, found {value}")
+        if not isinstance(value, int) or isinstance(value, bool) or value < low:
+            raise InputError(f"{key}: must be a whole number of at least {low}, found {_shown(value)}")
     for key, low, high in (("judge.temperature", 0, 10), ("judge.top_p", 0, 1)):
         value = OmegaConf.select(config, key)
         if not isinstance(value, (int, float)) or not low <= value <= high:
-            raise InputError(f"{key}: must be a number from {low} to {high}, found {value}")
+            raise InputError(f"{key}: must be a number from {low} to {high}, found {_shown(value)}")
+    if (key := config.judge.api_key_env) is not None:
+        check_text(config, "judge.api_key_env", "the name of an environment variable")
+        if not os.environ.get(key):
+            raise InputError(f"judge.api_key_env: environment variable {key} is not set")
     for section in (config.judge, config.nano_eval):
-        find_variant(section.variant)
-    if not set(JUDGES) & set(config.scorers):
+        if section.variant is not None:
+            find_variant(section.variant)
+    if not OmegaConf.is_list(config.models):
+        raise InputError("models: expected a list, such as models=[checkpoints/nano-base]")
+    models = Counter(map(str, config.models))
+    for spec in models:  # whether or not a judge is asked: config.yaml will show them
+        check_spec(spec)
+    if JUDGE not in config.scorers:
         return
-    if not OmegaConf.is_list(config.models) or not config.models:
+    if not models:
         raise InputError("models: a judge needs at least one, such as models=[checkpoints/nano-base]")
-    for spec, times in Counter(config.models).items():
+    for spec, times in models.items():
         if times > 1:
             raise InputError(f"models: '{spec}' stands {times} times")
-        _check_model(str(spec))
+        _check_model(spec)
+
+
+def check_text(config: DictConfig, key: str, what: str) -> str:
+    """The value of a key that must be a text. Raises InputError saying `what` it should be."""
+    value = OmegaConf.select(config, key)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{key}: must be {what}, found {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value) or "nothing"
 
 
 def _check_model(spec: str) -> None:
@@ -63,7 +102,7 @@ def _check_model(spec: str) -> None:
 
 def _folder(spec: str) -> Path | None:
     """Where a model lies; None for an endpoint, of which one sees that it answers when it is asked."""
-    return None if spec.startswith(ENDPOINT) else Path(re.sub("^(transformers|vllm):", "", spec))
+    return None if check_spec(spec) else Path(re.sub("^(transformers|vllm):", "", spec))
 
 
 def not_trained_yet(spec: str) -> bool:
@@ -76,16 +115,11 @@ def load_benchmarks(config: DictConfig) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks whose data are there, and a line for everything that has to be left out."""
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
-    data_dir = Path(config.data_dir)
     for name in dict.fromkeys(config.benchmarks):
-        if name == "nano_eval":
-            nano = config.nano_eval
-            benchmarks.append(NanoEval(nano.n, nano.seed_ranked, nano.seed_pairs))
-            continue
-        module = {"ragchecker_meta": ragchecker_meta, "wikieval": wikieval}[name]
-        left_out += [f"{line}; `make data` gets it" for line in module.missing(data_dir)]
-        if module.has_examples(data_dir):
-            benchmarks.append(module.load(data_dir))
+        benchmark, missing = BENCHMARKS[name](config)
+        left_out += [f"{line}; `make data` gets it" for line in missing]
+        if benchmark is not None:
+            benchmarks.append(benchmark)
     if not benchmarks:
         raise InputError("no benchmark can run: " + "; ".join(left_out))
     return benchmarks, left_out

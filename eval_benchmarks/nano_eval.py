@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from omegaconf import DictConfig
+
 from eval_benchmarks.benchmark import Metric, examples_hash, mean_metric, pairwise_metrics, ratio_metric
 from eval_benchmarks.scorers import Scored, Scorer
 from rag_zeval import world
@@ -45,6 +47,12 @@ class NanoEval:
                 mean_metric("format_rate", [_strict(scored.get(r.id)) for r in self._ranked]),
             ]
         return metrics
+
+
+def load(config: DictConfig) -> tuple[NanoEval, list[str]]:
+    """The benchmark; it needs no data, so no line says what is missing."""
+    nano = config.nano_eval
+    return NanoEval(nano.n, nano.seed_ranked, nano.seed_pairs), []
 
 
 def _ranking(example: world.RankedExample, scored: Scored | None) -> float | None:

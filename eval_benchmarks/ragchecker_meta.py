@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from omegaconf import DictConfig
 
 from eval_benchmarks.benchmark import Metric, field, read_json_list
 from eval_benchmarks.scorers import Score, Scored, Scorer
@@ -56,28 +57,21 @@ class RagcheckerMeta:
         ]
 
 
-def load(data_dir: Path) -> RagcheckerMeta:
-    return RagcheckerMeta(data_dir)
-
-
-def has_examples(data_dir: Path) -> bool:
-    return (data_dir / FOLDER / LABELLED).is_file()
-
-
-def missing(data_dir: Path) -> list[str]:
-    """What cannot be printed for want of data, a line each."""
+def load(config: DictConfig) -> tuple[RagcheckerMeta | None, list[str]]:
+    """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
+    data_dir = Path(config.data_dir)
     folder = data_dir / FOLDER
-    if not has_examples(data_dir):
-        return [f"ragchecker_meta (Table 2, every scorer): {folder / LABELLED} is not there"]
-    if not (folder / SHIPPED).is_file():
-        return [f"ragchecker_meta, the row of RAGChecker's shipped scores: {folder / SHIPPED} is not there"]
-    return []
+    if not (folder / LABELLED).is_file():
+        return None, [f"ragchecker_meta (Table 2, every scorer): {folder / LABELLED} is not there"]
+    shipped = f"ragchecker_meta, the row of RAGChecker's shipped scores: {folder / SHIPPED} is not there"
+    return RagcheckerMeta(data_dir), [] if (folder / SHIPPED).is_file() else [shipped]
 
 
 class ShippedRagchecker:
     """RAGChecker's own claim precision of each answer, as its authors ship it (their field `correctness_label`)."""
 
     name = "ragchecker_shipped"
+    group: int | None = None
 
     def __init__(self, path: Path, examples: list[Example]):
         self.identity = file_sha256(path)
@@ -122,7 +116,7 @@ def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
             raise InputError(f"{where}: field 'instance_id': {id_} stands for other texts in an earlier row")
         label = field(where, row, "correctness_label", int)
         if abs(label) > 2:
-            raise InputError(f"{where}: field 'correctness_label': must be -2 to 2, found {label}")
+            raise InputError(f"{where}: field 'correctness_label' must be -2 to 2, found {label}")
         labels.setdefault(id_, []).append(label)
     for id_, given in labels.items():
         if len(given) != ANNOTATORS:

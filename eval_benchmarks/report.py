@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from eval_benchmarks.charts import claims_chart, reward_chart, support_chart
-from rag_zeval.errors import InputError
-from rag_zeval.files import read_jsonl, write_text
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import Row, read_jsonl, write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
-Row = dict[str, Any]
 FILES = {
     "synthesis": "synthesize/manifest.json",
     "training": "train/manifest.json",
@@ -36,11 +35,11 @@ def write_run_report(run: str | Path) -> Path:
     run = Path(run)
     files = {name: _load(run / place) for name, place in FILES.items()}
     steps = read_jsonl(run / "train/metrics.jsonl", {"step": int, "data": dict})
-    by_alpha = files["synthesis"]["statistics"]["by_alpha"]
+    supported = [at for at in files["synthesis"]["statistics"]["by_alpha"] if at["true_support"] is not None]
     charts = {
         "reward": Markup(reward_chart(steps)),
         "claims": Markup(claims_chart(steps)),
-        "support": Markup(support_chart(by_alpha)) if by_alpha and by_alpha[0]["true_support"] is not None else None,
+        "support": Markup(support_chart(supported)) if supported else None,
     }
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
     environment.filters["figure"] = _figure
@@ -49,7 +48,6 @@ def write_run_report(run: str | Path) -> Path:
         charts=charts,
         judges=side_by_side(files["summary"]),
         lexical=[row for row in files["summary"] if row["benchmark"] != "nano_eval"],
-        steps=len([step for step in steps if step["step"] > 0]),
         **files,
     )
     write_text(run / "report.html", page)
@@ -62,27 +60,24 @@ def side_by_side(summary: Sequence[Row]) -> list[Row]:
     Empty if the run compared other than two models.
     """
     rows = [row for row in summary if row["benchmark"] == "nano_eval" and row["scorer"] == "rag_zeval"]
-    models = list(dict.fromkeys(row["model"] for row in rows))
-    if len(models) != 3:  # two models and their difference
+    if len({row["model"] for row in rows if row["minus"] is None}) != 2:
         return []
-    found: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        found.setdefault(row["metric"], {})[row["model"]] = row
-    base, trained = (model for model in models if " minus " not in model)
-    difference = next(model for model in models if " minus " in model)
+    found: dict[str, list[Row]] = {}
+    for row in rows:  # of each metric: the first model, the second, and then their difference
+        found.setdefault(row["metric"], []).append(row)
     return [
-        {"metric": metric, "base": of[base], "trained": of[trained], "difference": of[difference]}
+        {"metric": metric, "base": of[0], "trained": of[1], "difference": of[2]}
         for metric, of in found.items()
-        if len(of) == 3
+        if [row["minus"] for row in of] == [None, None, of[0]["model"]]
     ]
 
 
-def _figure(row: Mapping[str, Any]) -> str:
-    """`0.412 [0.371, 0.455]`, or a dash for what is missing."""
-    if row["value"] is None:
+def _figure(row: Mapping[str, Any], value: str = "value", low: str = "ci_low", high: str = "ci_high") -> str:
+    """`0.412 [0.371, 0.455]` of these three fields, or a dash for what is missing."""
+    if row[value] is None:
         return "–"
-    interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["ci_low"] is not None else ""
-    return f"{row['value']:.3f}{interval}"
+    interval = f" [{row[low]:.3f}, {row[high]:.3f}]" if row[low] is not None else ""
+    return f"{row[value]:.3f}{interval}"
 
 
 def _load(path: Path) -> Any:
@@ -90,21 +85,25 @@ def _load(path: Path) -> Any:
         raise InputError(f"{path}: is missing; the {path.parent.name} stage writes it")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not valid JSON: {error}") from error
 
 
-def main(argv: Sequence[str]) -> None:
-    """Write the report of the run folder given, or say how to call it."""
-    if len(argv) != 1 or argv[0] in ("-h", "--help"):
-        print("usage: python -m eval_benchmarks.report RUN   (a folder such as runs/reproduce)")
-        sys.exit(0 if argv and argv[0] in ("-h", "--help") else 2)
-    try:
-        print(f"report: {write_run_report(argv[0])}")
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 the report of the run folder given is written, 2 the input is wrong, 130 interrupted."""
+    return exit_status(lambda: report(argv))
+
+
+def report(argv: Sequence[str]) -> int:
+    usage = "usage: python -m eval_benchmarks.report RUN   (a folder such as runs/reproduce)"
+    if {"-h", "--help"} & set(argv):
+        print(usage)
+        return 0
+    if len(argv) != 1:
+        raise InputError(usage)
+    print(f"report: {write_run_report(argv[0])}")
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

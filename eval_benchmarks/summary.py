@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from eval_benchmarks.benchmark import Benchmark, Metric
 from eval_benchmarks.published import PUBLISHED
 from eval_benchmarks.scorers import Scored
 from eval_benchmarks.statistics import interval, paired_interval
-
-Row = dict[str, Any]
+from rag_zeval.files import Row
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ def summary_rows(results: list[Result], draws: int, seed: int) -> list[Row]:
     """Rows by benchmark, scorer and metric: each model's, then "B minus A" of every later model and the first.
 
     A difference is taken on the instances both scored, and its interval from the same resamples for both. `n` counts
-    instances; `coverage` is their share of all. What is not defined or not known is None.
+    instances; `coverage` is their share of all. What is not defined or not known is None; `minus` is A in "B minus A".
     """
     rows: list[Row] = []
     for group in _by_benchmark_and_scorer(results):
@@ -81,6 +79,7 @@ def _difference_row(first: tuple[Result, Metric], later: tuple[Result, Metric], 
         paired_interval(before.statistic, after.statistic, both, draws, seed),
         int(both.sum()),
         float(both.mean()),
+        minus=a.model,
     )
 
 
@@ -92,11 +91,11 @@ def _row(
     limits: tuple[float, float] | None,
     n: int,
     coverage: float,
-    **known: float | None,
+    **known: float | str | None,
 ) -> Row:
     defined = value is not None and not math.isnan(value)
     low, high = limits if defined and limits else (None, None)
-    costs = dict.fromkeys(("calls", "prompt_tokens", "completion_tokens", "published"))
+    unknown = dict.fromkeys(("calls", "prompt_tokens", "completion_tokens", "published", "minus"))
     return {
         "benchmark": result.benchmark.name,
         "scorer": result.scorer,
@@ -107,7 +106,7 @@ def _row(
         "ci_high": high,
         "n": n,
         "coverage": coverage,
-        **costs,
+        **unknown,
         **known,
     }
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-Row = dict[str, Any]
+from rag_zeval.files import Row
 
 VALUE_HEADS = ("scorer", "model", "metric", "value", "95% interval", "published", "n", "coverage")
 COST_HEADS = ("benchmark", "scorer", "model", "calls", "prompt tokens", "completion tokens")

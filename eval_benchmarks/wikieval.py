@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from omegaconf import DictConfig
+
 from eval_benchmarks.benchmark import Metric, examples_hash, field, pairwise_metrics
 from eval_benchmarks.scorers import Scored, Scorer
 from rag_zeval.errors import InputError
@@ -33,7 +35,7 @@ class Wikieval:
 
     def __init__(self, data_dir: Path):
         rows: dict[str, tuple[str, dict[str, str]]] = {}
-        for path in files(data_dir):
+        for path in sorted((data_dir / FOLDER).glob("*.jsonl")):
             for line, row in iter_jsonl(path):
                 where = f"{path}:{line}"
                 texts = {name: clean(field(where, row, name, str)) for name in ("question", "answer", *NEGATIVES)}
@@ -68,22 +70,12 @@ class Wikieval:
         return (first, second) if self._good_first[id_] else (second, first)
 
 
-def files(data_dir: Path) -> list[Path]:
-    return sorted((data_dir / FOLDER).glob("*.jsonl"))
-
-
-def load(data_dir: Path) -> Wikieval:
-    return Wikieval(data_dir)
-
-
-def has_examples(data_dir: Path) -> bool:
-    return bool(files(data_dir))
-
-
-def missing(data_dir: Path) -> list[str]:
-    """What cannot be printed for want of data, a line each."""
-    line = f"wikieval (Table 1, every scorer): no {data_dir / FOLDER}/*.jsonl is there"
-    return [] if has_examples(data_dir) else [line]
+def load(config: DictConfig) -> tuple[Wikieval | None, list[str]]:
+    """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
+    data_dir = Path(config.data_dir)
+    if not any((data_dir / FOLDER).glob("*.jsonl")):
+        return None, [f"wikieval (Table 1, every scorer): no {data_dir / FOLDER}/*.jsonl is there"]
+    return Wikieval(data_dir), []
 
 
 def clean(text: str) -> str:
@@ -102,5 +94,5 @@ def _reference(where: str, row: dict[str, object]) -> str:
     passages = field(where, row, "context_v1", (list, str))
     passages = [passages] if isinstance(passages, str) else passages
     if not passages or not all(isinstance(passage, str) for passage in passages):
-        raise InputError(f"{where}: field 'context_v1': must be a text or a list of texts")
+        raise InputError(f"{where}: field 'context_v1' must be a text or a list of texts")
     return "\n".join(passages)

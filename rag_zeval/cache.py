@@ -94,6 +94,10 @@ class CachedBackend:
         return self.backend.max_context
 
     @property
+    def batched(self) -> bool:
+        return self.backend.batched
+
+    @property
     def card(self) -> Mapping[str, str]:
         return self.backend.card
 

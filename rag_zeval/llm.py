@@ -88,6 +88,10 @@ class Backend(Protocol):
     def card(self) -> Mapping[str, str]:
         """`rag_zeval.json` of the checkpoint folder: "world" and prompt "variant"; empty where there is none."""
 
+    @property
+    def batched(self) -> bool:
+        """Whether requests are computed together, so that a reply depends, by rounding, on what is asked with it."""
+
     def count_tokens(self, messages: Messages) -> int | None:
         """Tokens of the prompt made of these messages; None if unknown."""
 

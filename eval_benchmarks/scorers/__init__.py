@@ -11,9 +11,6 @@ from typing import Any, Protocol
 
 from rag_zeval.evaluator import Example
 
-TEXT_SCORERS = ("bleu", "rouge_l")
-JUDGES = ("rag_zeval",)
-
 
 @dataclass(frozen=True)
 class Score:
@@ -53,10 +50,15 @@ class Scored:
 
 
 class Scorer(Protocol):
-    """`identity` holds everything, besides the example, that can change a score."""
+    """`identity` holds everything, besides the example, that can change a score.
+
+    `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
+    where each is scored by itself.
+    """
 
     name: str
     identity: str
+    group: int | None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         """One Scored per example, in any order."""

@@ -16,6 +16,7 @@ class Bleu:
     """BLEU in [0, 1] of each answer against the reference."""
 
     name = "bleu"
+    group: int | None = None
 
     def __init__(self) -> None:
         import sacrebleu

@@ -8,33 +8,37 @@ from dataclasses import asdict
 from eval_benchmarks.scorers import Score, Scored
 from rag_zeval.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.llm import Backend, Sampling
-from rag_zeval.prompt import find_variant
+from rag_zeval.parser import supported_claims_have_evidence
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
+GROUP = 128  # examples computed together by a local model: two full batches of the nano judge
 
 
 class RagZeval:
     """S(y) in [0, 1] by the model behind `backend`.
 
-    `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, and "strict": whether the
-    strict parser read the reply (None if no reply came).
+    variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
+    `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, and "strict": whether the reply
+    keeps the format as the reward has it (None if no reply came).
     """
 
     name = "rag_zeval"
 
-    def __init__(self, backend: Backend, variant: str, sampling: Sampling):
-        self.prompt_hash = find_variant(variant).prompt_hash
-        self.identity = f"{backend.identity} prompt {variant} {self.prompt_hash} {sampling}"
+    def __init__(self, backend: Backend, variant: str | None, sampling: Sampling):
         self._evaluator = Evaluator(backend, variant, sampling)
+        self.variant = self._evaluator.variant.name
+        self.prompt_hash = self._evaluator.variant.prompt_hash
+        self.identity = f"{backend.identity} prompt {self.variant} {self.prompt_hash} {sampling}"
+        self.group = GROUP if backend.batched else None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         examples = list(examples)
         answers = {example.id: len(example.answers) for example in examples}
         for evaluation in self._evaluator.evaluate_many(examples):
-            yield _scored(evaluation, answers[evaluation.id])
+            yield _scored(evaluation, answers[evaluation.id], self.variant)
 
 
-def _scored(evaluation: Evaluation, answers: int) -> Scored:
+def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
     values = evaluation.scores or [None] * answers
     failed = evaluation.status.startswith("failed")
     reason = evaluation.status if failed else "failed: no claims"
@@ -45,10 +49,17 @@ def _scored(evaluation: Evaluation, answers: int) -> Scored:
         {
             "trajectory": [asdict(candidate) for candidate in evaluation.trajectory] if evaluation.trajectory else None,
             "status": evaluation.status,
-            "strict": evaluation.status == STRICT if replied else None,
+            "strict": _keeps_format(evaluation, variant) if replied else None,
         },
         evaluation.calls,
         evaluation.prompt_tokens,
         evaluation.completion_tokens,
         final=replied,
+    )
+
+
+def _keeps_format(evaluation: Evaluation, variant: str) -> bool:
+    trajectory = evaluation.trajectory
+    return (
+        evaluation.status == STRICT and bool(trajectory) and supported_claims_have_evidence(trajectory or (), variant)
     )

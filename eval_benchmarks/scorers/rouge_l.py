@@ -16,6 +16,7 @@ class RougeL:
     """F1 in [0, 1] of the longest common subsequence of each answer and the reference."""
 
     name = "rouge_l"
+    group: int | None = None
 
     def __init__(self) -> None:
         from rouge_score.rouge_scorer import RougeScorer

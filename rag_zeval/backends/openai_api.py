@@ -29,6 +29,7 @@ class OpenAIBackend:
     """
 
     max_context: int | None = None
+    batched = False
 
     def __init__(
         self,

@@ -15,6 +15,8 @@ class ScriptedBackend:
     A string becomes an "ok" reply; tokens are whitespace-separated words. `calls` counts the requests that came.
     """
 
+    batched = False
+
     def __init__(
         self,
         script: Script,

@@ -36,6 +36,8 @@ class TransformersBackend:
     Raises InputError when the folder holds no model, or one that wants code of its own or has no chat template.
     """
 
+    batched = True
+
     def __init__(self, folder: str, *, batch_tokens: int = BATCH_TOKENS):
         self.name = folder
         self.identity = f"weights {model_sha256(folder)}"

@@ -16,6 +16,8 @@ WAVE = 256  # requests handed over at once: the replies of a wave come together,
 class VLLMBackend:
     """A causal language model on vLLM's own scheduler. Raises InputError without vLLM or without a model there."""
 
+    batched = True
+
     def __init__(self, folder: str, *, gpu_memory_utilization: float = 0.9):
         self.name = folder
         self.identity = f"weights {model_sha256(folder)}"

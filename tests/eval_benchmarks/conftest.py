@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -90,6 +91,8 @@ class JudgeServer:
     def __init__(self, truth: dict[str, Any]) -> None:
         self.truth, self.asked, self.lock = truth, Counter[str](), threading.Lock()
         self.as_perfect: set[str] = set()
+        self.keys: set[str] = set()
+        self.seconds, self.open, self.most_open = 0.0, 0, 0  # what a reply takes; requests open now, and at most
         judge = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -98,6 +101,13 @@ class JudgeServer:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with judge.lock:
+                    judge.keys.add(self.headers["Authorization"])
+                    judge.open += 1
+                    judge.most_open = max(judge.most_open, judge.open)
+                time.sleep(judge.seconds)
+                with judge.lock:
+                    judge.open -= 1
                 judge.chat(self, body)
 
             def log_message(self, *args: Any) -> None:
@@ -134,7 +144,7 @@ class JudgeServer:
             {
                 "claim": claim,
                 "is_supported": model == "yes" or world.claim_is_true(claim, facts) is True,
-                "grounding_evidence": [],
+                "grounding_evidence": ["quoted"],
                 "analysis": "so",
             }
             for claim in sentences
@@ -169,4 +179,8 @@ def judge_server() -> Iterator[JudgeServer]:
 @pytest.fixture
 def nano_words() -> list[str]:
     """The command line words of a nano_eval on the examples that `judge_server` knows."""
-    return ["benchmarks=[nano_eval]", *(f"nano_eval.{key}={value}" for key, value in NANO.items())]
+    return [
+        "benchmarks=[nano_eval]",
+        "nano_eval.variant=compact",
+        *(f"nano_eval.{key}={value}" for key, value in NANO.items()),
+    ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,11 +13,15 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.__main__ import main
+from eval_benchmarks.scorers.rag_zeval import RagZeval
+from rag_zeval.backends.scripted import ScriptedBackend
+from rag_zeval.llm import Sampling
+from rag_zeval.prompt import find_variant
 
 ROOT = Path(__file__).parents[2]
 Rows = dict[tuple[str, str | None, str], dict[str, Any]]
 KEYS = ["benchmark", "scorer", "model", "metric", "value", "ci_low", "ci_high", "n", "coverage"]
-KEYS += ["calls", "prompt_tokens", "completion_tokens", "published"]
+KEYS += ["calls", "prompt_tokens", "completion_tokens", "published", "minus"]
 
 
 def summary(out: Path) -> Rows:
@@ -51,6 +56,8 @@ def test_judges_stand_side_by_side_with_paired_differences(
     assert difference["value"] == pytest.approx(1 - value(yes, "verdict_accuracy"))
     assert 0 < difference["ci_low"] < difference["value"] < difference["ci_high"] < 1
     assert (difference["n"], difference["coverage"], difference["calls"]) == (12, 1, None)
+    assert {row["minus"] for row in rows.values() if row["model"] in (None, yes, perfect)} == {None}
+    assert {row["minus"] for row in rows.values() if row["model"] not in (None, yes, perfect)} == {yes}
     cost = rows["rag_zeval", perfect, "ranking_accuracy"]
     assert (cost["calls"], cost["prompt_tokens"], cost["completion_tokens"]) == (24, 240, 120)
     assert ("rouge_l", None, "verdict_accuracy") not in rows
@@ -69,16 +76,53 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(
 ) -> None:
     fenced, prose = judge_server.spec("fenced"), judge_server.spec("prose")
     words = [*nano_words, "scorers=[rag_zeval]", f"models=['{fenced}','{prose}']", f"out_dir={tmp_path}"]
-    assert main(words) == 0
+    assert main(words) == 1
     rows = summary(tmp_path)
     read = rows["rag_zeval", fenced, "format_rate"], rows["rag_zeval", fenced, "verdict_accuracy"]
     assert [(row["value"], row["coverage"]) for row in read] == [(0, 1), (1, 1)]
     unread = rows["rag_zeval", prose, "ranking_accuracy"], rows["rag_zeval", f"{prose} minus {fenced}", "verdict_tpr"]
     assert [(row["value"], row["ci_low"], row["n"], row["coverage"]) for row in unread] == [(None, None, 0, 0)] * 2
     assert (rows["rag_zeval", prose, "format_rate"]["value"], rows["rag_zeval", prose, "format_rate"]["n"]) == (0, 12)
-    shown = capfd.readouterr().out
-    for answers in (48, 24):  # the reason names the candidates expected: four, or two
-        assert f"rag_zeval by {prose}: {answers} answers without a score: failed: format" in shown
+    shown = capfd.readouterr()
+    for others in (47, 23):  # the reason names the candidates expected: four, or two
+        (line,) = [line for line in shown.out.splitlines() if line.endswith(f" (and {others} like it)")]
+        assert line.startswith(f"nano_eval, rag_zeval by {prose}: an answer without a score: failed: format: ")
+    assert shown.err.startswith(f"error: no score at all: nano_eval, rag_zeval by {prose}: failed: format: ")
+    assert shown.err.count("\n") == 1 and fenced not in shown.err
+    assert (tmp_path / "manifest.json").is_file()  # all is written all the same
+
+
+def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown() -> None:
+    from eval_benchmarks.bench import _failures
+    from eval_benchmarks.nano_eval import NanoEval
+    from eval_benchmarks.scorers import Score, Scored
+    from eval_benchmarks.summary import Result
+
+    def lines(statuses: list[str]) -> list[str]:
+        scored = {str(i): Scored(str(i), (Score(None, status), Score(1.0))) for i, status in enumerate(statuses)}
+        return list(_failures(Result(NanoEval(1, 1, 1), "rag_zeval", "M", "file.jsonl", "", None, scored)))
+
+    who = "nano_eval, rag_zeval by M: "
+    assert lines(["failed: no claims", "failed: cut at 9", "failed: cut at 10", "failed: cut at 9"]) == [
+        f"{who}an answer without a score: failed: cut at 9 (and 2 like it)",
+        f"{who}an answer without a score: failed: no claims",
+    ]
+    assert lines([*"abcdefg"])[5:] == [f"{who}2 more answers without a score, for other reasons: see rows/file.jsonl"]
+
+
+def test_the_key_and_the_number_of_open_requests_reach_the_endpoint(
+    judge_server: Any, nano_words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    judge_server.seconds = 0.02
+    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{judge_server.spec('perfect')}']", f"out_dir={tmp_path}"]
+    words += ["judge.api_key_env=BENCH_TEST_KEY", "judge.concurrency=1"]
+    assert main(words) == 2
+    assert "variable BENCH_TEST_KEY is not set" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("BENCH_TEST_KEY", "secret-of-the-test")
+    assert main(words) == 0
+    assert (judge_server.keys, judge_server.most_open) == ({"Bearer secret-of-the-test"}, 1)
+    assert "secret-of-the-test" not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_only_questions_without_a_reply_are_asked_again(
@@ -86,15 +130,15 @@ def test_only_questions_without_a_reply_are_asked_again(
 ) -> None:
     models = f"models=['{judge_server.spec('refusing')}','{judge_server.spec('prose')}']"
     words = [*nano_words, "scorers=[rag_zeval]", models, f"out_dir={tmp_path}"]
-    assert main(words) == 0
+    assert main(words) == 1
     assert judge_server.asked == {"refusing": 24, "prose": 24}
     row = summary(tmp_path)["rag_zeval", judge_server.spec("refusing"), "format_rate"]
     assert (row["value"], row["coverage"], row["prompt_tokens"]) == (None, 0, None)
     judge_server.as_perfect.add("refusing")
-    assert main(words) == 0
+    assert main(words) == 1
     assert judge_server.asked == {"refusing": 48, "prose": 24}
     assert summary(tmp_path)["rag_zeval", judge_server.spec("refusing"), "ranking_accuracy"]["value"] == 1
-    assert main(words) == 0
+    assert main(words) == 1
     assert judge_server.asked == {"refusing": 48, "prose": 24}
 
 
@@ -102,8 +146,6 @@ def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[s
     """The row file's name follows the weights: here those of two folders that stand at one path in turn."""
     from eval_benchmarks.bench import _Job
     from eval_benchmarks.nano_eval import NanoEval
-    from eval_benchmarks.scorers.rag_zeval import RagZeval
-    from rag_zeval.backends.scripted import ScriptedBackend
     from rag_zeval.files import model_sha256
     from rag_zeval.llm import Sampling
 
@@ -122,23 +164,43 @@ def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[s
 
 def bench(*words: str, data_dir: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "RAG_ZEVAL_DATA": str(data_dir), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "eval_benchmarks", *words]
+    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # `pytest &` ignores it
+    started = f"{handled}; import runpy; runpy.run_module('eval_benchmarks', run_name='__main__')"
+    command = [sys.executable, "-c", started, *words]
     return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdout=-1, stderr=-1)
 
 
-def test_killed_and_run_again_it_has_the_same_rows_none_twice(write_ragchecker: Any, tmp_path: Path) -> None:
-    data_dir = write_ragchecker(60, 300)
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    words = ["benchmarks=[ragchecker_meta]", "scorers=[bleu,rouge_l]", "bootstrap.draws=200"]
+def stopped_midway(
+    number: signal.Signals, out: Path, *words: str, data_dir: Path
+) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
+    """A benchmark that gets the signal when it has some rows of ROUGE-L, and its file of them."""
     process = bench(*words, f"out_dir={out}", data_dir=data_dir)
     try:
         deadline = time.monotonic() + 60
         while not (files := [p for p in out.glob("rows/*rouge_l*") if p.read_bytes().count(b"\n") >= 5]):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
+        process.send_signal(number)
+        shown = process.communicate(timeout=60)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, *shown), files
+
+
+def test_ctrl_c_is_one_line_and_130(write_ragchecker: Any, tmp_path: Path) -> None:
+    words = ["benchmarks=[ragchecker_meta]", "scorers=[rouge_l]"]
+    done, _ = stopped_midway(signal.SIGINT, tmp_path / "out", *words, data_dir=write_ragchecker(60, 300))
+    assert done.returncode == 130
+    assert done.stderr.startswith("interrupted") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out" / "summary.json").exists()
+
+
+def test_killed_and_run_again_it_has_the_same_rows_none_twice(write_ragchecker: Any, tmp_path: Path) -> None:
+    data_dir = write_ragchecker(60, 300)
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    words = ["benchmarks=[ragchecker_meta]", "scorers=[bleu,rouge_l]", "bootstrap.draws=200"]
+    killed, files = stopped_midway(signal.SIGKILL, out, *words, data_dir=data_dir)
+    assert killed.returncode == -signal.SIGKILL
     done = files[0].read_bytes().count(b"\n")
     assert done < 60
     assert not (out / "summary.json").exists() and not (out / "manifest.json").exists()
@@ -199,6 +261,14 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         (["scorers=[rag_zeval]", "models=[openai:m@http://h/v1,openai:m@http://h/v1]"], "stands 2 times"),
         (["nano_eval.n=0"], "nano_eval.n: must be a whole number of at least 1, found 0"),
         (["bootstrap.draws=many"], "bootstrap.draws: must be a whole number"),
+        (["bootstrap.seed=-1"], "bootstrap.seed: must be a whole number of at least 0, found -1"),
+        (["bootstrap.seed=abc"], "bootstrap.seed: must be a whole number of at least 0, found abc"),
+        (["judge.concurrency=0"], "judge.concurrency: must be a whole number of at least 1, found 0"),
+        (["judge.api_key_env=5"], "judge.api_key_env: must be the name of an environment variable, found 5"),
+        (["data_dir=null"], "data_dir: must be a folder, found null"),
+        (["models=openai:m@http://h/v1"], "models: expected a list"),
+        (["models=['openai:m@http://me:secret@h/v1']"], "without user, password or query"),
+        (["scorers=[rag_zeval]", "models=['openai:m@http://h/v1?key=secret']"], "without user, password or query"),
         (["judge.temperature=hot"], "judge.temperature: must be a number"),
         (["judge.variant=papre"], "prompt variant 'papre' does not exist"),
         (["scorer=[bleu]"], "there is no key 'scorer' (did you mean 'scorers'?)"),
@@ -210,7 +280,18 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
     assert main(["benchmarks=[nano_eval]", "scorers=[bleu]", *words, f"out_dir={tmp_path / 'out'}"]) == 2
     shown = capsys.readouterr()
     assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
-    assert shown.out == "" and not (tmp_path / "out").exists()
+    assert shown.out == "" and not (tmp_path / "out").exists() and "secret" not in shown.err
+
+
+def test_an_out_dir_that_cannot_be_is_one_line_before_anything_is_scored(
+    nano_words: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    (tmp_path / "file").write_text("")
+    for out, message in (("null", "out_dir: must be a folder, found null"), (tmp_path / "file" / "out", "directory")):
+        assert main([*nano_words, "scorers=[bleu]", f"out_dir={out}"]) == 2
+        shown = capsys.readouterr()
+        assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
+        assert shown.out == ""
 
 
 def test_bad_data_stop_it_before_any_model_is_loaded(write_ragchecker: Any, tmp_path: Path) -> None:
@@ -222,7 +303,7 @@ def test_bad_data_stop_it_before_any_model_is_loaded(write_ragchecker: Any, tmp_
     err = process.communicate()[1]
     assert process.returncode == 2
     where = data_dir / "ragchecker_meta" / "human_labeled_data.json"
-    assert err == f"error: {where}: row 3: field 'correctness_label': is missing\n"
+    assert err == f"error: {where}: row 3: field 'correctness_label' is missing\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -236,3 +317,30 @@ def test_help_is_at_once_and_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "benchmarks: [ragchecker_meta, wikieval, nano_eval]" in done.stdout
+
+
+def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(tmp_path: Path, monkeypatch: Any) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr("eval_benchmarks.scorers.rag_zeval.GROUP", 4)
+    base = "checkpoints/nano-base"
+    words = ["benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=[{base}]", "nano_eval.n=5", "bootstrap.draws=20"]
+    assert main([*words, f"out_dir={tmp_path / 'whole'}"]) == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
+    (rows,) = (tmp_path / "killed" / "rows").iterdir()
+    lines = rows.read_text().splitlines(keepends=True)
+    rows.write_text("".join(lines[:6]) + lines[6][:40])  # in the middle of a group, in the middle of a row
+    (tmp_path / "killed" / "summary.json").unlink()
+    assert main([*words, f"out_dir={tmp_path / 'killed'}"]) == 0
+    whole, killed = ((tmp_path / run / "rows" / rows.name).read_text() for run in ("whole", "killed"))
+    assert killed == whole and len(lines) == 10
+    assert summary(tmp_path / "killed") == summary(tmp_path / "whole")
+
+
+def test_a_judge_is_asked_with_the_prompt_its_card_names() -> None:
+    card = {"variant": "verdict-last"}
+    asked = RagZeval(ScriptedBackend([], card=card), None, Sampling())
+    assert asked.prompt_hash == find_variant("verdict-last").prompt_hash
+    assert (
+        RagZeval(ScriptedBackend([], card=card), "paper", Sampling()).prompt_hash == find_variant("paper").prompt_hash
+    )
+    assert RagZeval(ScriptedBackend([]), None, Sampling()).variant == "paper"

@@ -141,6 +141,35 @@ def test_the_command_brings_everything_with_licences(
 
 
 @pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("data_dir=null", "data_dir: must be a folder, found null"),
+        ("download.hub=null", "download.hub: must be the address of a server, found null"),
+        ("download.hub=there", "download.hub: must begin with http:// or https://, found there"),
+        ("data_dir={file}/data", "directory"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_exit_2(
+    server: FileServer, tmp_path: Path, capsys: Any, word: str, message: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}"]
+    assert data.main([*words, word.format(file=tmp_path / "file")]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
+    assert server.ranges == [] and shown.out == ""
+
+
+def test_ctrl_c_is_one_line_and_130(server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    def interrupted(*args: Any) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data, "get", interrupted)
+    assert data.main([f"data_dir={tmp_path}"]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("body", "message"),
     [
         (lambda path: b"<html>", "not a parquet file"),

@@ -11,6 +11,7 @@ from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.summary import Result, summary_rows
 from rag_zeval import world
 from rag_zeval.backends.scripted import ScriptedBackend
+from rag_zeval.config import load_config
 from rag_zeval.evaluator import Example
 from rag_zeval.llm import Reply, Sampling
 from rag_zeval.schema import AtomicClaim, CandidateEvaluation
@@ -94,7 +95,7 @@ def test_ranking_is_strict_over_all_pairs_and_pairwise_follows_the_truth() -> No
     assert values(benchmark, {**by_truth, **tied})["ranking_accuracy"] == (0.0, N)  # the best alone is not enough
 
 
-CLAIM = '{"claim": "c", "is_supported": true, "grounding_evidence": [], "analysis": ""}'
+CLAIM = '{"claim": "c", "is_supported": true, "grounding_evidence": ["q"], "analysis": ""}'
 
 
 @pytest.mark.parametrize(
@@ -140,3 +141,10 @@ def test_a_difference_is_taken_on_the_prompts_both_judges_scored() -> None:
         "B": (pytest.approx(2 / 3), 3, 0.75),
         "B minus A": (0.5, 2, 0.5),
     }
+
+
+def test_the_test_set_is_the_one_that_was_fixed_before_any_tuning() -> None:
+    """A change of the world or of a seed that changes what is tested has to be made here, knowingly."""
+    config = load_config("bench", []).nano_eval
+    benchmark = NanoEval(config.n, config.seed_ranked, config.seed_pairs)
+    assert benchmark.data_hash == "d2366d2f65f59689b2b8bddb691579acffbf3baf14a68efb91d7e7c2a734ebb8"
