@@ -13,6 +13,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "RAG_ZEVAL_TRAIN"  # in the environment of verl and all that it starts: the run folder
@@ -112,19 +116,24 @@ def stop_leftovers(out_dir: Path) -> int:
     """Kill every process that carries this run's mark: verl, ray's daemons and workers. Returns how many there were.
 
     Ray's daemons leave the process group they are started in, so the mark in their environment is what finds them.
+    Some write their name over it (`ray::DashboardAgent`); those are known by that name and by the folder they run in.
     """
     import psutil
 
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARK) == str(out_dir):
+            if process.environ().get(MARK) == str(out_dir) or _is_ray_in(process, out_dir):
                 process.kill()
                 found.append(process)
         except (psutil.Error, OSError):  # another user's, or gone by now
             continue
     psutil.wait_procs(found, timeout=10)
     return len(found)
+
+
+def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:
+    return " ".join(process.cmdline()).startswith("ray::") and process.cwd() == str(out_dir)
 
 
 def last_words(log: Path, lines: int = 3) -> list[str]:
