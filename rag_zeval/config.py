@@ -15,28 +15,32 @@ from omegaconf.errors import OmegaConfBaseException
 from rag_zeval.errors import InputError
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+HELP = ("-h", "--help")
 FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
 
 
 def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
     """The configuration of one stage.
 
-    `argv` holds words like `profile=nano` or `alphas=[0,-1]`. `--help` prints the stage's file, whose comments
-    explain each key, and exits. Raises InputError, with the nearest known name, for a key or a profile that
-    does not exist, and for a value of the wrong kind.
+    `argv` holds words like `profile=nano` or `alphas=[0,-1]`. `--help` prints the stage's file with its comments and
+    what the profile changes in it, and exits. Raises InputError, with the nearest known name, for a key or a profile
+    that does not exist, and for a value of the wrong kind.
     """
     path = configs / f"{stage}.yaml"
-    if {"-h", "--help"} & set(argv):
+    words = _parse_words([word for word in argv if word not in HELP])
+    profile = str(words.get("profile", "nano"))
+    section = _profile(configs, profile).get(stage)
+    if set(HELP) & set(argv):
         print(
             f"usage: key=value ...   (profile=NAME picks {configs.name}/profile/NAME.yaml)\n\n{path.read_text()}",
             end="",
         )
+        if section is not None:
+            print(f"\n# what profile={profile} changes\n{OmegaConf.to_yaml(section)}", end="")
         sys.exit(0)
-    config = OmegaConf.create({"profile": "nano"})
+    config = OmegaConf.create({"profile": profile})
     config.merge_with(_load_yaml(path))
-    words = _parse_words(argv)
-    profile = str(words.get("profile", config.profile))
-    for source, layer in ((f"profile {profile}", _profile(configs, profile).get(stage)), ("command line", words)):
+    for source, layer in ((f"profile {profile}", section), ("command line", words)):
         if layer is not None:
             _check_keys(source, config, layer)
             try:

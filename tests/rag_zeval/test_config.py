@@ -53,6 +53,13 @@ def test_a_broken_profile_gets_one_line(configs, text, message):
     assert f"own.yaml: {message}" in str(error.value) and "\n" not in str(error.value)
 
 
+def test_help_shows_the_file_and_what_the_profile_changes(configs, capsys):
+    with pytest.raises(SystemExit) as stop:
+        load_config("stage", ["--help", "profile=paper"], configs)
+    shown = capsys.readouterr().out
+    assert stop.value.code == 0 and "alphas: [0, -1]" in shown and shown.endswith("profile=paper changes\nm: 2\n")
+
+
 def test_verls_subtree_is_open_only_where_a_stage_has_it(configs):
     (configs / "other.yaml").write_text("n: 1\n")
     with pytest.raises(InputError, match=r"there is no key 'verl"):
