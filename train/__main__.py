@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(config: DictConfig) -> int:
     """The stage: each part is skipped if it is done already, so the same command resumes a run that was cut off."""
+    from train.launch import stop_leftovers
     from train.run_folder import RunFolder
     from train.settings import check_settings, identity
     from train.verl_config import check_keys, schema
@@ -38,6 +39,7 @@ def train(config: DictConfig) -> int:
     check_keys(config.verl, schema())
     folder = RunFolder(config.out_dir)
     with folder.locked():
+        stop_leftovers(folder.path)  # of an attempt that was killed: nothing may write here while the folder is read
         folder.claim(identity(config))
         if folder.manifest.exists():
             print(f"done already: {folder.model}")

@@ -79,7 +79,6 @@ def ray_folder(out_dir: Path) -> Iterator[Path]:
 @contextmanager
 def running_verl(out_dir: Path, config: Path, log: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """`main_ppo` on a resolved config file, its output appended to `log`; all its processes are gone afterwards."""
-    stop_leftovers(out_dir)
     command = [sys.executable, "-u", "-m", "verl.trainer.main_ppo"]
     command += [f"--config-path={config.parent}", f"--config-name={config.stem}"]
     command += [f"hydra.run.dir={out_dir}", "hydra.output_subdir=null"]
