@@ -97,7 +97,8 @@ def test_replies_come_as_they_finish_and_the_rest_can_be_left(endpoint: Any) -> 
     endpoint.script = ["hang"]
     backend = OpenAIBackend("judge", endpoint.url, concurrency=2)
     replies = backend.complete([request("slow"), request("quick")])
-    assert next(replies)[0] == 1
+    index, reply = next(replies)  # which of the two reached the server first, and hangs, is not ours to say
+    assert index in (0, 1) and reply.status == "ok"
     started = time.monotonic()
     replies.close()  # type: ignore[attr-defined]
     assert time.monotonic() - started < 3
