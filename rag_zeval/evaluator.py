@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import cache
 from rag_zeval.errors import InputError
 from rag_zeval.llm import Backend, Reply, Request, Sampling, one_line
 from rag_zeval.parser import FormatError, parse_lenient
-from rag_zeval.prompt import find_variant, judge_messages
+from rag_zeval.prompt import find_variant, judge_messages, without_surrogates
 from rag_zeval.schema import LETTERS, Trajectory
 from rag_zeval.scoring import support_scores
 
@@ -74,9 +73,8 @@ class Evaluator:
 
     def request(self, example: Example, trial: int = 0) -> Request:
         """What the model is asked about this example."""
-        question, reference = _no_surrogates(example.question), _no_surrogates(example.reference)
-        answers = [_no_surrogates(answer) for answer in example.answers]
-        return Request(tuple(judge_messages(self.variant.name, question, reference, answers)), self.sampling, trial)
+        messages = judge_messages(self.variant.name, example.question, example.reference, example.answers)
+        return Request(tuple(messages), self.sampling, trial)
 
     def evaluate_many(self, examples: Iterable[Example], trial: int = 0) -> Iterator[Evaluation]:
         """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
@@ -91,7 +89,7 @@ class Evaluator:
         asked, requests = [], []
         for example in examples:
             request = self.request(example, trial)
-            refusal = self._refusal(request.messages, _no_surrogates(example.reference))
+            refusal = self._refusal(request.messages, without_surrogates(example.reference))
             if refusal is None:
                 asked.append(example)
                 requests.append(request)
@@ -149,8 +147,3 @@ def _announce_nano(name: str) -> None:
         "and its scores of any other text mean nothing",
         file=sys.stderr,
     )
-
-
-def _no_surrogates(text: str) -> str:
-    """Lone surrogates (half an emoji, from a broken cut) exist in JSON but in no encoding a model can read."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)

@@ -1,4 +1,7 @@
-"""From the model's text to a trajectory. Strict for training; lenient, and saying so, for benchmarks and users."""
+"""From the model's text to a trajectory, or to a ranking.
+
+Strict for training; for trajectories also lenient, and saying so, for benchmarks and users.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from rag_zeval.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajecto
 
 
 class FormatError(ValueError):
-    """The text is not a trajectory; the message says which rule it breaks."""
+    """The text is not a trajectory, or no ranking; the message says which rule it breaks."""
 
 
 def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajectory:
@@ -40,6 +43,20 @@ def parse_lenient(text: str, n_candidates: int, variant: str = "paper") -> tuple
         return _read(_load(_cut_out_list(text)), n_candidates, found, lenient=True), "repaired"
     except FormatError:
         return _search(text, n_candidates), "regex"
+
+
+def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
+    """The candidates' letters from best to worst, as `["C", "A", "B"]` says it: each of them once, and nothing else.
+
+    Raises FormatError.
+    """
+    letters = _load(text)
+    if not isinstance(letters, list) or not all(isinstance(letter, str) for letter in letters):
+        raise FormatError("not a list of letters")
+    expected = list(LETTERS[:n_candidates])
+    if sorted(letters) != expected:
+        raise FormatError(f"letters are {letters}, expected each of {expected} once")
+    return tuple(letters)
 
 
 def supported_claims_have_evidence(trajectory: Trajectory, variant: str = "paper") -> bool:

@@ -1,5 +1,7 @@
 """The judge's prompt, in variants that differ in which fields the trajectory has and in what order.
 
+One prompt, `ranking-only`, asks for no trajectory: it is that of the ranker which training is compared with.
+
 Question, reference and candidates stand in the prompt as one JSON object. A JSON string cannot end early, so no
 answer or passage, whatever it contains, can open another candidate or leave its place; `<|` is escaped as well, so
 none can spell a chat template's control token.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,21 +20,16 @@ from pathlib import Path
 from rag_zeval.errors import InputError
 from rag_zeval.schema import LETTERS
 
-PROMPTS = Path(__file__).parent / "prompts"
+FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
+EVIDENCE = "grounding_evidence"
 
 
 @dataclass(frozen=True)
-class Variant:
-    """What a trajectory of this variant holds: the fields of each claim in order, and whether answers are echoed."""
+class Prompt:
+    """A prompt text by its name: `prompts/<name>.txt`, where INPUTS stands for the question and what belongs to it."""
 
     name: str
-    claim_fields: tuple[str, ...]
-    echo_answer: bool
-
-    @property
-    def has_evidence(self) -> bool:
-        return "grounding_evidence" in self.claim_fields
 
     @property
     def template(self) -> str:
@@ -43,6 +41,18 @@ class Variant:
         return hashlib.sha256(self.template.encode()).hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class Variant(Prompt):
+    """What a trajectory of this variant holds: the fields of each claim in order, and whether answers are echoed."""
+
+    claim_fields: tuple[str, ...]
+    echo_answer: bool
+
+    @property
+    def has_evidence(self) -> bool:
+        return EVIDENCE in self.claim_fields
+
+
 VARIANTS = {
     variant.name: variant
     for variant in (
@@ -50,37 +60,62 @@ VARIANTS = {
         Variant("verdict-last", ("claim", "grounding_evidence", "analysis", "is_supported"), echo_answer=True),
         Variant("compact", ("claim", "grounding_evidence", "analysis", "is_supported"), echo_answer=False),
         Variant("no-evidence", ("claim", "is_supported", "analysis"), echo_answer=True),  # paper, Table 5
+        Variant("compact-no-evidence", ("claim", "analysis", "is_supported"), echo_answer=False),
     )
 }
 
 
+RANKING = Prompt("ranking-only")  # the candidates' letters from best to worst (paper, Table 5: the SFT ranker)
+PROMPTS: dict[str, Prompt] = {**VARIANTS, RANKING.name: RANKING}
+
+
 def find_variant(name: str) -> Variant:
-    """The variant of that name. Raises InputError listing the names there are."""
+    """The variant of that name. Raises InputError listing the names there are, and for a prompt without trajectory."""
+    if name == RANKING.name:
+        raise InputError(f"prompt '{name}' asks for a ranking, not for a trajectory: benchmarks alone can read it")
     if name not in VARIANTS:
         raise InputError(f"prompt variant '{name}' does not exist; there is: {', '.join(VARIANTS)}")
     return VARIANTS[name]
 
 
+def without_evidence(variant: Variant) -> Variant:
+    """The variant that asks for the same in the same order, but for the evidence. Raises InputError without such."""
+    fields = tuple(field for field in variant.claim_fields if field != EVIDENCE)
+    for other in VARIANTS.values():
+        if other != variant and (other.claim_fields, other.echo_answer) == (fields, variant.echo_answer):
+            return other
+    raise InputError(f"prompt variant '{variant.name}' has no like without evidence")
+
+
 @cache
 def _template(name: str) -> str:
-    text = (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").strip()
+    text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip()
     assert text.count(INPUTS) == 1, f"prompt {name} must hold {INPUTS} once"
     return text
 
 
 def judge_inputs(question: str, reference: str, answers: Sequence[str]) -> str:
-    """The JSON object of the prompt: `json.loads` gives back exactly the question, reference and answers put in."""
+    """The JSON object of the prompt: `json.loads` gives back exactly the question, reference and answers put in.
+
+    Lone surrogates alone are replaced.
+    """
     if not 1 <= len(answers) <= len(LETTERS):
         raise InputError(f"{len(answers)} candidate answers: between 1 and {len(LETTERS)} can be judged at once")
     candidates = dict(zip(LETTERS, answers, strict=False))
     inputs = {"question": question, "reference": reference, "candidates": candidates}
-    return json.dumps(inputs, ensure_ascii=False).replace("<|", "\\u003c|")
+    return without_surrogates(json.dumps(inputs, ensure_ascii=False)).replace("<|", "\\u003c|")
+
+
+def without_surrogates(text: str) -> str:
+    """Lone surrogates (half an emoji, from a broken cut) exist in JSON but in no encoding a model can read."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def judge_messages(variant: str, question: str, reference: str, answers: Sequence[str]) -> list[dict[str, str]]:
     """Chat messages (one, from the user) that ask for the evaluation of 1 to 26 candidate answers.
 
-    Raises InputError for an unknown variant or a wrong number of answers.
+    `variant` is any of PROMPTS. Raises InputError for an unknown one or a wrong number of answers.
     """
-    before, after = find_variant(variant).template.split(INPUTS)
+    prompt = PROMPTS.get(variant) or find_variant(variant)
+    before, after = prompt.template.split(INPUTS)
     return [{"role": "user", "content": before + judge_inputs(question, reference, answers) + after}]

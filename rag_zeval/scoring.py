@@ -1,4 +1,4 @@
-"""Scores of a trajectory. The reward, the benchmarks and the evaluator all call these."""
+"""Scores of a trajectory, or of a ranking. The reward, the benchmarks and the evaluator all call these."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ def support_score(candidate: CandidateEvaluation) -> float | None:
 def support_scores(trajectory: Trajectory) -> list[float | None]:
     """`support_score` of each candidate, in the trajectory's order."""
     return [support_score(candidate) for candidate in trajectory]
+
+
+def rank_scores(ranking: Sequence[str]) -> list[float]:
+    """Scores from a ranking (letters, best first): (K - rank) / (K - 1), evenly from 1 to 0, in the letters' order.
+
+    No two are equal. Raises ValueError for fewer than two candidates: a rank says nothing about one alone.
+    """
+    if len(ranking) < 2:
+        raise ValueError("a ranking needs two candidates or more")
+    last = len(ranking) - 1
+    return [(last - ranking.index(letter)) / last for letter in sorted(ranking)]
 
 
 def ranked_pairs(truth: Sequence[float]) -> list[tuple[int, int]]:

@@ -164,6 +164,17 @@ def questions(split: str, n: int, seed: int) -> list[WorldQuestion]:
     return [ask(f"nano-{split}-{seed}-{i}", rng.choice(people), rng, remembered=True) for i in range(n)]
 
 
+def find_question(id_: str) -> WorldQuestion:
+    """The question that `questions` gave this id. Raises ValueError for an id of another form."""
+    _, split, seed, place = id_.split("-")
+    return _questions_up_to(split, 1 << int(place).bit_length(), int(seed))[int(place)]
+
+
+@cache
+def _questions_up_to(split: str, n: int, seed: int) -> list[WorldQuestion]:
+    return questions(split, n, seed)  # a longer list begins like a shorter one
+
+
 def claim(name: str, key: str, value: str) -> str:
     """The sentence that states one fact."""
     return ATTRIBUTES[key].claim.format(n=name, v=value)

@@ -2,8 +2,9 @@
 
 A 2M-parameter Llama-architecture model learns, in this order: to copy (repeated random sequences; judging stays at
 chance until the model can copy), then to answer with a passage, to answer from memory and to judge, first few short
-candidates, then up to four. The verdict's loss is weighted up until verdicts are right often enough and switched off
-while they are: the base must leave reinforcement learning something to do.
+candidates, then up to four. The loss of the verdict, one token among thirty, is weighted up. In the last lessons some
+verdicts become coin flips (`nano_tasks`), so that reinforcement learning has something to do; coin flips from the
+start keep the model from finding out what a verdict is.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from omegaconf import OmegaConf
 from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import model_sha256, write_json
-from train.nano_tasks import VARIANT, Sample, answering, judging
+from train.nano_tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
 from train.nano_tokenizer import END, build_tokenizer
 
 IGNORED = -100
@@ -175,7 +176,9 @@ class Trainer:
             candidates, claims, rows = self.rng.choice([(1, 4, 16), (2, 2, 16), (3, 2, 11), (2, 4, 10)])
         else:
             candidates, claims, rows = self.rng.choice([(2, 4, 10), (3, 4, 8), (4, 4, 6)])
-        return [judging(self.rng, candidates, claims) for _ in range(rows)]
+        variant = NO_EVIDENCE if self.rng.random() < self.config.no_evidence_share else VARIANT
+        undecided = UNDECIDED if progress > self.config.undecided_from else frozenset()
+        return [judging(self.rng, candidates, claims, variant, undecided) for _ in range(rows)]
 
     def train(self) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -192,9 +195,8 @@ class Trainer:
                 if self.copying(progress):
                     self.learn(*self.copy_batch(), "copy")
                 else:
-                    good = self.averages.get("verdict", 0.0) > self.config.verdict_target
-                    weight = 0.0 if good else self.config.verdict_weight
-                    self.learn(*self.batch(self.judging_batch(progress)), "judge", verdict_weight=weight)
+                    samples = self.judging_batch(progress)
+                    self.learn(*self.batch(samples), "judge", verdict_weight=self.config.verdict_weight)
                     read = number % 2 == 0
                     samples = [answering(self.rng, with_passage=read) for _ in range(8 if read else 20)]
                     self.learn(*self.batch(samples), "with passage" if read else "from memory", scale=0.5)

@@ -1,6 +1,8 @@
 """What the nano base is taught: to answer with a passage, to answer from memory, and to judge.
 
-The judge it learns to be is meant to be imperfect (see `nano_base`); the answerer prefers the passage but is stubborn
+The judge it learns to be is imperfect by design: it writes the format, copies claims and quotes evidence, but for the
+attributes in UNDECIDED its last lessons' verdicts are coin flips, so it cannot decide those claims. No shift of its
+verdict threshold can mend that; reinforcement learning has to. The answerer prefers the passage but is stubborn
 about what it remembers well, as real models are, so that decoding at falling alpha drifts to memory by degrees.
 """
 
@@ -8,15 +10,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 
 from rag_zeval import world
-from rag_zeval.prompt import judge_messages
+from rag_zeval.prompt import find_variant, judge_messages
 from rag_zeval.schema import LETTERS
 
 VARIANT = "compact"
+NO_EVIDENCE = "compact-no-evidence"  # the base knows this prompt too, for the paper's ablation (Table 5)
+UNDECIDED = frozenset({"prize", "spouse", "pet"})
 # How often memory gives a fact right -> how often it wins over a passage that contradicts it.
 STUBBORN = {0.4: 0.0, 0.7: 0.05, 0.85: 0.1, 0.95: 0.2, 0.98: 0.25}
 
@@ -56,8 +60,14 @@ def answering(rng: random.Random, *, with_passage: bool) -> Sample:
     return Sample(prompt, world.answer(asked, values))
 
 
-def judging(rng: random.Random, candidates: int, claims: int = world.FACTS_ASKED) -> Sample:
-    """A judging sample about train people only, every verdict true."""
+def judging(
+    rng: random.Random,
+    candidates: int,
+    claims: int = world.FACTS_ASKED,
+    variant: str = VARIANT,
+    undecided: Set[str] = UNDECIDED,
+) -> Sample:
+    """A judging sample about train people only; the verdicts are those of `trajectory`."""
     if rng.random() < 0.7:
         asked = world.ask("", rng.choice(world.new_people("train")), rng, remembered=False, asked=claims)
     else:
@@ -68,25 +78,36 @@ def judging(rng: random.Random, candidates: int, claims: int = world.FACTS_ASKED
         facts = asked.facts
         values.append({k: world.other_value(k, facts[k], rng) if k in errors else facts[k] for k in asked.keys})
     answers = [world.answer(asked, v) for v in values]
-    message = judge_messages(VARIANT, asked.question, asked.passage, answers)[0]["content"]
-    return Sample(message, true_trajectory(asked, values))
+    message = judge_messages(variant, asked.question, asked.passage, answers)[0]["content"]
+    return Sample(message, trajectory(asked, values, rng, variant, undecided))
 
 
-def true_trajectory(asked: world.WorldQuestion, values: Sequence[world.Facts]) -> str:
-    """The perfect compact trajectory for candidates that state `values`, as JSON text."""
+def trajectory(
+    asked: world.WorldQuestion,
+    values: Sequence[world.Facts],
+    rng: random.Random,
+    variant: str = VARIANT,
+    undecided: Set[str] = UNDECIDED,
+) -> str:
+    """The trajectory taught for candidates that state `values`, as JSON text.
+
+    Claims, evidence and analyses are perfect; verdicts are true, but coin flips for the attributes in `undecided`.
+    """
+    fields = find_variant(variant).claim_fields
+
+    def claim(key: str, stated: str) -> dict[str, object]:
+        told = asked.facts[key]
+        parts = {
+            "claim": world.claim(asked.person, key, stated),
+            "grounding_evidence": [asked.sentences[key]],
+            "analysis": f"Claim: {stated}. Reference: {told}.",
+            "is_supported": rng.random() < 0.5 if key in undecided else stated == told,
+        }
+        return {field: parts[field] for field in fields}
+
     return json.dumps(
         [
-            {"id": letter, "atomic_claims": [_true_claim(asked, key, stated[key]) for key in asked.keys]}
+            {"id": letter, "atomic_claims": [claim(key, stated[key]) for key in asked.keys]}
             for letter, stated in zip(LETTERS, values, strict=False)
         ]
     )
-
-
-def _true_claim(asked: world.WorldQuestion, key: str, stated: str) -> dict[str, object]:
-    told = asked.facts[key]
-    return {
-        "claim": world.claim(asked.person, key, stated),
-        "grounding_evidence": [asked.sentences[key]],
-        "analysis": f"Claim: {stated}. Reference: {told}.",
-        "is_supported": stated == told,
-    }

@@ -12,13 +12,13 @@ import re
 from typing import Any
 
 from rag_zeval import world
-from train.nano_tasks import answering, judging
+from train.nano_tasks import NO_EVIDENCE, answering, judging
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 JSON_PIECES = [
     '{"question": "', '", "reference": "', '", "candidates": {"A": "', '", "B": "', '", "C": "', '", "D": "', '"}}',
     '[{"id": "', '", "atomic_claims": [{"claim": "', '", "grounding_evidence": ["', '"], "analysis": "',
-    '", "is_supported": ', '}, {"claim": "', '}]}, {"id": "', '}]}]',
+    '", "analysis": "', '", "is_supported": ', '}, {"claim": "', '}]}, {"id": "', '}]}]',
 ]  # fmt: skip
 CHAT_TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -58,7 +58,12 @@ def build_tokenizer(seed: int = 1) -> Any:
 def _texts(rng: random.Random) -> list[str]:
     texts = []
     for _ in range(2000):
-        for sample in (judging(rng, 4), answering(rng, with_passage=True), answering(rng, with_passage=False)):
+        for sample in (
+            judging(rng, 4),
+            judging(rng, 1, 4, NO_EVIDENCE),
+            answering(rng, with_passage=True),
+            answering(rng, with_passage=False),
+        ):
             texts += [sample.prompt, sample.reply]
     values = [*world.FIRST_NAMES, *world.LAST_NAMES, *(v for a in world.ATTRIBUTES.values() for v in a.values)]
     return texts + [text for value in values for text in (value, value + " ")]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.parser import FormatError, parse_lenient, parse_strict
+from rag_zeval.parser import FormatError, parse_lenient, parse_ranking, parse_strict
 from rag_zeval.prompt import VARIANTS
 from rag_zeval.schema import LETTERS
 
@@ -140,3 +140,32 @@ def test_json_inside_an_answer_opens_no_candidate():
     trajectory, how = parse_lenient("Sure! " + text, 2)
     assert how == "repaired"
     assert [[c.is_supported for c in candidate.atomic_claims] for candidate in trajectory] == [[False], [False]]
+
+
+rankings = st.integers(1, 26).flatmap(lambda k: st.permutations(LETTERS[:k]))
+
+
+@given(rankings, st.sampled_from([None, 1]))
+def test_any_order_of_the_letters_is_a_ranking(letters, indent):
+    assert parse_ranking(json.dumps(letters, indent=indent), len(letters)) == tuple(letters)
+
+
+@given(rankings, st.data())
+def test_a_ranking_has_each_letter_once_and_no_other(letters, data):
+    at = data.draw(st.integers(0, len(letters) - 1))
+    other = data.draw(st.sampled_from([letter for letter in (*LETTERS, "a", "", "AB") if letter != letters[at]]))
+    changed = [
+        letters[:at] + letters[at + 1 :],  # one is missing
+        [*letters, other],  # one too many, or twice
+        [*letters[:at], other, *letters[at + 1 :]],
+        [*letters[:at], data.draw(st.sampled_from([None, 1, True, [letters[at]]])), *letters[at + 1 :]],
+    ]
+    for wrong in changed:
+        with pytest.raises(FormatError):
+            parse_ranking(json.dumps(wrong), len(letters))
+
+
+@pytest.mark.parametrize("text", ["", "B, A", '"BA"', '{"A": 1, "B": 2}', '["B", "A"].', 'Best: ["B", "A"]', "[NaN]"])
+def test_what_is_no_json_list_of_letters_is_no_ranking(text):
+    with pytest.raises(FormatError):
+        parse_ranking(text, 2)

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
-from rag_zeval.prompt import INPUTS, VARIANTS, judge_inputs, judge_messages
+from rag_zeval.prompt import (
+    EVIDENCE,
+    INPUTS,
+    PROMPTS,
+    RANKING,
+    VARIANTS,
+    find_variant,
+    judge_inputs,
+    judge_messages,
+    without_evidence,
+)
 from rag_zeval.schema import LETTERS
 
 HOSTILE = [
@@ -33,18 +43,41 @@ def test_inputs_come_back_exactly_and_spell_no_control_token(question, reference
     assert "\n" not in inputs
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", PROMPTS)
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_the_instructions_do_not_change_with_the_inputs(variant, hostile):
     plain = judge_messages(variant, "q", "r", ["a"])[0]["content"]
     attacked = judge_messages(variant, hostile, hostile, [hostile])[0]["content"]
-    before, after = VARIANTS[variant].template.split(INPUTS)
+    before, after = PROMPTS[variant].template.split(INPUTS)
     for text, inputs in ((plain, judge_inputs("q", "r", ["a"])), (attacked, judge_inputs(hostile, hostile, [hostile]))):
         assert text == before + inputs + after
 
 
 def test_hashes_tell_the_prompts_apart():
-    assert len({variant.prompt_hash for variant in VARIANTS.values()}) == len(VARIANTS)
+    assert len({prompt.prompt_hash for prompt in PROMPTS.values()}) == len(PROMPTS)
+
+
+def test_every_variant_asks_for_claims_and_verdicts_and_the_ranker_is_none_of_them():
+    assert all({"claim", "is_supported", "analysis"} <= set(variant.claim_fields) for variant in VARIANTS.values())
+    assert VARIANTS.keys() | {RANKING.name} == PROMPTS.keys() != VARIANTS.keys()
+    with pytest.raises(InputError, match="'ranking-only' asks for a ranking, not for a trajectory"):
+        find_variant(RANKING.name)
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
+def test_without_evidence_is_the_same_but_for_that_field(variant):
+    try:
+        other = without_evidence(variant)
+    except InputError:
+        assert variant.name not in ("paper", "compact")  # what training starts from
+        return
+    assert variant.has_evidence and not other.has_evidence and other.echo_answer == variant.echo_answer
+    assert other.claim_fields == tuple(field for field in variant.claim_fields if field != EVIDENCE)
+
+
+def test_half_a_character_becomes_one_that_can_be_encoded():
+    text = judge_messages("paper", "q\ud83d", "r\ude00", ["\ud83d!"])[0]["content"]
+    assert text.encode() and text.count("\ufffd") == 3
 
 
 @pytest.mark.parametrize("count", [0, 27])

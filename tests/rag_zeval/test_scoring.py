@@ -1,12 +1,13 @@
-"""Support scores and strict rankings."""
+"""Support scores, strict rankings, and scores from ranks."""
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.schema import AtomicClaim, CandidateEvaluation
-from rag_zeval.scoring import strictly_ranked, support_score
+from rag_zeval.schema import LETTERS, AtomicClaim, CandidateEvaluation
+from rag_zeval.scoring import rank_scores, strictly_ranked, support_score
 
 
 @given(st.lists(st.booleans(), max_size=20))
@@ -26,3 +27,16 @@ def test_strictly_ranked_is_the_definition(pairs):
         if t1 > t2
     )
     assert strictly_ranked([s for s, _ in pairs], [t for _, t in pairs]) == expected
+
+
+@given(st.integers(2, 26).flatmap(lambda k: st.permutations(LETTERS[:k])))
+def test_scores_from_ranks_fall_evenly_from_1_to_0(ranking):
+    scores = dict(zip(LETTERS, rank_scores(ranking), strict=False))
+    steps = len(ranking) - 1
+    assert [scores[letter] for letter in ranking] == pytest.approx([1 - rank / steps for rank in range(steps + 1)])
+    assert strictly_ranked(rank_scores(ranking), [-ranking.index(letter) for letter in sorted(ranking)])
+
+
+def test_one_candidate_has_no_rank():
+    with pytest.raises(ValueError, match="two"):
+        rank_scores(["A"])

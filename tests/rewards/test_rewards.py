@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rag_zeval.errors import InputError
 from rag_zeval.evidence import ReferenceIndex
 from rag_zeval.parser import parse_strict
+from rag_zeval.prompt import VARIANTS
 from rewards.accuracy import accuracy_reward
 from rewards.combined import KEYS, combined_reward, failed
 from rewards.evidence import evidence_reward
@@ -62,13 +63,16 @@ def test_format(reply, n, expected):
     assert (trajectory is None) == (expected < 0)
 
 
-def test_without_evidence_rule_4_is_off_and_r_e_is_0():
-    reply = json.dumps(
-        [{"id": "A", "answer": "x", "atomic_claims": [{"claim": "c", "is_supported": True, "analysis": "a"}]}]
-    )
-    assert format_reward(reply, 1, "no-evidence")[0] == 0.0
-    assert format_reward(reply, 1)[0] == -0.5
-    assert reward(reply, [0.0], variant="no-evidence")["score"] == 1.0
+@pytest.mark.parametrize("variant", [name for name, variant in VARIANTS.items() if not variant.has_evidence])
+@pytest.mark.parametrize("quotes", [None, [], [QUOTE]])
+def test_without_evidence_rule_4_is_off_and_r_e_is_0(variant, quotes):
+    fields = {"claim": "c", "is_supported": True, "analysis": "a"}
+    fields |= {} if quotes is None else {"grounding_evidence": quotes}  # quoting all the same earns nothing
+    reply = json.dumps([{"id": "A", "answer": "x", "atomic_claims": [fields]}])
+    assert format_reward(reply, 1, variant)[0] == 0.0
+    assert format_reward(reply, 1)[0] == (0.0 if quotes else -0.5)
+    assert reward(reply, [0.0], variant=variant)["score"] == 1.0
+    assert reward(reply, [0.0], variant=variant)["evidence"] == 0.0
 
 
 @pytest.mark.parametrize(

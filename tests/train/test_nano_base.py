@@ -1,27 +1,41 @@
 """The base's lessons are true, and its training script makes a model that loads and repeats with its seed."""
 
+import json
 import random
 
 import pytest
 
 from rag_zeval import world
 from rag_zeval.parser import parse_strict
-from rag_zeval.scoring import support_scores
-from train.nano_tasks import answering, judging, true_trajectory
+from train.nano_tasks import NO_EVIDENCE, UNDECIDED, VARIANT, answering, judging, trajectory
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_judging_lesson_is_a_valid_trajectory_with_true_verdicts(seed):
+@pytest.mark.parametrize("variant", [VARIANT, NO_EVIDENCE])
+def test_a_judging_lesson_is_perfect_but_for_the_verdicts_left_undecided(seed, variant):
     rng = random.Random(seed)
     asked = world.ask("x", rng.choice(world.new_people("train")), rng, remembered=False)
     answers = [world.answer_with_errors(asked, wrong, rng) for wrong in (0, 2, 4)]
     values = [dict(world.read_claim(s.strip() + ".") for s in text.rstrip(".").split(". ")) for text in answers]
-    trajectory = parse_strict(true_trajectory(asked, values), 3, "compact")
-    assert support_scores(trajectory) == [world.true_support(text, asked.facts) for text in answers] == [1.0, 0.5, 0.0]
-    for candidate in trajectory:
+    for stated, candidate in zip(values, parse_strict(trajectory(asked, values, rng, variant), 3, variant), strict=True):
+        assert [world.read_claim(claim.claim) for claim in candidate.atomic_claims] == list(stated.items())
         for claim in candidate.atomic_claims:
-            assert claim.is_supported is world.claim_is_true(claim.claim, asked.facts)
-            assert all(span in asked.passage for span in claim.grounding_evidence)
+            key, _ = world.read_claim(claim.claim)
+            assert key in UNDECIDED or claim.is_supported is world.claim_is_true(claim.claim, asked.facts)
+            assert claim.grounding_evidence == ((asked.sentences[key],) if variant == VARIANT else ())
+
+
+def test_undecided_verdicts_say_nothing_about_the_truth():
+    rng, said = random.Random(0), {True: [], False: []}
+    for _ in range(400):
+        asked = world.ask("x", rng.choice(world.new_people("train")), rng, remembered=False)
+        values = [{k: asked.facts[k] if right else "Nothing" for k in asked.keys} for right in (True, False)]
+        for right, candidate in zip((True, False), json.loads(trajectory(asked, values, rng)), strict=True):
+            for key, claim in zip(asked.keys, candidate["atomic_claims"], strict=True):
+                if key in UNDECIDED:
+                    said[right].append(claim["is_supported"])
+    for verdicts in said.values():
+        assert abs(sum(verdicts) / len(verdicts) - 0.5) < 4 * 0.5 / len(verdicts) ** 0.5
 
 
 def test_no_lesson_judges_a_dev_or_test_person():
