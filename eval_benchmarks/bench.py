@@ -20,13 +20,16 @@ from rich.text import Text
 from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.inputs import JUDGE, TEXT_SCORERS, check_config, load_benchmarks, not_trained_yet
+from eval_benchmarks.nano_world import WORLD
 from eval_benchmarks.scorers import Scored, Scorer
 from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.scorers.sft_ranker import SftRanker
 from eval_benchmarks.summary import Result, summary_rows
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Example
 from rag_zeval.files import RowWriter, write_json, write_text
 from rag_zeval.llm import Backend, Sampling, open_backend
+from rag_zeval.prompt import RANKING
 
 REASONS = 5  # reasons for missing scores shown of each scorer
 PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
@@ -95,7 +98,7 @@ def _jobs(config: DictConfig, benchmarks: list[Benchmark], left_out: list[str], 
         backend = open_backend(spec, concurrency=config.judge.concurrency, api_key_env=config.judge.api_key_env)
         for benchmark in benchmarks:
             world = backend.card.get("world")
-            if world and benchmark.name != "nano_eval":
+            if world and benchmark.world != world:
                 left_out.append(f"{benchmark.name}, {JUDGE} by {spec}: this judge knows only its own world ({world})")
                 console.print(Text(f"left out: {left_out[-1]}", style="yellow"), soft_wrap=True)
             else:
@@ -103,12 +106,17 @@ def _jobs(config: DictConfig, benchmarks: list[Benchmark], left_out: list[str], 
         del backend
 
 
-def _judge(config: DictConfig, benchmark: Benchmark, backend: Backend) -> RagZeval:
-    if benchmark.name == "nano_eval":
-        greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=config.nano_eval.max_tokens, seed=0)
-        return RagZeval(backend, config.nano_eval.variant, greedy)
+def _judge(config: DictConfig, benchmark: Benchmark, backend: Backend) -> RagZeval | SftRanker:
+    """The scorer that asks this model: a ranker's card says that it is one."""
     judge = config.judge
-    return RagZeval(backend, judge.variant, Sampling(judge.temperature, judge.top_p, judge.max_tokens, judge.seed))
+    variant = judge.variant
+    sampling = Sampling(judge.temperature, judge.top_p, judge.max_tokens, judge.seed)
+    if benchmark.world == WORLD:
+        variant = config.nano_eval.variant
+        sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=config.nano_eval.max_tokens, seed=0)
+    if variant is None and backend.card.get("variant") == RANKING.name:
+        return SftRanker(backend, sampling)
+    return RagZeval(backend, variant, sampling)
 
 
 def _score(job: _Job, path: Path, progress: Progress) -> dict[str, Scored]:

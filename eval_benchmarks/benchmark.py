@@ -27,10 +27,12 @@ class Metric:
 class Benchmark(Protocol):
     """`data_hash` changes with anything that can change a score or a label.
 
-    `shipped` are scorers whose values come with the data: their rows are always in the tables.
+    `shipped` are scorers whose values come with the data: their rows are always in the tables. `world` names the
+    generated world the examples are about; a judge whose card names a world knows no other texts.
     """
 
     name: str
+    world: str | None
     examples: list[Example]
     data_hash: str
     shipped: tuple[Scorer, ...]

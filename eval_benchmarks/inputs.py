@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval_benchmarks import nano_eval, ragchecker_meta, wikieval
+from eval_benchmarks import nano_cad, nano_eval, ragchecker_meta, wikieval
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.scorers import Scorer
 from eval_benchmarks.scorers.bleu import Bleu
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[DictConfig], tuple[Benchmark | None, list[str]]]
     "ragchecker_meta": ragchecker_meta.load,
     "wikieval": wikieval.load,
     "nano_eval": nano_eval.load,
+    "nano_cad": nano_cad.load,
 }
 TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {"bleu": Bleu, "rouge_l": RougeL}
 JUDGE = RagZeval.name  # run once per model
@@ -61,6 +62,8 @@ def check_config(config: DictConfig) -> None:
         check_text(config, "judge.api_key_env", "the name of an environment variable")
         if not os.environ.get(key):
             raise InputError(f"judge.api_key_env: environment variable {key} is not set")
+    if config.nano_eval.split not in ("dev", "test"):
+        raise InputError(f"nano_eval.split: must be dev or test, found {_shown(config.nano_eval.split)}")
     for section in (config.judge, config.nano_eval):
         if section.variant is not None:
             find_variant(section.variant)

@@ -1,95 +1,22 @@
-"""The nano world's held-out test: new people, candidates of known, pairwise distinct true support.
-
-Sets of K=4 candidates measure ranking, verdicts and format; sets of K=2 the pairwise choice. A row without a readable
-judgement is missing, not wrong: coverage says how many there are.
-"""
+"""Held-out people of the nano world that the judge never met, candidates written by the generator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from omegaconf import DictConfig
 
-from eval_benchmarks.benchmark import Metric, examples_hash, mean_metric, pairwise_metrics, ratio_metric
-from eval_benchmarks.scorers import Scored, Scorer
+from eval_benchmarks.nano_world import PAIRS, RANKED, NanoWorld
 from rag_zeval import world
-from rag_zeval.evaluator import Example
-from rag_zeval.scoring import strictly_ranked
-
-RANKED, PAIRS = 4, 2
-Verdict = tuple[bool | None, bool]  # what the world says (None: no readable claim), what the judge says
 
 
-class NanoEval:
-    """`n` prompts for each K, drawn from the test people with seeds of their own."""
+class NanoEval(NanoWorld):
+    """`n` prompts for each K, drawn from a split's new people with seeds of their own."""
 
-    name = "nano_eval"
-    shipped: tuple[Scorer, ...] = ()
-
-    def __init__(self, n: int, seed_ranked: int, seed_pairs: int):
-        self._ranked = world.ranked_examples("test", n, RANKED, seed_ranked)
-        self._pairs = world.ranked_examples("test", n, PAIRS, seed_pairs)
-        everything = self._ranked + self._pairs
-        self.examples = [Example(r.id, r.question.question, r.question.passage, r.answers) for r in everything]
-        self.data_hash = examples_hash(self.examples, [[r.true_support, dict(r.question.facts)] for r in everything])
-
-    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
-        """Ranking and pairwise metrics for any scorer; verdicts and format too where the scorer gives verdicts."""
-        metrics = [mean_metric("ranking_accuracy", [_ranking(r, scored.get(r.id)) for r in self._ranked])]
-        metrics += pairwise_metrics([_pair(r, scored.get(r.id)) for r in self._pairs])
-        if any("trajectory" in row.parts for row in scored.values()):
-            verdicts = [_verdicts(r, scored.get(r.id)) for r in self._ranked]
-            metrics += [
-                mean_metric("verdict_accuracy", [_accuracy(v) for v in verdicts]),
-                ratio_metric("verdict_tpr", [_rate(v, True) for v in verdicts]),
-                ratio_metric("verdict_tnr", [_rate(v, False) for v in verdicts]),
-                mean_metric("format_rate", [_strict(scored.get(r.id)) for r in self._ranked]),
-            ]
-        return metrics
+    def __init__(self, n: int, seed_ranked: int, seed_pairs: int, split: str = "test"):
+        ranked = world.ranked_examples(split, n, RANKED, seed_ranked)
+        super().__init__("nano_eval", ranked, world.ranked_examples(split, n, PAIRS, seed_pairs))
 
 
 def load(config: DictConfig) -> tuple[NanoEval, list[str]]:
     """The benchmark; it needs no data, so no line says what is missing."""
     nano = config.nano_eval
-    return NanoEval(nano.n, nano.seed_ranked, nano.seed_pairs), []
-
-
-def _ranking(example: world.RankedExample, scored: Scored | None) -> float | None:
-    if scored is None or None in scored.values:
-        return None
-    return float(strictly_ranked(scored.values, example.true_support))
-
-
-def _pair(example: world.RankedExample, scored: Scored | None) -> tuple[float | None, float | None] | None:
-    if scored is None:
-        return None
-    first, second = scored.values
-    return (first, second) if example.true_support[0] > example.true_support[1] else (second, first)
-
-
-def _verdicts(example: world.RankedExample, scored: Scored | None) -> list[Verdict] | None:
-    """All verdicts of a prompt beside the truth; None where there is no judgement or no claim in it."""
-    candidates: list[dict[str, Any]] = (scored.parts.get("trajectory") if scored else None) or []
-    facts = example.question.facts
-    claims = [claim for candidate in candidates for claim in candidate["atomic_claims"]]
-    return [(world.claim_is_true(claim["claim"], facts), claim["is_supported"]) for claim in claims] or None
-
-
-def _accuracy(verdicts: list[Verdict] | None) -> float | None:
-    """Share of a prompt's claims judged rightly; a claim that is not readable is not right."""
-    return None if verdicts is None else sum(truth is said for truth, said in verdicts) / len(verdicts)
-
-
-def _rate(verdicts: list[Verdict] | None, truth: bool) -> tuple[int, int] | None:
-    """(judged so, all) among the claims whose truth is `truth`."""
-    if verdicts is None:
-        return None
-    said = [said is truth for known, said in verdicts if known is truth]
-    return sum(said), len(said)
-
-
-def _strict(scored: Scored | None) -> float | None:
-    """1 if the strict parser read the reply, 0 if there was a reply that it did not read."""
-    strict = scored.parts.get("strict") if scored else None
-    return None if strict is None else float(strict)
+    return NanoEval(nano.n, nano.seed_ranked, nano.seed_pairs, nano.split), []

@@ -33,6 +33,7 @@ class RagcheckerMeta:
     """The benchmark in `data_dir/ragchecker_meta`. Raises InputError for data that do not fit."""
 
     name = "ragchecker_meta"
+    world: str | None = None
 
     def __init__(self, data_dir: Path):
         path = data_dir / FOLDER / LABELLED

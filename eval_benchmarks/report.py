@@ -16,6 +16,7 @@ from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, read_jsonl, write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
+NANO = ("nano_eval", "nano_cad")  # benchmarks where the base and the trained judge are compared
 FILES = {
     "synthesis": "synthesize/manifest.json",
     "training": "train/manifest.json",
@@ -46,20 +47,20 @@ def write_run_report(run: str | Path) -> Path:
     page = environment.get_template("report.html").render(
         run=run.name,
         charts=charts,
-        judges=side_by_side(files["summary"]),
-        lexical=[row for row in files["summary"] if row["benchmark"] != "nano_eval"],
+        judges=[table for table in (side_by_side(files["summary"], name) for name in NANO) if table],
+        lexical=[row for row in files["summary"] if row["benchmark"] not in NANO],
         **files,
     )
     write_text(run / "report.html", page)
     return run / "report.html"
 
 
-def side_by_side(summary: Sequence[Row]) -> list[Row]:
-    """For each nano_eval metric of two models: `{metric, base, trained, difference}`, each a row of summary.json.
+def side_by_side(summary: Sequence[Row], benchmark: str) -> list[Row]:
+    """For each of a benchmark's metrics of two models: `{metric, base, trained, difference}`, rows of summary.json.
 
     Empty if the run compared other than two models.
     """
-    rows = [row for row in summary if row["benchmark"] == "nano_eval" and row["scorer"] == "rag_zeval"]
+    rows = [row for row in summary if row["benchmark"] == benchmark and row["scorer"] == "rag_zeval"]
     if len({row["model"] for row in rows if row["minus"] is None}) != 2:
         return []
     found: dict[str, list[Row]] = {}

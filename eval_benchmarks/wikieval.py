@@ -31,6 +31,7 @@ class Wikieval:
     """
 
     name = "wikieval"
+    world: str | None = None
     shipped: tuple[Scorer, ...] = ()
 
     def __init__(self, data_dir: Path):

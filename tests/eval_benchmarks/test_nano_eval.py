@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -59,6 +60,21 @@ def test_claims_are_counted_against_the_world() -> None:
     assert found["verdict_accuracy"] == (pytest.approx(1 / 3), 1)
     assert (found["verdict_tpr"], found["verdict_tnr"]) == ((1.0, 1), (0.0, 1))
     assert found["ranking_accuracy"][1] == 0  # answers without a score: missing, not wrong
+
+
+def test_claims_left_out_are_seen_and_those_about_another_answer_do_not_help() -> None:
+    benchmark = NanoEval(1, 1, 2)
+    example = world.ranked_examples("test", 1, 4, 1)[0]
+    name, keys, facts = example.question.person, example.question.keys, example.question.facts
+    stated = [re.findall(r"[^.]+\.", answer) for answer in example.answers]
+    assert all(len(own) == len(keys) for own in stated)
+    perfect = example.true_support.index(1.0)
+    claims: list[list[tuple[str, bool]]] = [[] for _ in example.answers]
+    claims[perfect] = [(world.claim(name, keys[0], facts[keys[0]]), True)] * 3  # one fact of four, three times
+    worst = example.true_support.index(min(example.true_support))
+    claims[worst] = [("Nothing of the kind.", False)]
+    row = Scored(example.id, **judged(claims, (1.0, 1.0, 1.0, 1.0)))
+    assert values(benchmark, {example.id: row})["claim_recall"] == (1 / 16, 1)
 
 
 def test_a_prompt_counts_once_however_many_claims_it_has() -> None:

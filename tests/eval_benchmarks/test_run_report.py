@@ -64,14 +64,14 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_base_and_trained_stand_side_by_side(run: Path) -> None:
-    judges = side_by_side(json.loads((run / "bench/summary.json").read_text()))
+    judges = side_by_side(json.loads((run / "bench/summary.json").read_text()), "nano_eval")
     assert [row["metric"] for row in judges] == ["ranking_accuracy", "format_rate"]
     assert [judges[0][key]["value"] for key in ("base", "trained", "difference")] == [0.2, 0.3, 0.1]
-    assert side_by_side([summary_row("ranking_accuracy", "base", 0.2)]) == []
+    assert side_by_side([summary_row("ranking_accuracy", "base", 0.2)], "nano_eval") == []
 
 
 def test_a_model_may_have_minus_in_its_name() -> None:
-    (row,) = side_by_side(compared("a minus b", "c minus d", "format_rate", 0.5, 0.75, 0.25))
+    (row,) = side_by_side(compared("a minus b", "c minus d", "format_rate", 0.5, 0.75, 0.25), "nano_eval")
     assert [row[key]["value"] for key in ("base", "trained", "difference")] == [0.5, 0.75, 0.25]
 
 
