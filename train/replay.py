@@ -1,8 +1,7 @@
 """verl's replay buffer with a fixed row order and the reward's parts in the training metrics.
 
-Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_interval` (seconds; verl's own is 2),
-`rollouts_per_prompt`, and `sort_by_length` (micro-batches of like lengths pad less; only for mini-batches as large as
-the batch).
+Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_interval` (seconds; verl's own is 2)
+and `rollouts_per_prompt`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ class OrderedReplayBuffer(ReplayBuffer):
         super().__init__(*args, **kwargs)
         options: Mapping[str, Any] = self.sampler_kwargs or {}
         self.poll_interval: float = options.get("poll_interval", 2.0)
-        self.sort_by_length: bool = options.get("sort_by_length", False)
         self.rollouts_per_prompt: int = options["rollouts_per_prompt"]
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
@@ -36,12 +34,7 @@ class OrderedReplayBuffer(ReplayBuffer):
         data = tq.kv_batch_get(keys=batch.keys, partition_id=partition_id, select_fields=fields)
         extra, info = (_plain(data[field]) for field in fields)
         rows = [int(i["index"]) for i in info]
-        order = row_order(
-            rows,
-            [int(e.get("sample", 0)) for e in extra],
-            [int(tag["seq_len"]) for tag in batch.tags] if self.sort_by_length else None,
-        )
-        batch.reorder(order)
+        batch.reorder(row_order(rows, [int(e.get("sample", 0)) for e in extra]))
         if partition_id != "val":
             metrics.update(reward_metrics([e.get("reward_extra_info") or {} for e in extra]))
             candidates = [int(i["k"]) for i in info]
@@ -62,9 +55,9 @@ def _plain(column: Iterable[Any]) -> list[dict[str, Any]]:
     return [dict(getattr(item, "data", item)) for item in column]
 
 
-def row_order(rows: Sequence[int], samples: Sequence[int], lengths: Sequence[int] | None = None) -> list[int]:
-    """Positions sorted by (length, if given, data row, sample number): the same set of rollouts in one order."""
-    return sorted(range(len(rows)), key=lambda at: (lengths[at] if lengths else 0, rows[at], samples[at]))
+def row_order(rows: Sequence[int], samples: Sequence[int]) -> list[int]:
+    """Positions sorted by (data row, sample number): the same set of rollouts in one order, a prompt's together."""
+    return sorted(range(len(rows)), key=lambda at: (rows[at], samples[at]))
 
 
 def reward_metrics(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -19,9 +19,6 @@ def test_order_follows_rows_and_samples_only(pairs: list[tuple[int, int]], rng: 
     arrived = rng.sample(pairs, len(pairs))
     order = row_order([row for row, _ in arrived], [sample for _, sample in arrived])
     assert [arrived[at] for at in order] == sorted(pairs)
-    lengths = [10 - row for row, _ in arrived]
-    by_length = [arrived[at] for at in row_order(*zip(*arrived, strict=True), lengths)]
-    assert by_length == sorted(pairs, key=lambda pair: (10 - pair[0], *pair))
 
 
 def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:

@@ -5,17 +5,74 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
+import torch
+from verl.utils import tensordict_utils as tu
+from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
+from verl.workers.utils.padding import response_from_nested
 
 from train.linear_decay import LinearDecayEngine
+from train.verl_cpu.shared_prefix import ATTENTION, pack
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
 class CPUEngine(LinearDecayEngine):
-    """The reference model's offload policy must not pin memory: a CPU-only torch cannot."""
+    """Runs what the rows of a micro-batch share only once, and watches that the rollouts came from these weights."""
+
+    served = False  # whether the rollout server has the present weights
+
+    def _build_module(self) -> Any:
+        module = super()._build_module()
+        module.set_attn_implementation(ATTENTION)
+        return module
 
     def _build_fsdp_module(self, module: Any) -> Any:
+        """The reference model's offload policy must not pin memory: a CPU-only torch cannot."""
         policy = transformer_impl.CPUOffloadPolicy
         with mock.patch.object(transformer_impl, "CPUOffloadPolicy", lambda pin_memory=True: policy(pin_memory=False)):
             return super()._build_fsdp_module(module)
+
+    def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        packed = pack([row.tolist() for row in micro_batch["input_ids"].unbind()])
+        inputs = {"input_ids": packed.input_ids, "position_ids": packed.position_ids, "packed_rows": packed}
+        return inputs, {"places": packed.places}
+
+    def prepare_model_outputs(
+        self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
+    ) -> dict[str, torch.Tensor]:
+        """As verl has it: nested log_probs (and entropy, if asked for), at each token that of the one after it.
+
+        The value at a row's last token means nothing, as in verl.
+        """
+        tokens, places = micro_batch["input_ids"], output_args["places"]
+        logits = output.logits[0].float() / float(micro_batch["temperature"])
+        after = torch.roll(tokens.values(), -1)
+        log_probs = torch.log_softmax(logits, -1).flatten().index_select(0, places * logits.shape[-1] + after)
+        values = {"log_probs": log_probs}
+        if tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False):
+            values["entropy"] = entropy_from_logits(logits).index_select(0, places)
+        return {name: torch.nested.nested_tensor_from_jagged(value, tokens.offsets()) for name, value in values.items()}
+
+    def forward_step(
+        self, micro_batch: Any, loss_function: Any, forward_only: bool
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """verl's, with the metric `rollout_probs_diff_max` for the updates on the rollouts' own weights.
+
+        It is the largest |p - p of the rollout| of a response token: near 0 as long as rollout and training agree.
+        """
+        loss, output = super().forward_step(micro_batch, loss_function, forward_only)
+        if not forward_only and self.served and "rollout_log_probs" in micro_batch:
+            trained = response_from_nested(output["model_output"]["log_probs"], micro_batch["response_mask"]).values()
+            rolled_out, mask = (micro_batch[name].values() for name in ("rollout_log_probs", "response_mask"))
+            difference = (trained.exp() - rolled_out.exp()).abs() * mask
+            output["metrics"]["rollout_probs_diff_max"] = difference.max().item()
+        return loss, output
+
+    def get_per_tensor_param(self, *args: Any, **kwargs: Any) -> Any:
+        self.served = True  # verl asks for the weights to bring them to the server, and only then
+        return super().get_per_tensor_param(*args, **kwargs)
+
+    def optimizer_step(self) -> Any:
+        self.served = False
+        return super().optimizer_step()

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from verl.utils import tensordict_utils as tu
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from verl.workers.utils.padding import response_from_nested
+
+from rag_zeval import world
+from train.verl_cpu.engine import CPUEngine
+from train.verl_cpu.shared_prefix import ATTENTION, attend, pack
+
+Rows = list[tuple[list[int], list[int]]]  # (prompt, response), neither empty
+tokens = st.lists(st.integers(3, 5), min_size=1, max_size=9)  # so few that rows share what they begin with
+
+
+@st.composite
+def rollouts(draw: st.DrawFn) -> Rows:
+    """Prompts, some with several responses, in any order."""
+    groups = draw(st.lists(st.tuples(tokens, st.lists(tokens, min_size=1, max_size=4)), min_size=1, max_size=3))
+    return draw(st.permutations([(prompt, response) for prompt, responses in groups for response in responses]))
+
+
+@given(st.lists(tokens, min_size=1, max_size=8))
+def test_each_row_finds_its_own_tokens_at_their_positions(rows: list[list[int]]) -> None:
+    packed = pack(rows)
+    own = torch.split(packed.places, [len(row) for row in rows])
+    for row, places in zip(rows, own, strict=True):
+        assert packed.input_ids[0, places].tolist() == row
+        assert packed.position_ids[0, places].tolist() == list(range(len(row)))
+    prefixes = {tuple(row[: n + 1]) for row in rows for n in range(len(row))}
+    assert packed.input_ids.shape == packed.position_ids.shape == (1, len(prefixes))  # each computed once
+    assert [segment.start for segment in packed.segments] == [0, *(s.stop for s in packed.segments[:-1])]
+    paths = [places.tolist() for places in own]
+    for segment in packed.segments:
+        path = segment.path.tolist()
+        assert path[segment.start - segment.stop :] == list(range(segment.start, segment.stop))
+        assert any(places[: len(path)] == path for places in paths)  # it sees a row from its beginning
+    assert packed.segments[-1].stop == len(prefixes)
+
+
+def tiny_llama() -> Any:
+    """Four heads over two key-value heads, weights large enough for a wrong key to show."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 8}
+    config = LlamaConfig(**sizes, num_attention_heads=4, num_key_value_heads=2, initializer_range=0.3)
+    return LlamaForCausalLM(config)
+
+
+def micro_batch(rows: Rows, **more: Any) -> Any:
+    def nested(values: list[list[int]]) -> torch.Tensor:
+        return torch.nested.as_nested_tensor([torch.tensor(v) for v in values], layout=torch.jagged)
+
+    whole = [prompt + response for prompt, response in rows]
+    columns = {
+        "input_ids": nested(whole),
+        "position_ids": nested([list(range(len(row))) for row in whole]),
+        "response_mask": nested([[1] * len(response) for _, response in rows]),
+    }
+    settings = {"temperature": 0.7, "use_remove_padding": False, "calculate_entropy": True, **more}
+    return tu.get_tensordict(columns, non_tensor_dict=settings)
+
+
+def engine(kind: type, module: Any) -> Any:
+    """An engine around a module, without verl's process groups and sharding."""
+    made = kind.__new__(kind)
+    made.module, made._autocast_dtype, made.pad_to_length = module, torch.float32, False
+    made.engine_config = SimpleNamespace(entropy_checkpointing=False)
+    made.get_data_parallel_group = lambda: None
+    return made
+
+
+def outputs_and_gradients(
+    kind: type, attention: str, module: Any, rows: Rows
+) -> tuple[dict[str, list[torch.Tensor]], dict[str, torch.Tensor]]:
+    """log_probs and entropy of the responses, and the gradients of a sum in which no two of them weigh the same."""
+    module.set_attn_implementation(attention)
+    module.zero_grad()
+    found: dict[str, list[torch.Tensor]] = {}
+
+    def loss(model_output: dict[str, torch.Tensor], data: Any, dp_group: Any) -> tuple[torch.Tensor, dict[str, float]]:
+        total = torch.zeros(())
+        for name, values in model_output.items():
+            found[name] = list(response_from_nested(values, data["response_mask"]).unbind())
+            flat = torch.cat(found[name])
+            total = total + (flat * torch.linspace(-1, 2, len(flat))).sum()
+        return total, {}
+
+    value, _ = engine(kind, module).forward_step(micro_batch(rows), loss, forward_only=False)
+    value.backward()
+    return found, {name: p.grad.clone() for name, p in module.named_parameters()}
+
+
+def assert_as_padded(module: Any, rows: Rows, tolerance: float) -> None:
+    expected, slopes = outputs_and_gradients(FSDPEngineWithLMHead, "sdpa", module, rows)
+    found, own_slopes = outputs_and_gradients(CPUEngine, ATTENTION, module, rows)
+    assert found.keys() == expected.keys() == {"log_probs", "entropy"}
+    for name in expected:
+        for ours, padded, (_, response) in zip(found[name], expected[name], rows, strict=True):
+            assert len(ours) == len(response)
+            torch.testing.assert_close(ours, padded, atol=tolerance, rtol=tolerance)
+    for name, slope in slopes.items():
+        scale = float(slope.abs().max())
+        torch.testing.assert_close(own_slopes[name], slope, atol=tolerance * (1 + scale), rtol=0)
+
+
+@settings(max_examples=25)
+@given(rollouts())
+def test_outputs_and_gradients_are_those_of_verls_padded_rows(rows: Rows) -> None:
+    assert_as_padded(tiny_llama(), rows, 1e-4)
+
+
+def test_the_shipped_base_sees_what_it_sees_in_padded_rows(repository: Path) -> None:
+    folder = repository / "checkpoints" / "nano-base"
+    encode = AutoTokenizer.from_pretrained(folder)
+    rows = [
+        (encode(example.question.passage)["input_ids"], encode(answer)["input_ids"])
+        for example in world.ranked_examples("train", 2, 4, 0)
+        for answer in example.answers
+    ]
+    assert_as_padded(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), rows, 2e-4)
+
+
+def test_a_sliding_window_is_refused() -> None:
+    states = torch.zeros(1, 1, 1, 2)
+    with pytest.raises(NotImplementedError, match="sliding window"):
+        attend(torch.nn.Identity(), states, states, states, None, 1.0, packed_rows=None, sliding_window=8)  # type: ignore[arg-type]
+
+
+def test_the_update_says_how_far_the_rollouts_are_from_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FSDPEngineWithLMHead, "get_per_tensor_param", lambda self, **kwargs: ((), None))
+    monkeypatch.setattr(FSDPEngineWithLMHead, "optimizer_step", lambda self: 1.0)
+    rows = [([3, 4], [5, 3]), ([3, 4], [5, 4, 4])]
+    module = tiny_llama()
+    own, _ = outputs_and_gradients(CPUEngine, ATTENTION, module, rows)
+    updating = engine(CPUEngine, module)
+
+    def metrics(rollout_log_probs: list[torch.Tensor] | None) -> dict[str, float]:
+        batch = micro_batch(rows)
+        if rollout_log_probs is not None:
+            batch["rollout_log_probs"] = torch.nested.as_nested_tensor(rollout_log_probs, layout=torch.jagged)
+        batch["response_mask"].values()[-1] = 0
+        _, output = updating.forward_step(batch, lambda **given: (torch.zeros(()), {}), forward_only=False)
+        return dict(output["metrics"])
+
+    name = "rollout_probs_diff_max"
+    same = [values.detach() for values in own["log_probs"]]
+    apart = [same[0], torch.log(same[1].exp() + torch.tensor([0.0, 0.125, 0.25]))]  # the last one is masked
+    assert name not in metrics(same)  # not known whose rollouts these are
+    updating.get_per_tensor_param()
+    assert metrics(same)[name] < 1e-6 and metrics(apart)[name] == pytest.approx(0.125, abs=1e-6)
+    assert name not in metrics(None)  # verl's rollout.calculate_log_probs is off
+    updating.optimizer_step()
+    assert name not in metrics(apart)

@@ -1,0 +1,125 @@
+"""Rows of tokens that begin alike, run as one packed row in which each distinct prefix is computed once.
+
+The rollouts of a prompt share it, and those of a trained judge much of what follows too: of the 37,000 tokens of 64
+rollouts of 8 prompts, 10,000 to 17,000 are left, and updates take a quarter to a third of the time of padded rows.
+Gradients flow through a shared token from all rows that hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import AttentionInterface
+
+ATTENTION = "shared_prefix"  # its name in transformers
+
+
+@dataclass(frozen=True, eq=False)  # transformers hands it down to the layers: a leaf, never looked into
+class Segment:
+    """The tokens that only this row, of the rows so far, has: places `start` to `stop` of the packed row.
+
+    `path` [keys]: the places of the row's tokens from its beginning, this segment's own at the end.
+    """
+
+    start: int
+    stop: int
+    path: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class PackedRows:
+    """Rows laid out as one; build it with `pack`.
+
+    `input_ids`, `position_ids` [1, places]; `places` [tokens]: where each token of the rows, one row after the other in
+    the given order, stands in the packed row; `segments` in the order of their places; `causal` [longest, longest]:
+    True where a token (row) sees a token (column) of its own path.
+    """
+
+    input_ids: torch.Tensor
+    position_ids: torch.Tensor
+    places: torch.Tensor
+    segments: list[Segment]
+    causal: torch.Tensor
+
+
+def pack(rows: Sequence[list[int]]) -> PackedRows:
+    """Lay out rows of token ids, none empty. Sorted, a row shares its longest prefix with the row before it."""
+    ids: list[int] = []
+    positions: list[int] = []
+    segments: list[Segment] = []
+    paths: list[list[int]] = [[]] * len(rows)
+    before: list[int] = []
+    path: list[int] = []
+    for at in sorted(range(len(rows)), key=lambda at: rows[at]):
+        row = rows[at]
+        shared = common_prefix(before, row)
+        start, stop = len(ids), len(ids) + len(row) - shared
+        path = path[:shared] + list(range(start, stop))
+        if stop > start:
+            segments.append(Segment(start, stop, torch.tensor(path)))
+        ids += row[shared:]
+        positions += range(shared, len(row))
+        paths[at], before = path, row
+    longest = max(map(len, rows))
+    return PackedRows(
+        input_ids=torch.tensor([ids]),
+        position_ids=torch.tensor([positions]),
+        places=torch.tensor([place for path in paths for place in path]),
+        segments=segments,
+        causal=torch.ones(longest, longest, dtype=torch.bool).tril(),
+    )
+
+
+def common_prefix(left: list[int], right: list[int]) -> int:
+    """How many tokens two rows have in common from their beginning."""
+    length = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        length += 1
+    return length
+
+
+def attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: None,
+    scaling: float,
+    dropout: float = 0.0,
+    *,
+    packed_rows: PackedRows,
+    sliding_window: int | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of each segment over its row's path, in transformers' attention interface.
+
+    query [1, heads, places, size], key and value [1, key-value heads, places, size]; gives [1, places, heads, size].
+    Raises NotImplementedError for a model with a sliding window.
+    """
+    if sliding_window is not None:
+        raise NotImplementedError("shared prefixes: a model with a sliding window")
+    keys, values = key.transpose(1, 2), value.transpose(1, 2)  # a token's numbers side by side: quick to gather
+    attended = []
+    for segment in packed_rows.segments:
+        new, seen = segment.stop - segment.start, len(segment.path)
+        attended.append(
+            torch.nn.functional.scaled_dot_product_attention(
+                query[:, :, segment.start : segment.stop],
+                keys.index_select(1, segment.path).transpose(1, 2),
+                values.index_select(1, segment.path).transpose(1, 2),
+                attn_mask=None if new == seen else packed_rows.causal[seen - new : seen, :seen],
+                is_causal=new == seen,  # quicker than the mask
+                dropout_p=dropout,
+                scale=scaling,
+                enable_gqa=True,
+            )
+        )
+    return torch.cat(attended, dim=2).transpose(1, 2), None
+
+
+AttentionInterface.register(ATTENTION, attend)  # without a mask function: transformers then builds no mask
