@@ -38,7 +38,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce synthesize train bench report nano-base data bench-speed test lint format clean
+.PHONY: help env reproduce synthesize train bench report proof ablations nano-base data bench-speed test lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|paper] [ARGS="key=value ..."]'
@@ -76,11 +76,19 @@ bench: $(READY) ## score the benchmarks and print the tables
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
 	$(PY) -m eval_benchmarks.report $(or $(ARGS),$(RUN))
 
+proof: $(READY) ## train the judge with three seeds and test that it is better than its base
+	$(PY) -m eval_benchmarks.experiments profile=$(PROFILE) experiment=proof $(ARGS)
+
+ablations: $(READY) ## train each variant of the recipe with three seeds: the paper's Tables 3 to 5, Figures 3 and 4
+	$(PY) -m eval_benchmarks.experiments profile=$(PROFILE) experiment=ablations $(ARGS)
+
 NANO_BASE := checkpoints/nano-base
 nano-base: $(READY) ## train the embedded base model from nothing, measure it, write its card
 	$(PY) -m train.nano_base overwrite=true out_dir=$(NANO_BASE) $(ARGS)
 	$(PY) -m synthesize model=$(NANO_BASE) split=dev n_questions=300 out_dir=runs/nano-base/synthesize
-	$(PY) -m eval_benchmarks benchmarks=[nano_eval] scorers=[rag_zeval] models=[$(NANO_BASE)] out_dir=runs/nano-base/bench
+	$(PY) -m synthesize model=$(NANO_BASE) split=test n_questions=3000 out_dir=runs/nano-base/cad-test
+	$(PY) -m eval_benchmarks.nano_cad runs/nano-base/cad-test/responses.jsonl
+	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE)] out_dir=runs/nano-base/bench
 	$(PY) -m train.nano_card $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
 
 data: $(READY) ## download the public benchmark files, with checksums and licence notes
