@@ -1,1 +1,1 @@
-"""Training: curriculum rows, GRPO through verl, the nano base."""
+"""Training: curriculum rows, GRPO and supervised lessons through verl, the nano base."""

@@ -110,7 +110,7 @@ def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> in
     """One attempt from the checkpoint of step `done`; 0 when verl ended well, else 1, having said why."""
     from omegaconf import OmegaConf
 
-    from train.launch import environment, last_words, ray_folder, running_verl
+    from train.launch import environment, ray_folder, running_verl, say_why
     from train.metrics import read_attempt
     from train.progress import Display
     from train.settings import derived_keys
@@ -145,12 +145,7 @@ def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> in
                 shown = len(lines)
                 if not ended:
                     time.sleep(POLL_SECONDS)
-        if process.returncode == 0:
-            return 0
-    print(f"error: verl ended with code {process.returncode}; its output is in {folder.log}", file=sys.stderr)
-    for line in last_words(folder.log):
-        print(f"  {line}", file=sys.stderr)
-    return 1
+    return say_why(process.returncode, folder.log)
 
 
 def finish(config: DictConfig, folder: RunFolder, total: int) -> int:

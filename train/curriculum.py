@@ -116,7 +116,12 @@ def shuffled(questions: Sequence[Question], seed: int, purpose: str) -> list[Que
 
 
 def choose_candidates(question: Question, k: int, seed: int, filter_identical: bool) -> list[float] | None:
-    """Which α stand in the row, in the order shown; None if no k answers differ word for word.
+    """Which α stand in the row, in the order shown; None if no k answers differ word for word."""
+    return next(candidate_sets(question, k, seed, filter_identical), None)
+
+
+def candidate_sets(question: Question, k: int, seed: int, filter_identical: bool) -> Iterator[list[float]]:
+    """Every k of the question's α whose answers differ word for word, in the order shown.
 
     Drawn from the seed and the question's id. An empty answer has nothing to judge, so it is never shown.
     """
@@ -130,8 +135,7 @@ def choose_candidates(question: Question, k: int, seed: int, filter_identical: b
         if not (alike and filter_identical):
             chosen = list(subset)
             rng.shuffle(chosen)
-            return chosen
-    return None
+            yield chosen
 
 
 def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:

@@ -1,4 +1,4 @@
-"""Starts verl's `main_ppo` as a process of its own, and sees to it that nothing of it outlives a run or a kill."""
+"""Starts verl's trainer as a process of its own, and sees to it that nothing of it outlives a run or a kill."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,9 +77,18 @@ def ray_folder(out_dir: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def running_verl(out_dir: Path, config: Path, log: Path, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`main_ppo` on a resolved config file, its output appended to `log`; all its processes are gone afterwards."""
-    command = [sys.executable, "-u", "-m", "verl.trainer.main_ppo"]
+def running_verl(
+    out_dir: Path,
+    config: Path,
+    log: Path,
+    env: Mapping[str, str],
+    program: Sequence[str] = ("verl.trainer.main_ppo",),
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m <program>` on a resolved config file, its output appended to `log`.
+
+    All its processes are gone afterwards.
+    """
+    command = [sys.executable, "-u", "-m", *program]
     command += [f"--config-path={config.parent}", f"--config-name={config.stem}"]
     command += [f"hydra.run.dir={out_dir}", "hydra.output_subdir=null"]
     command += ["hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
@@ -135,11 +144,22 @@ def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:
     return " ".join(process.cmdline()).startswith("ray::") and process.cwd() == str(out_dir)
 
 
+def say_why(code: int, log: Path) -> int:
+    """0 if verl ended well, else 1 after its last words on stderr."""
+    if code == 0:
+        return 0
+    print(f"error: verl ended with code {code}; its output is in {log}", file=sys.stderr)
+    for line in last_words(log):
+        print(f"  {line}", file=sys.stderr)
+    return 1
+
+
 def last_words(log: Path, lines: int = 3) -> list[str]:
     """The last lines of the last attempt's output that name an error, without ray's prefixes, the final one last."""
     text = log.read_text(encoding="utf-8", errors="replace").rpartition(ATTEMPT)[2]  # its first line names the attempt
     bare = [
         re.sub(r"^(\x1b\[\d+m)*\(\w+ pid=\d+[^)]*\)(\x1b\[0m)? ?", "", line).strip() for line in text.splitlines()[1:]
     ]
-    named = [line for line in bare if re.match(r"[\w.]*(Error|Exception)\b.*: ", line)]
+    # hydra heads them with "Error executing job", and repeats what a config class raised as AssertionError('...')
+    named = [line for line in bare if re.match(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()", line)]
     return list(dict.fromkeys(reversed(named or bare[-lines:])))[:lines][::-1]

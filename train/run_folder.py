@@ -114,14 +114,15 @@ class RunFolder:
     def _saved(self) -> list[int]:
         return [int(folder.name.rsplit("_", 1)[1]) for folder in self.checkpoints.glob("global_step_*")]
 
-    def export(self, step: int, base: str, variant: str) -> None:
+    def export(self, step: int, base: str, variant: str, part_of_checkpoint: str = "actor") -> None:
         """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files.
 
         `rag_zeval.json` says which prompt variant it was trained on, beside what the base's says of its world.
+        `part_of_checkpoint`: folder in which verl's trainer puts the policy ("": the SFT trainer, which has no other).
         """
         part = self.path / "model.part"
         shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(self.checkpoint(step) / "actor" / "huggingface", part)
+        shutil.copytree(self.checkpoint(step) / part_of_checkpoint / "huggingface", part)
         for name in TOKENIZER_FILES:
             if (Path(base) / name).is_file():
                 shutil.copyfile(Path(base) / name, part / name)

@@ -1,9 +1,10 @@
-"""verl's configuration: its own `ppo_trainer`, our `verl:` subtree over it, each key checked against verl's schema."""
+"""verl's configuration: its trainer's own, our `verl:` subtree over it, each key checked against verl's schema."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,31 @@ DERIVED = {
 }
 
 
-def schema() -> DictConfig:
-    """verl's `ppo_trainer` with its defaults, as Hydra composes it; verl itself is not imported."""
+@dataclass(frozen=True)
+class Trainer:
+    """A trainer of verl: the name of its config, and ADDED and DERIVED for it."""
+
+    config_name: str
+    added: Mapping[str, str]
+    derived: Mapping[str, str]
+
+
+PPO = Trainer("ppo_trainer", ADDED, DERIVED)
+SFT = Trainer(
+    "sft_trainer_engine",
+    added={"engine.mixed_precision": "dtypes of FSDP; verl's default is bf16"},
+    derived={
+        "data.train_files": "responses",
+        "model.path": "base_model",
+        "trainer.default_local_dir": "out_dir",
+        "trainer.resume_mode": "out_dir",
+        "trainer.save_freq": "out_dir",
+    },
+)
+
+
+def schema(trainer: Trainer = PPO) -> DictConfig:
+    """The trainer's config with verl's defaults, as Hydra composes it; verl itself is not imported."""
     from hydra import compose, initialize_config_dir
 
     spec = importlib.util.find_spec("verl")
@@ -50,10 +74,10 @@ def schema() -> DictConfig:
         raise InputError("verl is not installed: pip install -r requirements/nano.txt (or gpu.txt)")
     folder = Path(spec.submodule_search_locations[0]) / "trainer" / "config"
     with initialize_config_dir(str(folder), version_base=None):
-        return compose("ppo_trainer")
+        return compose(trainer.config_name)
 
 
-def unknown_keys(ours: Any, verl: DictConfig) -> Iterator[str]:
+def unknown_keys(ours: Any, verl: DictConfig, trainer: Trainer = PPO) -> Iterator[str]:
     """Dotted keys of `ours` that verl's config has no place for. Below `{}` and null verl leaves all names open."""
     known = OmegaConf.to_container(verl, resolve=False)
     for key in key_paths(ours):
@@ -65,24 +89,24 @@ def unknown_keys(ours: Any, verl: DictConfig) -> Iterator[str]:
         else:
             continue
         is_open = node is None or node == {}
-        if not is_open and not any(key == added or key.startswith(added + ".") for added in ADDED):
+        if not is_open and not any(key == added or key.startswith(added + ".") for added in trainer.added):
             yield key
 
 
-def check_keys(ours: Any, verl: DictConfig) -> None:
+def check_keys(ours: Any, verl: DictConfig, trainer: Trainer = PPO) -> None:
     """Raises InputError, with the nearest name, for a key of ours that verl does not have or that the stage sets."""
-    for key in unknown_keys(ours, verl):
-        near = nearest(f"verl.{key}", [f"verl.{name}" for name in (*key_paths(verl), *ADDED)])
+    for key in unknown_keys(ours, verl, trainer):
+        near = nearest(f"verl.{key}", [f"verl.{name}" for name in (*key_paths(verl), *trainer.added)])
         raise InputError(f"verl.{key}: verl has no such key{near}")
-    for key, source in DERIVED.items():
+    for key, source in trainer.derived.items():
         if OmegaConf.select(ours, key) is not None:
             raise InputError(f"verl.{key}: the stage sets this key itself, from '{source}'")
 
 
-def build(ours: DictConfig, derived: Mapping[str, Any]) -> DictConfig:
+def build(ours: DictConfig, derived: Mapping[str, Any], trainer: Trainer = PPO) -> DictConfig:
     """verl's whole config, resolved: its defaults, our subtree, then the keys the stage derives (dotted names)."""
-    config = schema()
-    check_keys(ours, config)
+    config = schema(trainer)
+    check_keys(ours, config, trainer)
     OmegaConf.set_struct(config, False)
     config.merge_with(OmegaConf.to_container(ours, resolve=True))  # may refer to the stage's keys
     for key, value in derived.items():

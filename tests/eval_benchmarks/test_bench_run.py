@@ -316,7 +316,7 @@ def test_help_is_at_once_and_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "benchmarks: [ragchecker_meta, wikieval, nano_eval]" in done.stdout
+    assert "benchmarks: [ragchecker_meta, wikieval, nano_eval, nano_cad]" in done.stdout
 
 
 def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(tmp_path: Path, monkeypatch: Any) -> None:

@@ -93,5 +93,7 @@ def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:
     words = last_words(log)
     assert words[0] == "torch.OutOfMemoryError: no room" and words[-1] == "ValueError: bad batch size"
     assert len(words) == 3
+    log.write_text(f"{ATTEMPT}1\nError executing job with overrides: []\nAssertionError('strategy x not supported')\n")
+    assert last_words(log) == ["AssertionError('strategy x not supported')"]
     log.write_text(f"{ATTEMPT}1\nKilled\n")
     assert last_words(log) == ["Killed"]

@@ -17,7 +17,9 @@ def test_a_judging_lesson_is_perfect_but_for_the_verdicts_left_undecided(seed, v
     asked = world.ask("x", rng.choice(world.new_people("train")), rng, remembered=False)
     answers = [world.answer_with_errors(asked, wrong, rng) for wrong in (0, 2, 4)]
     values = [dict(world.read_claim(s.strip() + ".") for s in text.rstrip(".").split(". ")) for text in answers]
-    for stated, candidate in zip(values, parse_strict(trajectory(asked, values, rng, variant), 3, variant), strict=True):
+    for stated, candidate in zip(
+        values, parse_strict(trajectory(asked, values, rng, variant), 3, variant), strict=True
+    ):
         assert [world.read_claim(claim.claim) for claim in candidate.atomic_claims] == list(stated.items())
         for claim in candidate.atomic_claims:
             key, _ = world.read_claim(claim.claim)

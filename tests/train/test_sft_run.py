@@ -1,0 +1,218 @@
+"""Real supervised steps through verl on the shipped base: undisturbed, and with a SIGKILL in between."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rag_zeval import world
+from rag_zeval.config import load_config
+from rag_zeval.errors import InputError
+from rag_zeval.parser import parse_ranking, parse_strict
+from rag_zeval.prompt import RANKING, find_variant
+from train.launch import MARK
+from train.run_folder import RunFolder
+from train.sft import check_settings, derived_keys, identity, prepare_rows
+from train.verl_config import SFT, build, check_keys, schema, unknown_keys
+
+STEPS, ROWS = 3, 4
+ALPHAS = [0.0, -0.5, -1.0, -1.4]
+
+
+def answers_of_the_world() -> list[dict[str, Any]]:
+    """Rows as a synthesize run leaves them, with the alpha that the answers' true support deserves."""
+    rows = []
+    for example in world.ranked_examples("train", STEPS * ROWS, 4, 0):
+        best_first = sorted(range(4), key=lambda at: -example.true_support[at])
+        responses = [
+            {"alpha": alpha, "text": example.answers[at]} for alpha, at in zip(ALPHAS, best_first, strict=True)
+        ]
+        asked = {"question": example.question.question, "passage": example.question.passage}
+        rows.append({"id": example.id, "status": "ok", **asked, "responses": responses})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("responses") / "responses.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in answers_of_the_world()))
+    return path
+
+
+def words(responses: Path, out_dir: Path, *more: str) -> list[str]:
+    small = [f"verl.data.train_batch_size={ROWS}", f"verl.data.micro_batch_size_per_gpu={ROWS}"]
+    return [f"responses={responses}", f"out_dir={out_dir}", "rows=[{k: 4, rows: 12}]", *small, *more]
+
+
+def processes_of(out_dir: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(out_dir) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def test_a_killed_run_ends_as_an_undisturbed_one(responses: Path, repository: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+
+    base = repository / "checkpoints" / "nano-base"
+
+    def command(out_dir: Path) -> list[str]:
+        return [sys.executable, "-m", "train.sft", *words(responses, out_dir)]
+
+    def run(out_dir: Path) -> str:
+        done = subprocess.run(command(out_dir), cwd=repository, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    assert f"step {STEPS}/{STEPS}  loss " in run(undisturbed)
+    first = killed / "metrics" / "attempt-1.jsonl"
+    with subprocess.Popen(command(killed), cwd=repository, stdout=subprocess.DEVNULL) as stage:
+        deadline = time.monotonic() + 150
+        while not (first.exists() and first.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        stage.send_signal(signal.SIGKILL)
+    assert not (killed / "manifest.json").exists()
+    rows_before = (killed / "data" / "train.parquet").stat().st_mtime_ns
+    run(killed)
+    assert not processes_of(killed)
+    assert (killed / "data" / "train.parquet").stat().st_mtime_ns == rows_before  # written once
+    assert "done already" in run(killed)
+
+    weights, again, before = (
+        load_file(folder / "model.safetensors") for folder in (undisturbed / "model", killed / "model", base)
+    )
+    assert all(weights[name].equal(again[name]) for name in weights)
+    assert weights.keys() == before.keys() and {str(w.dtype) for w in weights.values()} == {"torch.float32"}
+    assert max(float((weights[name] - before[name]).abs().max()) for name in weights) > 1e-5  # it learned something
+    assert AutoModelForCausalLM.from_pretrained(undisturbed / "model").num_parameters() == sum(
+        w.numel() for w in before.values()
+    )
+    assert json.loads((undisturbed / "model" / "rag_zeval.json").read_text()) == {
+        "world": "nano",
+        "variant": "ranking-only",
+    }
+    assert (undisturbed / "model" / "tokenizer.json").read_bytes() == (base / "tokenizer.json").read_bytes()
+    manifest = json.loads((undisturbed / "manifest.json").read_text())
+    assert manifest["steps"] == STEPS and manifest["counts"]["train_rows"] == STEPS * ROWS
+    assert not list((undisturbed / "checkpoints").glob("global_step_*"))  # the model folder is what is left
+    logged = [json.loads(line) for line in (undisturbed / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in logged] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("lessons", ["ranking", "no-evidence"])
+def test_the_rows_are_the_lessons_asked_for(
+    lessons: str, responses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pyarrow.parquet
+
+    config = load_config("sft", words(responses, tmp_path, f"lessons={lessons}"))
+    folder = RunFolder(tmp_path)
+    prepare_rows(config, folder)
+    rows = pyarrow.parquet.read_table(folder.train_rows).to_pylist()
+    counts = folder.read_counts()
+    assert counts["train_rows"] == len(rows) == 12 - counts["unreadable"] and len(rows) >= 10
+    prompt = RANKING if lessons == "ranking" else find_variant("compact-no-evidence")
+    supports = {row["id"]: row for row in answers_of_the_world()}
+    for row in rows:
+        user, assistant = row["messages"]
+        assert user["content"].startswith(prompt.template.split("{inputs}")[0])
+        texts = {response["alpha"]: response["text"] for response in supports[row["id"]]["responses"]}
+        if lessons == "ranking":
+            letters = parse_ranking(assistant["content"], 4)
+            assert [row["alphas"]["ABCD".index(letter)] for letter in letters] == ALPHAS
+        else:  # the base copies what the candidates say: so these are its judgements of them
+            trajectory = parse_strict(assistant["content"], 4, prompt.name)
+            said = {world.read_claim(c.claim) for c in trajectory[0].atomic_claims}
+            shown = texts[row["alphas"][0]]
+            assert len(said & {world.read_claim(f"{part.rstrip('.')}.") for part in shown.split(". ")}) >= 2
+    assert f"{len(rows)} rows for the prompt {prompt.name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("profile", ["nano", "paper"])
+def test_the_config_is_verls(profile: str, tmp_path: Path) -> None:
+    """Every key is one of verl's, and its config classes take the values."""
+    from verl.utils.config import omega_conf_to_dataclass
+
+    from train.nano_tokenizer import build_tokenizer
+
+    build_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}')
+    config = load_config("sft", [f"profile={profile}", f"base_model={tmp_path}"])
+    verl = schema(SFT)
+    assert list(unknown_keys(config.verl, verl, SFT)) == []
+    check_keys(config.verl, verl, SFT)
+    check_settings(config)
+    built = build(config.verl, derived_keys(config, RunFolder(tmp_path / "run")), SFT)
+    for part in ("model", "engine", "optim", "checkpoint"):
+        omega_conf_to_dataclass(built[part])
+    assert built.optim.lr_scheduler_type == "linear" and built.trainer.resume_mode == "disable"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["lessons=rank"], "lessons=rank: there is ranking, no-evidence"),
+        (["platform=tpu"], "platform=tpu: there is cpu, gpu"),
+        (["verl.data.train_batch_size=6"], "train_batch_size=6 does not divide among 1 devices into micro-batches"),
+        (["verl.optim.lrr=1"], "verl.optim.lrr: verl has no such key (did you mean 'verl.optim.lr'?)"),
+        (["verl.model.path=x"], "verl.model.path: the stage sets this key itself, from 'base_model'"),
+        (["rows=[{k: 4, rows: 13}]"], "rows: K=4 needs 13, but the 12 questions left gave 12"),
+        (["rows=[{k: 4, rows: 3}]"], "3 training rows do not fill one step of verl.data.train_batch_size=4"),
+        (["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
+    ],
+)
+def test_wrong_settings_are_one_line(
+    more: list[str], message: str, responses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from train.sft import main
+
+    assert main([*words(responses, tmp_path / "out"), *more]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1
+
+
+def test_a_base_that_does_not_judge_gives_no_lessons_without_evidence(
+    responses: Path, tmp_path: Path, write_card: Callable[[str], Path]
+) -> None:
+    for variant, message in (("ranking-only", "asks for a ranking"), ("compact-no-evidence", "without evidence")):
+        settings = words(responses, tmp_path, "lessons=no-evidence", f"base_model={write_card(variant)}")
+        with pytest.raises(InputError, match=message):
+            check_settings(load_config("sft", settings))
+
+
+@pytest.fixture
+def write_card(tmp_path: Path) -> Callable[[str], Path]:
+    """A model folder that holds only the card that names a prompt."""
+
+    def write(variant: str) -> Path:
+        folder = tmp_path / variant
+        folder.mkdir()
+        (folder / "rag_zeval.json").write_text(json.dumps({"variant": variant}))
+        return folder
+
+    return write
+
+
+def test_the_identity_is_what_the_model_depends_on(responses: Path, tmp_path: Path) -> None:
+    def made_of(*more: str) -> Any:
+        return identity(load_config("sft", words(responses, tmp_path, *more)))
+
+    assert made_of() == made_of("threads=2", f"out_dir={tmp_path / 'other'}")
+    others = [made_of(word) for word in ("seed=1", "lessons=no-evidence", "verl.optim.lr=1", "alphas=[0,-1]")]
+    assert all(other != made_of() for other in others)
