@@ -22,7 +22,7 @@ export OMP_NUM_THREADS HF_HUB_OFFLINE
 RUN := runs/reproduce
 # A training budget that lets `make reproduce` end within 20 minutes; `make train` has the profile's own.
 REPRODUCE_TRAIN := "stages=[{k: 3, rows: 80}, {k: 4, rows: 40}]"
-REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]"
+REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 else
 VENV ?= .venv-gpu
 LOCK := requirements/gpu.txt
