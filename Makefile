@@ -38,7 +38,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce synthesize train bench report proof ablations nano-base data bench-speed test lint format clean
+.PHONY: help env reproduce synthesize train bench report proof ablations nano-base data bench-speed bench-step test lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|paper] [ARGS="key=value ..."]'
@@ -96,6 +96,9 @@ data: $(READY) ## download the public benchmark files, with checksums and licenc
 
 bench-speed: $(READY) ## time the CAD decoder against transformers' guidance
 	$(PY) -m synthesize.speed $(ARGS)
+
+bench-step: $(READY) ## time a training step on the CPU against plain decoding and verl's padded engine
+	$(PY) -m train.speed $(ARGS)
 
 test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
 	$(PY) -m pytest $(ARGS)

@@ -33,6 +33,7 @@ COMMANDS = {
     "eval_benchmarks.report": ["-m", "eval_benchmarks.report", "--help"],
     "eval_benchmarks.experiments": ["-m", "eval_benchmarks.experiments", "--help"],
     "train.sft": ["-m", "train.sft", "--help"],
+    "train.speed": ["-m", "train.speed", "--help"],
 }
 
 
