@@ -1,0 +1,149 @@
+"""Drafts of the next tokens, looked up in what was written before; decoding checks them, so a bad one costs time only.
+
+A judge's reply repeats itself, its prompt, other replies to its prompt, and the form of all replies. So the last n
+tokens of a row are looked up, for several n, in two tables of what came next:
+
+- the family's: the prompt and all replies to it, word for word;
+- the common one: all replies, where a prompt's own words (those in at most half of the prompts) stand as "the k-th last
+  own word": `Claim: Turin. Reference: Oslo.` in one reply drafts the same sentences about other towns in the others.
+
+Which table and which n to trust is learnt, for each last token, from what came true.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+ORDERS = (1, 2, 3, 5, 8, 16)  # the n: how many tokens are looked up
+SOURCES = [("family", n) for n in ORDERS] + [("common", n) for n in ORDERS]
+RATE = 0.15  # weight of the newest outcome in the trust in a source
+HOPELESS = 0.05  # a draft ends where it is right with less chance than this
+PASS_COST = 8  # a forward pass reads all keys and values of a row, which takes as long as this many tokens of a draft
+
+Table = dict[tuple[int, ...], int]
+
+
+class Drafts:
+    """What each row has so far, and the tables to draft from; rows with equal prompts are a family."""
+
+    def __init__(self, prompts: Sequence[Sequence[int]]):
+        distinct = {tuple(prompt) for prompt in prompts}
+        prompts_with = Counter(token for prompt in distinct for token in set(prompt))
+        families: dict[tuple[int, ...], _Text] = {}
+        for prompt in distinct:
+            own = {token for token in prompt if 2 * prompts_with[token] <= len(distinct)}
+            families[prompt] = _Text(own, {}, [], [], [])
+            for token in prompt:
+                families[prompt].append(token)
+            _learn(families[prompt].family, families[prompt].tokens, len(prompt))
+        self._texts = [families[tuple(prompt)].fork() for prompt in prompts]
+        self._common: Table = {}
+        self._trust: dict[int, list[float]] = {}  # by last token: how often each source was right of late
+        self._ranking: dict[int, list[int]] = {}  # by last token: the sources, most trusted first
+        self._open: dict[int, list[tuple[int, int]]] = {}  # by row: source and token of each step of its draft
+
+    def propose(self, rows: Sequence[int], most: int) -> list[list[int]]:
+        """A draft for each of these rows, of at most `most` tokens.
+
+        All are cut at one length, the one that promises most tokens in the time of a pass.
+        """
+        drafts, hopes = [], [0.0] * most  # hopes: how many rows are expected to be right up to here
+        for row in rows:
+            draft, chances = self._draft(row, most)
+            drafts.append(draft)
+            for at, chance in enumerate(chances):
+                hopes[at] += chance
+        expected, best, cut = float(len(rows)), 0.0, 0
+        for length, hope in enumerate([0.0, *hopes]):
+            expected += hope
+            if expected / (PASS_COST + length) > best:
+                best, cut = expected / (PASS_COST + length), length
+        return [draft[:cut] for draft in drafts]
+
+    def _draft(self, row: int, most: int) -> tuple[list[int], list[float]]:
+        text, common = self._texts[row].fork(max(ORDERS)), self._common
+        steps: list[tuple[int, int]] = []
+        chance, chances = 1.0, []
+        while len(steps) < most:
+            last = text.tokens[-1]
+            if last not in self._ranking:
+                trust = self._trust.setdefault(last, list(_PRIOR))
+                self._ranking[last] = sorted(range(len(SOURCES)), key=trust.__getitem__, reverse=True)
+            for source in self._ranking[last]:
+                token = text.look_up(source, common)
+                if token is not None:
+                    break
+            else:
+                break
+            chance *= self._trust[last][source]
+            if chance < HOPELESS:
+                break
+            chances.append(chance)
+            steps.append((source, token))
+            text.append(token)
+        self._open[row] = steps
+        return [token for _, token in steps], chances
+
+    def accept(self, row: int, tokens: Sequence[int]) -> None:
+        """Take note of the tokens that did come in this row."""
+        text, steps = self._texts[row], self._open.pop(row, [])
+        for at, token in enumerate(tokens):
+            last = text.tokens[-1]
+            trust = self._trust.setdefault(last, list(_PRIOR))
+            if at < len(steps) and steps[at][1] == token:
+                trust[steps[at][0]] += RATE * (1 - trust[steps[at][0]])
+            else:
+                steps = []
+                for source in range(len(SOURCES)):
+                    found = text.look_up(source, self._common)
+                    if found is not None:
+                        trust[source] += RATE * ((found == token) - trust[source])
+                self._ranking.pop(last, None)
+            text.append(token)
+        _learn(text.family, text.tokens, len(tokens))
+        _learn(self._common, text.codes, len(tokens))
+
+
+_PRIOR = [1 - 0.5 / n**0.5 - 0.001 * (table == "common") for table, n in SOURCES]
+
+
+class _Text:
+    """A prompt and its reply so far. codes: its tokens, own words as -k if they are the k-th last own word."""
+
+    def __init__(self, own: set[int], family: Table, tokens: list[int], codes: list[int], recent: list[int]):
+        self.own, self.family, self.tokens, self.codes, self.recent = own, family, tokens, codes, recent
+
+    def fork(self, last: int = 0) -> _Text:
+        """A copy, of the `last` tokens only if given; the family's table stays shared."""
+        return _Text(self.own, self.family, self.tokens[-last:], self.codes[-last:], self.recent[:])
+
+    def append(self, token: int) -> None:
+        self.tokens.append(token)
+        if token not in self.own:
+            self.codes.append(token)
+            return
+        place = self.recent.index(token) if token in self.recent else len(self.recent)
+        self.codes.append(-1 - place)
+        self.recent[place : place + 1] = []
+        self.recent.insert(0, token)
+
+    def look_up(self, source: int, common: Table) -> int | None:
+        """The token that followed when the text last ended like this."""
+        table, n = SOURCES[source]
+        if table == "family":
+            return self.family.get(tuple(self.tokens[-n:]))
+        code = common.get(tuple(self.codes[-n:]))
+        if code is None or code >= 0:
+            return code
+        return self.recent[-1 - code] if -code <= len(self.recent) else None
+
+
+def _learn(table: Table, tokens: list[int], new: int) -> None:
+    """Enter what the last `new` tokens followed."""
+    tail = tuple(tokens[-new - max(ORDERS) :])
+    for at in range(max(1, len(tail) - new), len(tail)):
+        token = tail[at]
+        for n in ORDERS:
+            if n <= at:
+                table[tail[at - n : at]] = token
