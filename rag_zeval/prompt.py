@@ -78,15 +78,6 @@ def find_variant(name: str) -> Variant:
     return VARIANTS[name]
 
 
-def without_evidence(variant: Variant) -> Variant:
-    """The variant that asks for the same in the same order, but for the evidence. Raises InputError without such."""
-    fields = tuple(field for field in variant.claim_fields if field != EVIDENCE)
-    for other in VARIANTS.values():
-        if other != variant and (other.claim_fields, other.echo_answer) == (fields, variant.echo_answer):
-            return other
-    raise InputError(f"prompt variant '{variant.name}' has no like without evidence")
-
-
 @cache
 def _template(name: str) -> str:
     text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip()

@@ -1,6 +1,7 @@
-"""`python -m train.sft key=value ...`: supervised lessons through verl's SFT trainer, then a plain model folder.
+"""`python -m train.sft key=value ...`: the SFT ranker, through verl's SFT trainer, then a plain model folder.
 
-What Table 5 of the paper compares reinforcement learning with. A run that is cut off keeps its rows and trains again
+It learns to write the letters of the candidates that training ranks, best first: what Table 5 of the paper compares
+reinforcement learning with. A run that is cut off keeps its rows and trains again
 from the first step: the same command ends as if nothing had happened.
 """
 
@@ -19,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, model_sha256, write_json, write_text
-from rag_zeval.prompt import RANKING, Prompt, Variant, find_variant, without_evidence
+from rag_zeval.prompt import RANKING
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from train.run_folder import RunFolder
 
-LESSONS = ("ranking", "no-evidence")
 LINES = 20  # of progress
 
 
@@ -62,8 +62,6 @@ def train(config: DictConfig) -> int:
 
 def check_settings(config: DictConfig) -> None:
     """Raises InputError for settings that could only fail later, or quietly do something else."""
-    if config.lessons not in LESSONS:
-        raise InputError(f"lessons={config.lessons}: there is {', '.join(LESSONS)}")
     if config.platform not in ("cpu", "gpu"):
         raise InputError(f"platform={config.platform}: there is cpu, gpu")
     data, devices = config.verl.data, config.verl.trainer.n_gpus_per_node
@@ -73,15 +71,6 @@ def check_settings(config: DictConfig) -> None:
             f"verl.data.train_batch_size={data.train_batch_size} does not divide among {devices} devices into "
             f"micro-batches of verl.data.micro_batch_size_per_gpu={data.micro_batch_size_per_gpu}"
         )
-    prompts(config)
-
-
-def prompts(config: DictConfig) -> tuple[Variant, Prompt]:
-    """The variant that the base judges in, and the prompt whose replies are to be learned."""
-    from rag_zeval.llm import read_card
-
-    variant = find_variant(read_card(config.base_model).get("variant", "paper"))
-    return variant, RANKING if config.lessons == "ranking" else without_evidence(variant)
 
 
 def identity(config: DictConfig) -> dict[str, Any]:
@@ -95,7 +84,7 @@ def identity(config: DictConfig) -> dict[str, Any]:
         del settings[key]
     return {
         "config": settings,
-        "prompt_hash": prompts(config)[1].prompt_hash,
+        "prompt_hash": RANKING.prompt_hash,
         "responses": responses_sha256(config.responses),
         "base": base_sha256(config.base_model),
     }
@@ -103,26 +92,16 @@ def identity(config: DictConfig) -> dict[str, Any]:
 
 def prepare_rows(config: DictConfig, folder: RunFolder) -> None:
     """Write the training rows once, in an order that the seed gives."""
-    from rag_zeval.llm import open_backend
     from train.curriculum import prompt_counter, read_questions, read_stages, write_parquet
-    from train.sft_rows import build_rows, draw_candidates, own_replies, ranking_reply
+    from train.sft_rows import build_rows, draw_candidates
 
     if folder.counts.exists():
         return
     questions, failed = read_questions(config.responses, config.alphas)
     drawn = draw_candidates(questions, read_stages(config.rows, "rows"), config.seed, config.filter_identical)
     random.Random(f"{config.seed}:sft").shuffle(drawn)
-    variant, prompt = prompts(config)
-    replies: list[str | None]
-    if isinstance(prompt, Variant):
-        replies = own_replies(open_backend(config.base_model), drawn, variant, prompt)
-    else:
-        replies = [ranking_reply(candidates) for candidates in drawn]
-    rows, counts = build_rows(drawn, replies, prompt, prompt_counter(config.base_model), config.verl.data.max_length)
-    print(
-        f"{len(rows)} rows for the prompt {prompt.name}; left out: {counts['unreadable']} that the base did not judge "
-        f"in the right format, {counts['too_long']} too long"
-    )
+    rows, counts = build_rows(drawn, prompt_counter(config.base_model), config.verl.data.max_length)
+    print(f"{len(rows)} rows; left out: {counts['too_long']} too long")
     write_parquet(folder.train_rows, rows)
     write_json(folder.counts, {"questions": len(questions), "failed": failed, **counts})
 
@@ -193,7 +172,7 @@ def finish(config: DictConfig, folder: RunFolder, total: int, minutes: float) ->
     if not folder.checkpoint(total).is_dir():
         print(f"error: verl ended without a model of step {total}; its output is in {folder.log}", file=sys.stderr)
         return 1
-    folder.export(total, config.base_model, prompts(config)[1].name, part_of_checkpoint="")
+    folder.export(total, config.base_model, RANKING.name, part_of_checkpoint="")
     folder.prune(0)
     write_json(
         folder.manifest,

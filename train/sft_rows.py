@@ -1,8 +1,4 @@
-"""Supervised lessons, a prompt and the reply to learn, from the same answers that reinforcement learning ranks.
-
-`ranking`: the candidates' letters, largest α first, as the paper's SFT ranker learns them (Table 5). `no-evidence`:
-what the base itself says of the candidates, with the evidence left out: it learns that format and no new verdict.
-"""
+"""What the SFT ranker learns: for the answers that reinforcement learning ranks, their letters, largest α first."""
 
 from __future__ import annotations
 
@@ -12,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.llm import Backend, Request, Sampling
-from rag_zeval.parser import FormatError, parse_strict
-from rag_zeval.prompt import Prompt, Variant, judge_messages
-from rag_zeval.schema import LETTERS, Trajectory
+from rag_zeval.prompt import RANKING, judge_messages
+from rag_zeval.schema import LETTERS
 from train.curriculum import Question, Row, Stage, candidate_sets, shuffled
 
 
@@ -26,10 +20,10 @@ class Candidates:
     question: Question
     alphas: tuple[float, ...]
 
-    def messages(self, prompt: Prompt) -> list[dict[str, str]]:
-        """The prompt that shows them."""
+    def messages(self) -> list[dict[str, str]]:
+        """The prompt that shows them and asks for a ranking."""
         answers = [self.question.answers[alpha] for alpha in self.alphas]
-        return judge_messages(prompt.name, self.question.question, self.question.passage, answers)
+        return judge_messages(RANKING.name, self.question.question, self.question.passage, answers)
 
 
 def draw_candidates(
@@ -67,64 +61,14 @@ def ranking_reply(candidates: Candidates) -> str:
     return json.dumps(sorted(alphas, key=lambda letter: -alphas[letter]))
 
 
-def own_replies(
-    base: Backend, drawn: Sequence[Candidates], variant: Variant, without_evidence: Variant
-) -> list[str | None]:
-    """For each set of candidates the base's own trajectory, greedy, in `variant`, retold in `without_evidence`.
-
-    None where the strict parser cannot read what the base wrote.
-    """
-    from rich.progress import track
-
-    greedy = Sampling(temperature=0.0, top_p=1.0)
-    requests = [Request(tuple(candidates.messages(variant)), greedy) for candidates in drawn]
-    replies: list[str | None] = [None] * len(drawn)
-    for at, reply in track(base.complete(requests), "the base judges", total=len(requests)):
-        try:
-            trajectory = parse_strict(reply.text or "", len(drawn[at].alphas), variant.name)
-        except FormatError:
-            continue
-        replies[at] = trajectory_text(trajectory, without_evidence)
-    return replies
-
-
-def trajectory_text(trajectory: Trajectory, variant: Variant) -> str:
-    """A trajectory as JSON text with the fields of `variant`, in its order."""
-
-    def echo(answer: str | None) -> dict[str, str | None]:
-        return {"answer": answer} if variant.echo_answer else {}
-
-    items = [
-        {
-            "id": candidate.id,
-            **echo(candidate.answer),
-            "atomic_claims": [
-                {field: getattr(claim, field) for field in variant.claim_fields} for claim in candidate.atomic_claims
-            ],
-        }
-        for candidate in trajectory
-    ]
-    return json.dumps(items, ensure_ascii=False)
-
-
 def build_rows(
-    drawn: Sequence[Candidates],
-    replies: Sequence[str | None],
-    prompt: Prompt,
-    tokens: Callable[[list[dict[str, str]]], int],
-    max_tokens: int,
+    drawn: Sequence[Candidates], tokens: Callable[[list[dict[str, str]]], int], max_tokens: int
 ) -> tuple[list[Row], dict[str, Any]]:
-    """`(rows of verl's SFT data set, counts)`; left out and counted: without reply, over `max_tokens` in all."""
+    """`(rows of verl's SFT data set, counts)`; rows of over `max_tokens` in all are left out and counted."""
     rows: list[Row] = []
-    counts = {"drawn": len(drawn), "unreadable": 0, "too_long": 0}
-    for candidates, reply in zip(drawn, replies, strict=True):
-        if reply is None:
-            counts["unreadable"] += 1
-            continue
-        messages = [*candidates.messages(prompt), {"role": "assistant", "content": reply}]
-        if tokens(messages) > max_tokens:
-            counts["too_long"] += 1
-            continue
-        k, alphas = len(candidates.alphas), list(candidates.alphas)
-        rows.append({"messages": messages, "id": candidates.question.id, "k": k, "alphas": alphas})
-    return rows, {**counts, "train_rows": len(rows)}
+    for candidates in drawn:
+        messages = [*candidates.messages(), {"role": "assistant", "content": ranking_reply(candidates)}]
+        if tokens(messages) <= max_tokens:
+            k, alphas = len(candidates.alphas), list(candidates.alphas)
+            rows.append({"messages": messages, "id": candidates.question.id, "k": k, "alphas": alphas})
+    return rows, {"drawn": len(drawn), "too_long": len(drawn) - len(rows), "train_rows": len(rows)}

@@ -68,10 +68,6 @@ def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_e
         "static-4": {"stages"},
         "no-evidence": {"variant"},
     }
-    assert [settings(arms[arm], "sft")["lessons"] for arm in ("no-evidence", "sft-ranker")] == [
-        "no-evidence",
-        "ranking",
-    ]
     later = {job.arm: job for job in jobs if job.seed == 2}
     for arm, job in arms.items():
         for command in job.commands:

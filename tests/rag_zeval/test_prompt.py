@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from rag_zeval.prompt import (
-    EVIDENCE,
     INPUTS,
     PROMPTS,
     RANKING,
@@ -16,7 +15,6 @@ from rag_zeval.prompt import (
     find_variant,
     judge_inputs,
     judge_messages,
-    without_evidence,
 )
 from rag_zeval.schema import LETTERS
 
@@ -62,17 +60,6 @@ def test_every_variant_asks_for_claims_and_verdicts_and_the_ranker_is_none_of_th
     assert VARIANTS.keys() | {RANKING.name} == PROMPTS.keys() != VARIANTS.keys()
     with pytest.raises(InputError, match="'ranking-only' asks for a ranking, not for a trajectory"):
         find_variant(RANKING.name)
-
-
-@pytest.mark.parametrize("variant", VARIANTS.values(), ids=list(VARIANTS))
-def test_without_evidence_is_the_same_but_for_that_field(variant):
-    try:
-        other = without_evidence(variant)
-    except InputError:
-        assert variant.name not in ("paper", "compact")  # what training starts from
-        return
-    assert variant.has_evidence and not other.has_evidence and other.echo_answer == variant.echo_answer
-    assert other.claim_fields == tuple(field for field in variant.claim_fields if field != EVIDENCE)
 
 
 def test_half_a_character_becomes_one_that_can_be_encoded():

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import pytest
 
 from rag_zeval import world
 from rag_zeval.config import load_config
-from rag_zeval.errors import InputError
-from rag_zeval.parser import parse_ranking, parse_strict
-from rag_zeval.prompt import RANKING, find_variant
+from rag_zeval.parser import parse_ranking
+from rag_zeval.prompt import RANKING
 from train.launch import MARK
 from train.run_folder import RunFolder
 from train.sft import check_settings, derived_keys, identity, prepare_rows
@@ -115,33 +113,19 @@ def test_a_killed_run_ends_as_an_undisturbed_one(responses: Path, repository: Pa
     assert [line["step"] for line in logged] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("lessons", ["ranking", "no-evidence"])
-def test_the_rows_are_the_lessons_asked_for(
-    lessons: str, responses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_rows_are_the_rankings(responses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import pyarrow.parquet
 
-    config = load_config("sft", words(responses, tmp_path, f"lessons={lessons}"))
     folder = RunFolder(tmp_path)
-    prepare_rows(config, folder)
+    prepare_rows(load_config("sft", words(responses, tmp_path)), folder)
     rows = pyarrow.parquet.read_table(folder.train_rows).to_pylist()
-    counts = folder.read_counts()
-    assert counts["train_rows"] == len(rows) == 12 - counts["unreadable"] and len(rows) >= 10
-    prompt = RANKING if lessons == "ranking" else find_variant("compact-no-evidence")
-    supports = {row["id"]: row for row in answers_of_the_world()}
+    assert folder.read_counts()["train_rows"] == len(rows) == 12
     for row in rows:
         user, assistant = row["messages"]
-        assert user["content"].startswith(prompt.template.split("{inputs}")[0])
-        texts = {response["alpha"]: response["text"] for response in supports[row["id"]]["responses"]}
-        if lessons == "ranking":
-            letters = parse_ranking(assistant["content"], 4)
-            assert [row["alphas"]["ABCD".index(letter)] for letter in letters] == ALPHAS
-        else:  # the base copies what the candidates say: so these are its judgements of them
-            trajectory = parse_strict(assistant["content"], 4, prompt.name)
-            said = {world.read_claim(c.claim) for c in trajectory[0].atomic_claims}
-            shown = texts[row["alphas"][0]]
-            assert len(said & {world.read_claim(f"{part.rstrip('.')}.") for part in shown.split(". ")}) >= 2
-    assert f"{len(rows)} rows for the prompt {prompt.name}" in capsys.readouterr().out
+        assert user["content"].startswith(RANKING.template.split("{inputs}")[0])
+        letters = parse_ranking(assistant["content"], 4)
+        assert [row["alphas"]["ABCD".index(letter)] for letter in letters] == ALPHAS
+    assert "12 rows; left out: 0 too long" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("profile", ["nano", "paper"])
@@ -167,7 +151,6 @@ def test_the_config_is_verls(profile: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["lessons=rank"], "lessons=rank: there is ranking, no-evidence"),
         (["platform=tpu"], "platform=tpu: there is cpu, gpu"),
         (["verl.data.train_batch_size=6"], "train_batch_size=6 does not divide among 1 devices into micro-batches"),
         (["verl.optim.lrr=1"], "verl.optim.lrr: verl has no such key (did you mean 'verl.optim.lr'?)"),
@@ -187,32 +170,10 @@ def test_wrong_settings_are_one_line(
     assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1
 
 
-def test_a_base_that_does_not_judge_gives_no_lessons_without_evidence(
-    responses: Path, tmp_path: Path, write_card: Callable[[str], Path]
-) -> None:
-    for variant, message in (("ranking-only", "asks for a ranking"), ("compact-no-evidence", "without evidence")):
-        settings = words(responses, tmp_path, "lessons=no-evidence", f"base_model={write_card(variant)}")
-        with pytest.raises(InputError, match=message):
-            check_settings(load_config("sft", settings))
-
-
-@pytest.fixture
-def write_card(tmp_path: Path) -> Callable[[str], Path]:
-    """A model folder that holds only the card that names a prompt."""
-
-    def write(variant: str) -> Path:
-        folder = tmp_path / variant
-        folder.mkdir()
-        (folder / "rag_zeval.json").write_text(json.dumps({"variant": variant}))
-        return folder
-
-    return write
-
-
 def test_the_identity_is_what_the_model_depends_on(responses: Path, tmp_path: Path) -> None:
     def made_of(*more: str) -> Any:
         return identity(load_config("sft", words(responses, tmp_path, *more)))
 
     assert made_of() == made_of("threads=2", f"out_dir={tmp_path / 'other'}")
-    others = [made_of(word) for word in ("seed=1", "lessons=no-evidence", "verl.optim.lr=1", "alphas=[0,-1]")]
+    others = [made_of(word) for word in ("seed=1", "verl.optim.lr=1", "alphas=[0,-1]")]
     assert all(other != made_of() for other in others)
