@@ -35,23 +35,23 @@ class NanoWorld:
     shipped: tuple[Scorer, ...] = ()
 
     def __init__(self, name: str, ranked: Sequence[RankedExample], pairs: Sequence[RankedExample]):
-        self.name, self._ranked, self._pairs = name, ranked, pairs
+        self.name, self.ranked, self._pairs = name, ranked, pairs
         everything = [*ranked, *pairs]
         self.examples = [Example(r.id, r.question.question, r.question.passage, r.answers) for r in everything]
         self.data_hash = examples_hash(self.examples, [[r.true_support, dict(r.question.facts)] for r in everything])
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Ranking and pairwise metrics for any scorer; verdicts and format too where the scorer gives verdicts."""
-        metrics = [mean_metric("ranking_accuracy", [_ranking(r, scored.get(r.id)) for r in self._ranked])]
+        metrics = [mean_metric("ranking_accuracy", [_ranking(r, scored.get(r.id)) for r in self.ranked])]
         metrics += pairwise_metrics([_pair(r, scored.get(r.id)) for r in self._pairs])
         if any("trajectory" in row.parts for row in scored.values()):
-            verdicts = [_verdicts(r, scored.get(r.id)) for r in self._ranked]
+            verdicts = [_verdicts(r, scored.get(r.id)) for r in self.ranked]
             metrics += [
                 mean_metric("verdict_accuracy", [_accuracy(v) for v in verdicts]),
                 ratio_metric("verdict_tpr", [_rate(v, True) for v in verdicts]),
                 ratio_metric("verdict_tnr", [_rate(v, False) for v in verdicts]),
-                ratio_metric("claim_recall", [_recall(r, scored.get(r.id)) for r in self._ranked]),
-                mean_metric("format_rate", [_strict(scored.get(r.id)) for r in self._ranked]),
+                ratio_metric("claim_recall", [_recall(r, scored.get(r.id)) for r in self.ranked]),
+                mean_metric("format_rate", [_strict(scored.get(r.id)) for r in self.ranked]),
             ]
         return metrics
 
