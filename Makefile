@@ -38,7 +38,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce synthesize train bench report proof ablations nano-base data bench-speed bench-step test lint format clean
+.PHONY: help env reproduce synthesize train bench report proof ablations nano-base nano-judge data bench-speed bench-step test lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|paper] [ARGS="key=value ..."]'
@@ -90,6 +90,11 @@ nano-base: $(READY) ## train the embedded base model from nothing, measure it, w
 	$(PY) -m eval_benchmarks.nano_cad runs/nano-base/cad-test/responses.jsonl
 	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE)] out_dir=runs/nano-base/bench
 	$(PY) -m train.nano_card $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
+
+NANO_JUDGE_RUN := runs/experiments/proof/judge-seed1/train
+nano-judge: $(READY) ## ship the judge that `make proof` trained with seed 1, and write its card
+	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE),$(NANO_JUDGE_RUN)/model] out_dir=runs/nano-judge/bench
+	$(PY) -m train.nano_judge $(NANO_JUDGE_RUN) runs/nano-judge/bench/summary.json checkpoints/nano-judge
 
 data: $(READY) ## download the public benchmark files, with checksums and licence notes
 	$(PY) -m eval_benchmarks.data $(ARGS)

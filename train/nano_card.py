@@ -106,13 +106,14 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) != 3:
         raise InputError("usage: python -m train.nano_card MODEL SYNTHESIS_MANIFEST BENCH_SUMMARY")
     model, *measured = map(Path, argv)
-    training, synthesis, summary = (_load(path) for path in (model / "training.json", *measured))
+    training, synthesis, summary = (load_json(path) for path in (model / "training.json", *measured))
     write_text(model / "README.md", card(model, training, synthesis, summary))
     print(f"model card: {model / 'README.md'}")
     return 0
 
 
-def _load(path: Path) -> Any:
+def load_json(path: Path) -> Any:
+    """Raises InputError naming file and line."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
