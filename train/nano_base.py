@@ -2,9 +2,10 @@
 
 A 2M-parameter Llama-architecture model learns, in this order: to copy (repeated random sequences; judging stays at
 chance until the model can copy), then to answer with a passage, to answer from memory and to judge, first few short
-candidates, then up to four. The loss of the verdict, one token among thirty, is weighted up. In the last lessons some
-verdicts become coin flips (`nano_tasks`), so that reinforcement learning has something to do; coin flips from the
-start keep the model from finding out what a verdict is.
+candidates, then up to four. The loss of the verdict and of what follows it (another claim, another candidate, the
+end), two tokens among thirty, is weighted up. In the last lessons some verdicts become coin flips (`nano_tasks`), so
+that reinforcement learning has something to do; coin flips from the start keep the model from finding out what a
+verdict is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import model_sha256, write_json
 from train.nano_tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
-from train.nano_tokenizer import END, build_tokenizer
+from train.nano_tokenizer import CLAIM_ENDINGS, END, build_tokenizer
 
 IGNORED = -100
 
@@ -96,6 +97,7 @@ class Trainer:
             torch.optim.AdamW(rest, lr=config.lr_rest, betas=(0.9, 0.95), weight_decay=0.0),
         ]
         self.verdicts = torch.tensor([tokenizer.convert_tokens_to_ids(word) for word in ("false", "true")])
+        self.endings = torch.tensor(tokenizer.convert_tokens_to_ids(CLAIM_ENDINGS))
         self.averages: dict[str, float] = {}
         self.copied_at = 0.0  # progress, in [0, 1], at which the copy warm-up ended
 
@@ -131,7 +133,7 @@ class Trainer:
         labels[:, : start + length + gap] = IGNORED
         return ids, labels
 
-    def learn(self, ids: Any, labels: Any, name: str, scale: float = 1.0, verdict_weight: float = 1.0) -> None:
+    def learn(self, ids: Any, labels: Any, name: str, scale: float = 1.0, decision_weight: float = 1.0) -> None:
         """One forward and backward pass; gradients add up until `step`."""
         import torch
 
@@ -147,7 +149,8 @@ class Trainer:
             right = logits[is_verdict][:, self.verdicts].argmax(-1) == (labels[is_verdict] == self.verdicts[1]).long()
             self.watch("verdict", right.float().mean().item())
         self.watch(name, losses.mean().item())
-        weights = 1 + (verdict_weight - 1) * is_verdict.float()
+        is_decision = is_verdict | torch.isin(labels, self.endings)
+        weights = 1 + (decision_weight - 1) * is_decision.float()
         (scale * (losses * weights).mean()).backward()
 
     def step(self, progress: float, number: int) -> None:
@@ -175,7 +178,7 @@ class Trainer:
         elif done < 0.4:
             candidates, claims, rows = self.rng.choice([(1, 4, 16), (2, 2, 16), (3, 2, 11), (2, 4, 10)])
         else:
-            candidates, claims, rows = self.rng.choice([(2, 4, 10), (3, 4, 8), (4, 4, 6)])
+            candidates, claims, rows = self.rng.choice([(2, 4, 10), (3, 4, 8), (4, 4, 6), (4, 4, 6)])
         variant = NO_EVIDENCE if self.rng.random() < self.config.no_evidence_share else VARIANT
         undecided = UNDECIDED if progress > self.config.undecided_from else frozenset()
         return [judging(self.rng, candidates, claims, variant, undecided) for _ in range(rows)]
@@ -196,7 +199,7 @@ class Trainer:
                     self.learn(*self.copy_batch(), "copy")
                 else:
                     samples = self.judging_batch(progress)
-                    self.learn(*self.batch(samples), "judge", verdict_weight=self.config.verdict_weight)
+                    self.learn(*self.batch(samples), "judge", decision_weight=self.config.decision_weight)
                     read = number % 2 == 0
                     samples = [answering(self.rng, with_passage=read) for _ in range(8 if read else 20)]
                     self.learn(*self.batch(samples), "with passage" if read else "from memory", scale=0.5)

@@ -15,10 +15,11 @@ from rag_zeval import world
 from train.nano_tasks import NO_EVIDENCE, answering, judging
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+CLAIM_ENDINGS = ['}, {"claim": "', '}]}, {"id": "', "}]}]"]
 JSON_PIECES = [
     '{"question": "', '", "reference": "', '", "candidates": {"A": "', '", "B": "', '", "C": "', '", "D": "', '"}}',
     '[{"id": "', '", "atomic_claims": [{"claim": "', '", "grounding_evidence": ["', '"], "analysis": "',
-    '", "analysis": "', '", "is_supported": ', '}, {"claim": "', '}]}, {"id": "', '}]}]',
+    '", "analysis": "', '", "is_supported": ', *CLAIM_ENDINGS,
 ]  # fmt: skip
 CHAT_TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
