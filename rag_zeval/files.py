@@ -35,7 +35,12 @@ def iter_jsonl(path: str | Path, required: FieldTypes | None = None) -> Iterator
         with open(path, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
-                    yield number, _parse_row(f"{path}:{number}", line, required or {})
+                    try:
+                        row = parse_row(line)
+                        check_fields(row, required or {})
+                    except InputError as error:
+                        raise InputError(f"{path}:{number}: {error}") from error
+                    yield number, row
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -47,21 +52,28 @@ def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row
     return [row for _, row in iter_jsonl(path, required)]
 
 
-def _parse_row(where: str, line: str, required: FieldTypes) -> Row:
+def parse_row(line: str) -> Row:
+    """The JSON object of one line. Raises InputError if it is none."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not valid JSON: {error.msg} at column {error.colno}") from error
+        raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
+        raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
     if not isinstance(row, dict):
-        raise InputError(f"{where}: expected a JSON object, found {type(row).__name__}")
+        raise InputError(f"expected a JSON object, found {type(row).__name__}")
+    return row
+
+
+def check_fields(row: Row, required: FieldTypes) -> None:
+    """Raise InputError naming the first field of `required` that is missing or has another type."""
     for field, kind in required.items():
         if field not in row:
-            raise InputError(f"{where}: field '{field}' is missing")
+            raise InputError(f"field '{field}' is missing")
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(row[field], kinds) or (isinstance(row[field], bool) and bool not in kinds):
             names = " or ".join(k.__name__ for k in kinds)
-            raise InputError(f"{where}: field '{field}' must be {names}, found {type(row[field]).__name__}")
-    return row
+            raise InputError(f"field '{field}' must be {names}, found {type(row[field]).__name__}")
 
 
 class RowWriter:

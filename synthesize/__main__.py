@@ -13,9 +13,10 @@ from rag_zeval import __version__
 from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import RowWriter, file_sha256, model_sha256, write_json, write_text
+from synthesize.fitting import Fitting
 from synthesize.prompt import prompt_hash
 from synthesize.settings import Settings, read_settings
-from synthesize.sources import SourceQuestion, load_questions, questions_sha256
+from synthesize.sources import NANO, SourceQuestion, Tally, load_questions, questions_sha256
 from synthesize.statistics import print_statistics, statistics
 
 # Keys that decide what a row says. The paths of source and model do not: their hashes stand in `made_with`.
@@ -32,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(config: Any) -> int:
     settings = read_settings(config)
-    questions = load_questions(settings.source, settings.split, settings.n_questions, settings.seed)
+    tally = Tally(settings.strict)
+    questions = _load(settings, tally)
     made_with = {
         "model_sha256": model_sha256(settings.model),
         "questions_sha256": questions_sha256(questions),
@@ -54,6 +56,7 @@ def run(config: Any) -> int:
             "rag_zeval": __version__,
             "config": config,
             "made_with": made_with,
+            "records": None if settings.source == NANO else tally.as_row(),
             "responses_sha256": file_sha256(responses),
             "statistics": found,
         },
@@ -63,6 +66,28 @@ def run(config: Any) -> int:
         print(f"error: no question could be answered; the first: {rows[0]['status']}", file=sys.stderr)
         return 1
     return 0
+
+
+def _load(settings: Settings, tally: Tally) -> list[SourceQuestion]:
+    """The questions; what was left out on the way is said before anything is answered."""
+    from rich.console import Console
+
+    fitting = Fitting(settings)
+    with Console(stderr=True).status(f"reading {settings.source}"):
+        questions = load_questions(
+            settings.source,
+            settings.split,
+            settings.n_questions,
+            settings.seed,
+            settings.passage,
+            tally,
+            lambda question: fitting.refusal(question) is not None,
+        )
+    if settings.source != NANO:
+        print(f"{settings.source}: {len(questions)} questions from {tally.summary()}")
+    for reason, named in tally.named.items():
+        print(*(f"warning: {reason}: {fault}" for fault in named), sep="\n", file=sys.stderr)
+    return questions
 
 
 def _claim(out: Path, responses: Path, made_of: Mapping[str, Any]) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from rag_zeval.decoding import stop_ids
@@ -18,7 +16,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.world import true_support
 from synthesize.cad import Response, batches, decode
-from synthesize.prompt import prompt_ids, qa_prompt
+from synthesize.fitting import Fitting, loading
 from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion
 
@@ -41,8 +39,9 @@ class Answerer:
 
     def __init__(self, settings: Settings):
         self.settings = settings
-        self.tokenizer, self.model = _load(settings)
-        self.window: int | None = getattr(self.model.config, "max_position_embeddings", None)
+        self.fitting = Fitting(settings)
+        self.tokenizer = self.fitting.tokenizer
+        self.model = _load(settings)
         self.stops = stop_ids(self.model, self.tokenizer)
 
     def rows(self, questions: Sequence[SourceQuestion], done: Collection[str]) -> Iterator[Row]:
@@ -64,22 +63,10 @@ class Answerer:
                 yield from (row for row in self._answer(group) if row["id"] not in done)
 
     def _job(self, question: SourceQuestion) -> _Job:
-        chat, kind = self.settings.chat_template, self.settings.prompt
         with_passage, without_passage = (
-            prompt_ids(self.tokenizer, qa_prompt(kind, question.question, passage), chat)
-            for passage in (question.passage, None)
+            self.fitting.prompt(question.question, passage) for passage in (question.passage, None)
         )
-        return _Job(question, with_passage, without_passage, self._refusal(question, len(with_passage)))
-
-    def _refusal(self, question: SourceQuestion, prompt_tokens: int) -> str | None:
-        limit = self.settings.max_passage_tokens
-        passage_tokens = len(self.tokenizer(question.passage, add_special_tokens=False, verbose=False).input_ids)
-        if limit is not None and passage_tokens > limit:
-            return f"passage has {passage_tokens} tokens, max_passage_tokens is {limit}"
-        needed = prompt_tokens + self.settings.max_new_tokens
-        if self.window is not None and needed > self.window:
-            return f"prompt and answer need {needed} tokens, the model's window is {self.window}"
-        return None
+        return _Job(question, with_passage, without_passage, self.fitting.refusal(question))
 
     def _answer(self, group: Sequence[_Job]) -> Iterator[Row]:
         try:
@@ -126,19 +113,13 @@ def _row(job: _Job, responses: list[Row], status: str) -> Row:
     }
 
 
-def _load(settings: Settings) -> tuple[Any, Any]:
+def _load(settings: Settings) -> Any:
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise InputError("config: key 'device' is cuda, but torch finds no GPU")
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     disable_progress_bar()  # ours is enough
-    path = str(Path(settings.model).resolve())  # a plain path, so nothing is ever looked up on a hub
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    with loading(settings) as path:
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, settings.dtype), trust_remote_code=False
         )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{settings.model}: transformers cannot load it: {str(error).splitlines()[0]}") from error
-    if settings.chat_template and not tokenizer.chat_template:
-        raise InputError(f"{settings.model}: the tokenizer has no chat template; set chat_template=false")
-    return tokenizer, model.to(device).eval()
+    return model.to(device).eval()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rag_zeval.errors import InputError
+from synthesize.natural_questions import LONG_ANSWER, PAGE
 from synthesize.sources import NANO, SPLITS
 
 DTYPES = ("float32", "bfloat16")
@@ -20,6 +21,8 @@ class Settings:
 
     out_dir: str
     source: str
+    passage: str
+    strict: bool
     split: str
     n_questions: int | None
     seed: int
@@ -56,14 +59,17 @@ def _is_alpha_list(value: Any) -> bool:
 
 
 _TEXT = (lambda v: isinstance(v, str) and bool(v), "text")
+_TRUE_OR_FALSE = (lambda v: isinstance(v, bool), "true or false")
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "out_dir": _TEXT,
     "source": _TEXT,
+    "passage": _one_of((LONG_ANSWER, PAGE)),
+    "strict": _TRUE_OR_FALSE,
     "split": _one_of(SPLITS),
     "n_questions": _or_null(_whole(1)),
     "seed": _whole(0),
     "model": _TEXT,
-    "chat_template": (lambda v: isinstance(v, bool), "true or false"),
+    "chat_template": _TRUE_OR_FALSE,
     "alphas": (_is_alpha_list, "a list of different numbers, such as [0, -0.5]"),
     "max_new_tokens": _whole(1),
     "max_passage_tokens": _or_null(_whole(1)),

@@ -1,20 +1,33 @@
-"""Where questions and passages come from: the nano world, or a JSONL file of `{id, question, passage}`."""
+"""Where questions and passages come from: the nano world, or files of records, read in one pass and drawn from.
+
+Memory holds the questions drawn and a hash of each id seen, never the files.
+"""
 
 from __future__ import annotations
 
+import glob
+import gzip
 import hashlib
+import heapq
 import json
-import random
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rag_zeval import world
 from rag_zeval.errors import InputError
-from rag_zeval.files import iter_jsonl
+from rag_zeval.files import Row, parse_row
+from synthesize.natural_questions import HUB_COLUMNS, LONG_ANSWER, NO_LONG_ANSWER, BadRecord, read_record
 
 NANO = "nano"
 SPLITS = ("train", "dev", "test")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
+PARQUET_BATCH = 64  # rows in memory at once: pages of 10,000 tokens are the largest
+NAMED = 3  # faults of a kind that are named, beside the count of all
+
+UNREADABLE, TOO_LONG = "unreadable", "too_long"
 
 
 @dataclass(frozen=True)
@@ -27,38 +40,186 @@ class SourceQuestion:
     facts: Mapping[str, str] | None = None
 
 
-def load_questions(source: str, split: str, n_questions: int | None, seed: int) -> list[SourceQuestion]:
-    """The first `n_questions` of a source in an order drawn with `seed`; None takes all of a file, in its own order.
+@dataclass
+class Tally:
+    """What became of the records of a source: how many were read, and left out for which reason.
 
-    source: "nano" (`split` says whose people) or the path of a JSONL file. Raises InputError naming file, line and
-    field for a row that does not fit, and when the source holds too few questions.
+    Faults: unreadable (the rest of a file), not_json, unknown_layout, bad_field, bad_offset, empty, lone_surrogate,
+    duplicate_id; the first of each kind are named. With `strict` the first fault is an InputError. No faults, but the
+    nature of the data: no_long_answer; too_long (of the records that came up in the draw).
+    """
+
+    strict: bool = False
+    read: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    named: dict[str, list[str]] = field(default_factory=dict)
+
+    def fault(self, reason: str, where: str, message: object) -> None:
+        if self.strict:
+            raise InputError(f"{where}: {message}")
+        self.left_out[reason] += 1
+        if len(self.named.setdefault(reason, [])) < NAMED:
+            self.named[reason].append(f"{where}: {message}")
+
+    @property
+    def usable(self) -> int:
+        """Records that give a question, however long its passage."""
+        return self.read - sum(n for reason, n in self.left_out.items() if reason not in (UNREADABLE, TOO_LONG))
+
+    def summary(self) -> str:
+        """One line: records read and usable, and those left out by reason, most frequent first."""
+        reasons = ", ".join(f"{reason} {n}" for reason, n in self.left_out.most_common()) or "none"
+        return f"{self.read} records, {self.usable} usable; left out: {reasons}"
+
+    def as_row(self) -> Row:
+        return {"read": self.read, "usable": self.usable, "left_out": dict(self.left_out), "first_faults": self.named}
+
+
+def load_questions(
+    source: str,
+    split: str,
+    n_questions: int | None,
+    seed: int,
+    passage: str = LONG_ANSWER,
+    tally: Tally | None = None,
+    too_long: Callable[[SourceQuestion], bool] | None = None,
+) -> list[SourceQuestion]:
+    """The first `n_questions` of a source in an order drawn with `seed`; None takes all of the files, in their order.
+
+    source: "nano" (`split` says whose people), a file of records, a folder of files, or a glob; layouts and `passage`
+    as `read_record` has them. The order is that of a hash of seed and id: which questions are drawn depends on these
+    alone, not on files, layout or their order in them, and n_questions + 1 draws one more after the same ones.
+    too_long: asked of each record that comes up in the draw; one that is gives its place to the next.
+    tally: where records left out are counted; without it the first fault is an error.
+
+    Raises InputError when a strict tally meets a fault (naming file and line), when the source holds nothing usable or
+    less than `n_questions`.
     """
     if source == NANO:
         if n_questions is None:
             raise InputError("config: key 'n_questions' must be a number for the nano world: it has no end")
         return [SourceQuestion(q.id, q.question, q.passage, q.facts) for q in world.questions(split, n_questions, seed)]
-    rows = _read(Path(source))
-    if n_questions is None:
-        return rows
-    if n_questions > len(rows):
-        raise InputError(f"{source}: holds {len(rows)} questions, n_questions={n_questions} asks for more")
-    return random.Random(seed).sample(rows, n_questions)
+    tally = tally or Tally(strict=True)
+    usable = _usable(_records(_files(source), tally), seed, passage, tally)
+    questions = [q for _, q in usable] if n_questions is None else _draw(usable, n_questions, too_long, tally)
+    if not tally.usable:
+        first = next((f"; the first fault: {named[0]}" for named in tally.named.values()), "")
+        raise InputError(f"{source}: holds no questions ({tally.summary()}{first})")
+    if n_questions is not None and n_questions > len(questions):
+        raise InputError(
+            f"{source}: holds {len(questions)} questions, n_questions={n_questions} asks for more ({tally.summary()})"
+        )
+    return questions
 
 
-def _read(path: Path) -> list[SourceQuestion]:
-    rows: dict[str, SourceQuestion] = {}
-    for number, row in iter_jsonl(path, {"id": str, "question": str, "passage": str}):
-        for field in ("id", "question", "passage"):
-            if not row[field].strip():
-                raise InputError(f"{path}:{number}: field '{field}' is empty")
-            if any(0xD800 <= ord(character) < 0xE000 for character in row[field]):
-                raise InputError(f"{path}:{number}: field '{field}' holds half a character (a lone surrogate)")
-        if row["id"] in rows:
-            raise InputError(f"{path}:{number}: field 'id': {row['id']!r} stands twice")
-        rows[row["id"]] = SourceQuestion(row["id"], row["question"], row["passage"])
-    if not rows:
-        raise InputError(f"{path}: holds no questions")
-    return list(rows.values())
+def _files(source: str) -> list[Path]:
+    path = Path(source)
+    if path.exists() and not path.is_dir():
+        return [path]
+    found = path.iterdir() if path.is_dir() else map(Path, glob.glob(source, recursive=True))
+    files = sorted(file for file in found if file.name.endswith(SUFFIXES) and file.is_file())
+    if not files:
+        raise InputError(f"{source}: no file here, and none that ends in {', '.join(SUFFIXES)}")
+    return files
+
+
+def _records(files: Iterable[Path], tally: Tally) -> Iterator[tuple[str, Row]]:
+    """(file:line, record), each file up to where it cannot be read further."""
+    for file in files:
+        try:
+            yield from _parquet_rows(file, tally) if file.suffix == ".parquet" else _json_rows(file, tally)
+        except (OSError, EOFError, zlib.error) as error:
+            tally.fault(UNREADABLE, str(file), f"cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
+    with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            tally.read += 1
+            where = f"{file}:{number}"
+            try:
+                row = parse_row(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                tally.fault("not_json", where, f"not UTF-8 text: {error.reason} at byte {error.start}")
+            except InputError as error:
+                tally.fault("not_json", where, error)
+            else:
+                yield where, row
+
+
+def _parquet_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    number = 0
+    try:
+        with pyarrow.parquet.ParquetFile(file) as table:
+            columns = HUB_COLUMNS if {"document", "annotations"} <= set(table.schema_arrow.names) else None
+            for batch in table.iter_batches(PARQUET_BATCH, columns=columns):
+                for row in batch.to_pylist():
+                    number += 1
+                    tally.read += 1
+                    yield f"{file}:{number}", row
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        raise OSError(str(error).splitlines()[0]) from error
+
+
+def _usable(
+    records: Iterable[tuple[str, Row]], seed: int, passage: str, tally: Tally
+) -> Iterator[tuple[int, SourceQuestion]]:
+    """Each question with its place in the order of the draw: 64 bits of a hash, which tell its id from others too."""
+    seen: set[int] = set()
+    for where, record in records:
+        try:
+            question = SourceQuestion(*read_record(record, passage))
+            _check_texts(question)
+            place = int.from_bytes(hashlib.sha256(f"{seed}:{question.id}".encode()).digest()[:8], "big")
+            if place in seen:
+                raise BadRecord("duplicate_id", f"field 'id': {question.id!r} stands twice")
+        except BadRecord as error:
+            if error.reason == NO_LONG_ANSWER:
+                tally.left_out[NO_LONG_ANSWER] += 1
+            else:
+                tally.fault(error.reason, where, error)
+        except InputError as error:
+            tally.fault("bad_field", where, error)
+        else:
+            seen.add(place)
+            yield place, question
+
+
+def _check_texts(question: SourceQuestion) -> None:
+    for name in ("id", "question", "passage"):
+        text: str = getattr(question, name)
+        if not text.strip():
+            raise BadRecord("empty", f"field '{name}' is empty")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            message = f"field '{name}' holds half a character (a lone surrogate)"
+            raise BadRecord("lone_surrogate", message) from error
+
+
+def _draw(
+    placed: Iterable[tuple[int, SourceQuestion]],
+    n_questions: int,
+    too_long: Callable[[SourceQuestion], bool] | None,
+    tally: Tally,
+) -> list[SourceQuestion]:
+    """The `n_questions` first places among questions that are not too long: only what would be drawn is measured."""
+    drawn: list[tuple[int, SourceQuestion]] = []  # a heap with the last place on top
+    for place, question in placed:
+        if len(drawn) == n_questions and place > -drawn[0][0]:
+            continue
+        if too_long is not None and too_long(question):
+            tally.left_out[TOO_LONG] += 1
+        elif len(drawn) < n_questions:
+            heapq.heappush(drawn, (-place, question))
+        else:
+            heapq.heapreplace(drawn, (-place, question))
+    return [question for _, question in sorted(drawn, reverse=True)]
 
 
 def questions_sha256(questions: list[SourceQuestion]) -> str:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import os
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,37 +17,124 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from synthesize.prompt import PROMPTS, prompt_hash, prompt_ids, qa_prompt
-from synthesize.sources import load_questions, questions_sha256
+from synthesize.sources import Tally, load_questions, questions_sha256
 
 GOOD = {"id": "a", "question": "who", "passage": "Somebody did."}
 
 
+ROOT = Path(__file__).resolve().parents[2]
+SPAN = {"start_token": 1, "end_token": 3}
+
+
 def write(path, *rows):
-    path.write_text(
-        "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows), encoding="utf-8"
-    )
+    texts = (json.dumps(row) if isinstance(row, dict) else row for row in rows)
+    path.write_bytes(b"".join((text if isinstance(text, bytes) else text.encode()) + b"\n" for text in texts))
     return str(path)
 
 
+SURROGATE = "holds half a character (a lone surrogate)"
+FAULTS = [
+    ({"id": "b", "question": "who"}, "bad_field", "field 'passage' is missing"),
+    ({"question": "who", "passage": "x"}, "bad_field", "field 'id' is missing"),
+    ({**GOOD, "id": 7}, "bad_field", "field 'id' must be str, found int"),
+    ({**GOOD, "id": "b", "question": ["who"]}, "bad_field", "field 'question' must be str, found list"),
+    ({**GOOD, "id": "b", "passage": " \n"}, "empty", "field 'passage' is empty"),
+    ({**GOOD, "id": "", "passage": "x"}, "empty", "field 'id' is empty"),
+    ({**GOOD, "id": "b", "passage": "half \ud83d"}, "lone_surrogate", f"field 'passage' {SURROGATE}"),
+    ({**GOOD, "id": "b \udc00"}, "lone_surrogate", f"field 'id' {SURROGATE}"),
+    (GOOD, "duplicate_id", "field 'id': 'a' stands twice"),
+    ('{"id": "b", ', "not_json", "not valid JSON"),
+    ("[" * 100_000, "not_json", "not valid JSON"),
+    ('{"id": ' + "7" * 5000 + "}", "not_json", "not valid JSON"),
+    ("[1]", "not_json", "expected a JSON object"),
+    (b'{"id": "\xff"}', "not_json", "not UTF-8 text"),
+    ({"prompt": "x"}, "unknown_layout", "no layout has the fields 'prompt'"),
+    ({"query": "who"}, "bad_field", "field 'answer' is missing"),
+    (
+        {"example_id": 1, "question_text": "q", "document_text": "a b", "annotations": [{"long_answer": SPAN}]},
+        "bad_offset",
+        "long answer 1 to 3 lies outside a page of 2 tokens",
+    ),
+]
+
+
+@pytest.mark.parametrize("bad, reason, message", FAULTS)
+def test_a_bad_row_is_counted_and_named_or_an_error(tmp_path, bad, reason, message):
+    other = {**GOOD, "id": "c"}
+    source = write(tmp_path / "rows.jsonl", GOOD, "", bad, other)
+    tally = Tally()
+    assert [q.id for q in load_questions(source, "train", None, 0, tally=tally)] == ["a", "c"]
+    assert (tally.read, tally.usable, tally.left_out) == (3, 2, {reason: 1})
+    [[named]] = tally.named.values()
+    assert named.startswith(f"{source}:3: {message}")
+    assert json.dumps(tally.as_row())
+    for strict in (Tally(strict=True), None):
+        with pytest.raises(InputError) as caught:
+            load_questions(source, "train", None, 0, tally=strict)
+        assert str(caught.value) == named and "\n" not in named
+
+
+def test_every_bad_row_is_counted_and_the_first_are_named(tmp_path):
+    rows = [
+        row for number in range(5) for row in ({**GOOD, "id": str(number)}, "{", {**GOOD, "id": "b", "passage": ""})
+    ]
+    tally = Tally()
+    load_questions(write(tmp_path / "rows.jsonl", *rows), "train", 5, 0, tally=tally)
+    assert tally.read == 15 and tally.left_out == {"not_json": 5, "empty": 5}
+    lines = {reason: [int(named.split(":")[1]) for named in found] for reason, found in tally.named.items()}
+    assert lines == {"not_json": [2, 5, 8], "empty": [3, 6, 9]}
+
+
+def test_with_nothing_usable_the_first_fault_stands_in_the_error(tmp_path):
+    source = write(tmp_path / "rows.jsonl", "{", "[]")
+    for n_questions in (None, 1):
+        with pytest.raises(
+            InputError, match=r"holds no questions \(2 records, .* not_json 2; .*rows.jsonl:1: not valid"
+        ):
+            load_questions(source, "train", n_questions, 0, tally=Tally())
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.001, 0.5, 0.99])
+def test_a_truncated_file_gives_the_rows_before_the_cut(tmp_path, kept):
+    rows = [{**GOOD, "id": str(n), "passage": hashlib.sha256(str(n).encode()).hexdigest() * 5} for n in range(3000)]
+    (tmp_path / "parts").mkdir()
+    whole = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+    cut = tmp_path / "parts" / "0.jsonl.gz"
+    cut.write_bytes(whole[: max(5, int(kept * len(whole)))])
+    write(tmp_path / "parts" / "1.jsonl", {**GOOD, "id": "in the next file"})
+    tally = Tally()
+    found = load_questions(str(tmp_path / "parts"), "train", None, 0, tally=tally)
+    assert found.pop().id == "in the next file"
+    assert [q.passage for q in found] == [row["passage"] for row in rows[: len(found)]]
+    assert kept * 3000 * 0.8 - 600 <= len(found) < 3000
+    assert tally.left_out == {"unreadable": 1} and tally.usable == tally.read == len(found) + 1
+    assert tally.named["unreadable"][0].startswith(f"{cut}: cannot be read: ")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_questions(str(tmp_path / "parts"), "train", None, 0)
+
+
 @pytest.mark.parametrize(
-    "bad, reason",
+    "name, content",
     [
-        ({"id": "b", "question": "who"}, "field 'passage' is missing"),
-        ({"question": "who", "passage": "x"}, "field 'id' is missing"),
-        ({**GOOD, "id": 7}, "field 'id' must be str, found int"),
-        ({**GOOD, "id": "b", "question": ["who"]}, "field 'question' must be str, found list"),
-        ({**GOOD, "id": "b", "passage": " \n"}, "field 'passage' is empty"),
-        ({**GOOD, "id": "b", "passage": "half \ud83d"}, "field 'passage' holds half a character (a lone surrogate)"),
-        (GOOD, "field 'id': 'a' stands twice"),
-        ('{"id": "b", ', "not valid JSON"),
-        ("[1]", "expected a JSON object"),
+        ("0.jsonl.gz", b'{"id": "not compressed"}\n'),
+        ("0.jsonl.gz", gzip.compress(b"x" * 9999)[:20] + b"\0" * 30),
+        ("0.parquet", b"PAR1"),
+        ("0.parquet", b"PAR1" + b"\0" * 50 + b"PAR1"),
     ],
 )
-def test_a_bad_row_names_file_line_and_field(tmp_path, bad, reason):
-    source = write(tmp_path / "rows.jsonl", GOOD, "", bad)
-    with pytest.raises(InputError) as caught:
-        load_questions(source, "train", None, 0)
-    assert str(caught.value).startswith(f"{source}:3: {reason}") and "\n" not in str(caught.value)
+def test_a_broken_file_is_counted_and_the_next_is_read(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    write(tmp_path / "1.jsonl", GOOD)
+    tally = Tally()
+    assert len(load_questions(str(tmp_path), "train", None, 0, tally=tally)) == 1
+    assert tally.left_out == {"unreadable": 1} and tally.read == 1
+
+
+def test_a_source_without_files_is_an_error(tmp_path):
+    (tmp_path / "notes.txt").write_text("{}")
+    for source in (tmp_path, tmp_path / "*", tmp_path / "nowhere.jsonl"):
+        with pytest.raises(InputError, match=r"no file here, and none that ends in .*\.parquet"):
+            load_questions(str(source), "train", None, 0)
 
 
 def test_files_are_read_whole_or_drawn_with_a_seed(tmp_path):
@@ -57,6 +149,70 @@ def test_files_are_read_whole_or_drawn_with_a_seed(tmp_path):
         load_questions(source, "train", 31, 0)
     with pytest.raises(InputError, match="holds no questions"):
         load_questions(write(tmp_path / "empty.jsonl"), "train", None, 0)
+
+
+ids = st.lists(st.integers(0, 10**30).map(str), unique=True, min_size=1, max_size=40)
+
+
+def drawn_from(folder, order, n_questions, seed, long=()):
+    tally = Tally()
+    source = write(folder / "rows.jsonl", *({**GOOD, "id": id_} for id_ in order))
+    found = load_questions(source, "train", n_questions, seed, tally=tally, too_long=lambda q: q.id in long)
+    return [q.id for q in found], tally
+
+
+@given(ids, st.integers(0, 9), st.data())
+def test_a_draw_depends_on_seed_and_ids_alone(tmp_path_factory, order, seed, data):
+    folder = tmp_path_factory.mktemp("rows")
+    long = set(data.draw(st.lists(st.sampled_from(order), max_size=len(order) - 1)))
+    fitting = [id_ for id_ in order if id_ not in long]
+    everything, _ = drawn_from(folder, fitting, len(fitting), seed)
+    assert sorted(everything) == sorted(fitting)
+    n_questions = data.draw(st.integers(1, len(fitting)))
+    some, tally = drawn_from(folder, data.draw(st.permutations(order)), n_questions, seed, long)
+    assert some == everything[:n_questions]  # too long ones take no place, the order in the file none either
+    assert tally.left_out["too_long"] <= len(long) and tally.usable == len(order)
+    with pytest.raises(
+        InputError, match=f"holds {len(fitting)} questions, .* asks for more .*too_long {len(long)}|none"
+    ):
+        drawn_from(folder, order, len(fitting) + 1, seed, long)
+
+
+def test_a_draw_favours_no_place_in_the_file(tmp_path):
+    draws = Counter(id_ for seed in range(300) for id_ in drawn_from(tmp_path, map(str, range(40)), 10, seed)[0])
+    mean, sigma = 300 / 4, (300 * 0.25 * 0.75) ** 0.5
+    assert len(draws) == 40 and all(abs(n - mean) < 5 * sigma for n in draws.values())
+
+
+def test_only_what_comes_up_in_the_draw_is_measured(tmp_path):
+    source = write(tmp_path / "rows.jsonl", *({**GOOD, "id": str(n)} for n in range(2000)))
+    measured = []
+    load_questions(source, "train", 10, 0, too_long=lambda q: bool(measured.append(q.id)))
+    assert 10 <= len(measured) == len(set(measured)) < 150  # about 10 (1 + ln 200)
+
+
+MEASURE = """
+import json, resource, sys, time
+from synthesize.sources import Tally, load_questions
+tally, start = Tally(), time.monotonic()
+found = load_questions(sys.argv[1], "train", 5500, 0, tally=tally, too_long=lambda q: len(q.passage) % 50 == 0)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps({"drawn": len(found), "read": tally.read, "seconds": time.monotonic() - start, "mib": peak}))
+"""
+
+
+@pytest.mark.slow
+def test_a_million_rows_stream_in_little_memory(tmp_path):
+    source = tmp_path / "rows.jsonl"
+    with open(source, "w", encoding="utf-8") as file:
+        for n in range(1_000_000):
+            passage = f"It is said of number {n} that " + "it is a number, " * (20 + n % 10)
+            file.write(json.dumps({"id": f"id-{n}", "question": f"what is {n}", "passage": passage}) + "\n")
+    ran = subprocess.run([sys.executable, "-c", MEASURE, source], capture_output=True, text=True, check=True, cwd=ROOT)
+    found = json.loads(ran.stdout)
+    print(found)
+    assert found["drawn"] == 5500 and found["read"] == 1_000_000
+    assert found["mib"] < 500 and found["seconds"] < 300
 
 
 @pytest.mark.skipif("RAG_ZEVAL_DATA" not in os.environ, reason="RAG_ZEVAL_DATA is not set")

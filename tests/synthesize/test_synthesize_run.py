@@ -109,6 +109,31 @@ def test_bad_rows_get_a_status_and_the_rest_goes_on(tiny_model, tmp_path):
         assert all(response["true_support"] is None for response in written[id_]["responses"])
 
 
+def test_what_is_too_long_takes_no_place_in_the_draw(tiny_model, tmp_path):
+    lengths = {"a": 450, "b": 5, "c": 450, "d": 350, "e": 9, "f": 7}  # over our limit, or over the model's window
+    rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
+    keys = {"source": jsonl(tmp_path / "rows.jsonl", rows), "n_questions": 3, "max_passage_tokens": 400}
+    assert main(words(tiny_model, tmp_path / "out", max_new_tokens=4, **keys)) == 0
+    written = {row["id"]: row["status"] for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
+    assert written == {"b": "ok", "e": "ok", "f": "ok"}
+
+
+def test_bad_records_are_said_and_stand_in_the_manifest(tiny_model, tmp_path, capsys):
+    good = [{"id": id_, "question": "what is the job", "passage": "a town"} for id_ in "ab"]
+    source = jsonl(tmp_path / "rows.jsonl", [*good, {"id": "c", "question": "what"}])
+    keys = {"source": source, "n_questions": 2, "max_new_tokens": 4}
+    assert main(words(tiny_model, tmp_path / "out", strict="true", **keys)) == 2
+    fault = f"{source}:3: field 'passage' is missing"
+    assert capsys.readouterr().err == f"error: {fault}\n"
+    for _ in range(2):  # the second time nothing is left to answer
+        assert main(words(tiny_model, tmp_path / "out", **keys)) == 0
+        shown = capsys.readouterr()
+        assert f"{source}: 2 questions from 3 records, 2 usable; left out: bad_field 1\n" in shown.out
+        assert f"warning: bad_field: {fault}\n" in shown.err
+        records = json.loads((tmp_path / "out" / "manifest.json").read_text())["records"]
+        assert records["left_out"] == {"bad_field": 1} and records["first_faults"] == {"bad_field": [fault]}
+
+
 def test_no_answer_at_all_is_an_error(tiny_model, tmp_path, capsys):
     assert main(words(tiny_model, tmp_path, n_questions=2, max_passage_tokens=3)) == 1
     assert "no question could be answered; the first: failed: passage has" in capsys.readouterr().err
@@ -190,6 +215,8 @@ def test_batch_size_may_change_on_the_way(undisturbed, tiny_model, tmp_path):
         ("alpha=[0]", "did you mean 'alphas'"),
         ("model=nowhere", "nowhere: no model here"),
         ("source=nowhere.jsonl", "nowhere.jsonl"),
+        ("passage=paragraph", "'passage'"),
+        ("strict=maybe", "'strict'"),
     ],
 )
 def test_bad_configuration_is_one_line(tiny_model, tmp_path, capsys, word, message):

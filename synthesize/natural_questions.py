@@ -1,0 +1,160 @@
+"""Natural Questions in each layout it is published in, told apart by the fields of a record; and plain rows.
+
+Original and hub rows hold a page as a list of tokens, simplified ones as a text of tokens with one space between them;
+an HTML tag is a token as well, and a long answer is a half-open span of tokens. Simplified rows have nothing but the
+tokens, so passages are made of these in every layout: the same record gives the same passage. The layouts:
+https://github.com/google-research-datasets/natural-questions (README, text_utils.py),
+https://huggingface.co/datasets/google-research-datasets/natural_questions,
+https://huggingface.co/datasets/sentence-transformers/natural-questions,
+https://github.com/nelson-liu/lost-in-the-middle (README).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, check_fields
+
+LONG_ANSWER, PAGE = "long_answer", "page"
+NO_LONG_ANSWER = "no_long_answer"
+# What is read of a hub file; its HTML, byte offsets and candidates are nine tenths of it.
+HUB_COLUMNS = ("id", "question.text", "document.tokens.token", "annotations.long_answer")
+
+# `<P>`, `</Td>`, `<Th colspan="2">`; `<Th_colspan="2">` in simplified rows, which have no flag that says it is a tag.
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+
+
+class BadRecord(InputError):
+    """A record that gives no question; `reason` is the word under which it is counted."""
+
+    def __init__(self, reason: str, message: str):
+        super().__init__(message)
+        self.reason = reason
+
+
+def read_record(record: Row, passage: str) -> tuple[str, str, str]:
+    """(id, question, passage) of a record in any layout.
+
+    passage: "long_answer" (the passage that an annotator marked, the first who marked one), or "page" (all the text of
+    its page). Layouts without pages have one passage, and that is it. A record without a long answer gives no question
+    either way: its annotators found no answer on the page. Rows without an id get one from question and passage.
+
+    Raises BadRecord ("no_long_answer", "bad_offset", "unknown_layout"), or InputError naming the field that does not
+    fit.
+    """
+    for field, read in _LAYOUTS.items():
+        if field in record:
+            return read(record, passage)
+    raise BadRecord("unknown_layout", f"no layout has the fields {', '.join(map(repr, list(record)[:8])) or '(none)'}")
+
+
+def _plain(record: Row, passage: str) -> tuple[str, str, str]:
+    check_fields(record, {"id": str, "question": str, "passage": str})
+    return record["id"], record["question"], record["passage"]
+
+
+def _original(record: Row, passage: str) -> tuple[str, str, str]:
+    check_fields(record, {"example_id": (int, str), "question_text": str, "annotations": list})
+    text = _passage(_column(record["document_tokens"], "token"), _column(record["annotations"], LONG_ANSWER), passage)
+    return str(record["example_id"]), record["question_text"], text
+
+
+def _simplified(record: Row, passage: str) -> tuple[str, str, str]:
+    check_fields(record, {"example_id": (int, str), "question_text": str, "document_text": str, "annotations": list})
+    tokens = record["document_text"].split(" ")  # never split(): it takes characters for spaces that are none here
+    return (
+        str(record["example_id"]),
+        record["question_text"],
+        _passage(tokens, _column(record["annotations"], LONG_ANSWER), passage),
+    )
+
+
+def _hub(record: Row, passage: str) -> tuple[str, str, str]:
+    check_fields(record, {"id": str, "question": dict, "document": dict, "annotations": (dict, list)})
+    check_fields(record["question"], {"text": str})
+    check_fields(record["document"], {"tokens": (dict, list)})
+    tokens = _column(record["document"]["tokens"], "token")
+    text = _passage(tokens, _column(record["annotations"], LONG_ANSWER), passage)
+    return record["id"], record["question"]["text"], text
+
+
+def _pair(record: Row, passage: str) -> tuple[str, str, str]:
+    """The answer is title and passage with a space between; nothing says where the title ends, so it stays."""
+    check_fields(record, {"query": str, "answer": str})
+    return _made_id(record["query"], record["answer"]), record["query"], record["answer"]
+
+
+def _oracle(record: Row, passage: str) -> tuple[str, str, str]:
+    """The passage marked `isgold`; in rows where none bears that mark, as retrieved, the first that `hasanswer`."""
+    check_fields(record, {"question": str, "ctxs": list})
+    passages = [found for found in record["ctxs"] if isinstance(found, dict)]
+    mark = "isgold" if any("isgold" in found for found in passages) else "hasanswer"
+    gold = next((found for found in passages if found.get(mark) is True), None)
+    if gold is None:
+        raise BadRecord(NO_LONG_ANSWER, "no passage of field 'ctxs' is marked 'isgold' or 'hasanswer'")
+    check_fields(gold, {"text": str})
+    return _made_id(record["question"], gold["text"]), record["question"], gold["text"]
+
+
+# The field that tells a layout from the others.
+_LAYOUTS: dict[str, Callable[[Row, str], tuple[str, str, str]]] = {
+    "passage": _plain,
+    "document_tokens": _original,
+    "document_text": _simplified,
+    "document": _hub,
+    "ctxs": _oracle,
+    "query": _pair,
+    "question": _plain,
+}
+
+
+def _made_id(question: str, passage: str) -> str:
+    return hashlib.sha256(f"{question}\0{passage}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _column(rows: Any, field: str) -> list[Any]:
+    """One field of a list of rows, which the hub turns into a dict of lists."""
+    try:
+        column = rows[field] if isinstance(rows, dict) else [row[field] for row in rows]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"field '{field}' is missing") from error
+    if not isinstance(column, list):
+        raise InputError(f"field '{field}' must be list, found {type(column).__name__}")
+    return column
+
+
+def _passage(tokens: list[Any], long_answers: list[Any], passage: str) -> str:
+    start, end = _span(long_answers, len(tokens))
+    return _prose(tokens if passage == PAGE else tokens[start:end])
+
+
+def _span(long_answers: list[Any], n_tokens: int) -> tuple[int, int]:
+    for start, end in zip(_column(long_answers, "start_token"), _column(long_answers, "end_token"), strict=False):
+        if type(start) is not int or type(end) is not int:
+            raise InputError("fields 'start_token' and 'end_token' must be int")
+        if start == end == -1:
+            continue
+        if not 0 <= start < end <= n_tokens:
+            raise BadRecord("bad_offset", f"long answer {start} to {end} lies outside a page of {n_tokens} tokens")
+        return start, end
+    raise BadRecord(NO_LONG_ANSWER, "no annotator marked a long answer")
+
+
+def _prose(tokens: list[Any]) -> str:
+    if not all(isinstance(token, str) for token in tokens):
+        raise InputError("field 'token' must be str")
+    words = [html.unescape(token) for token in tokens if not _TAG.fullmatch(token)]
+    return " ".join(_detokenizer().detokenize(words).split())
+
+
+@cache
+def _detokenizer() -> Any:
+    from nltk.tokenize.treebank import TreebankWordDetokenizer  # the tokens are of the Penn Treebank's kind: `` n't ''
+
+    return TreebankWordDetokenizer()
