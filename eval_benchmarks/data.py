@@ -26,8 +26,8 @@ WIKIEVAL_FIELDS = ("question", "answer", "context_v1", "poor_answer", "ungrounde
 RAGCHECKER_LICENCE = "amazon-science/RAGChecker, Apache-2.0"
 WIKIEVAL_LICENCE = "explodinggradients/WikiEval states no licence: for your own evaluation only, never redistribute it"
 NATURAL_QUESTIONS = (
-    "Natural Questions (for synthesis, CC BY-SA 3.0) is not downloaded here: get it from "
-    "https://ai.google.com/research/NaturalQuestions and give synthesis a JSONL of {id, question, passage}"
+    "Natural Questions (for synthesis, CC BY-SA 3.0) is not downloaded here: docs/paper-scale.md has the commands; "
+    "synthesis reads its files as they are, in any public layout"
 )
 
 

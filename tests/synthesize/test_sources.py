@@ -117,7 +117,7 @@ def test_a_truncated_file_gives_the_rows_before_the_cut(tmp_path, kept):
     "name, content",
     [
         ("0.jsonl.gz", b'{"id": "not compressed"}\n'),
-        ("0.jsonl.gz", gzip.compress(b"x" * 9999)[:20] + b"\0" * 30),
+        ("0.jsonl.gz", gzip.compress(b"x")[:10] + b"\xff" * 30),
         ("0.parquet", b"PAR1"),
         ("0.parquet", b"PAR1" + b"\0" * 50 + b"PAR1"),
     ],
