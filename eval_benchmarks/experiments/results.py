@@ -83,14 +83,20 @@ def _base(job: Job) -> str:
 
 
 def is_done(path: Path, wanted: Row) -> bool:
-    """Whether the result is there. Raises InputError naming the first setting that differs from the one wanted."""
+    """Whether the result is there. Raises InputError naming the first setting that differs from the one wanted.
+
+    A setting that its stage did not have yet when the result was made is no difference: it is added with a default that
+    changes nothing.
+    """
     if not path.exists():
         return False
     row = read_json(path)
     before = flat({key: row.get(key) for key in ("settings", "base")})
     now = flat(json.loads(json.dumps({key: wanted[key] for key in ("settings", "base")})))
+    stages = set(row.get("settings") or ())
+    later = {key for key in now.keys() - before.keys() if key.split(".")[1:2] and key.split(".")[1] in stages}
     for key in [*now, *before]:
-        if before.get(key) != now.get(key):
+        if key not in later and before.get(key) != now.get(key):
             raise InputError(
                 f"{path}: is the result of {key}={before.get(key)}, not {now.get(key)}: remove it (and its run under "
                 "runs_dir), or give another results_dir"

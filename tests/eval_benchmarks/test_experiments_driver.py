@@ -184,6 +184,20 @@ def test_a_result_of_other_settings_is_never_overwritten(work: Work, tmp_path: P
     assert json.loads(path.read_text()) == row
 
 
+def test_a_setting_that_a_stage_got_later_is_no_other_setting_but_another_stage_is(work: Work) -> None:
+    job = work.jobs[1]
+    path = work.experiment.result(job.arm, job.seed)
+    path.parent.mkdir(parents=True)
+    row = json.loads(json.dumps(fake_row(work, job)))
+    del row["settings"]["train"]["accuracy"], row["settings"]["synthesize"]["seed"]
+    path.write_text(json.dumps(row))
+    assert job not in work.todo()
+    del row["settings"]["train"]
+    path.write_text(json.dumps(row))
+    with pytest.raises(InputError, match=r"is the result of settings\.train\."):
+        work.todo()
+
+
 def test_a_stage_is_a_process_with_a_log_and_its_minutes_add_up(tmp_path: Path, capsys: Any) -> None:
     stages, log, minutes = Stages(), tmp_path / "run" / "synthesize.log", tmp_path / "minutes.json"
     minutes.write_text('{"train": 3.5, "synthesize": 2.0}')
