@@ -19,11 +19,12 @@ DPI = 150
 def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
     """Figure 3 as PNG: how verbatim the quotes are, and how many claims an answer is split into, by training step."""
     figure, axes = _axes(2)
-    for ax, name, label, colour in (
-        (axes[0], "evidence", "evidence grounding (0 to 1)", COLOURS[0]),
-        (axes[1], "claims", "claims per answer", COLOURS[1]),
+    for ax, name, label, colour, least in (
+        (axes[0], "evidence", "evidence grounding (0 to 1)", COLOURS[0], 0.1),
+        (axes[1], "claims", "claims per answer", COLOURS[1], 2.0),
     ):
         _band(ax, [smoothed(run, name, smoothing) for run in runs if name in run], colour, None)
+        _widen(ax, least)
         _mark_switch(ax, runs)
         ax.set_ylabel(label)
     figure.suptitle(_said(len(runs), smoothing), fontsize=8)
@@ -76,6 +77,13 @@ def _band(ax: Any, curves: Sequence[Floats], colour: str, label: str | None) -> 
     x = np.arange(1, steps + 1)
     ax.fill_between(x, seeds.min(0), seeds.max(0), color=colour, alpha=0.2, linewidth=0)
     ax.plot(x, seeds.mean(0), color=colour, label=label)
+
+
+def _widen(ax: Any, least: float) -> None:
+    """Show at least this much of the vertical axis: a flat curve is to look flat."""
+    low, high = ax.get_ylim()
+    missing = max(0.0, least - (high - low)) / 2
+    ax.set_ylim(low - missing, high + missing)
 
 
 def _mark_switch(ax: Any, runs: Sequence[Curves]) -> None:
