@@ -20,8 +20,6 @@ OMP_NUM_THREADS ?= 1
 HF_HUB_OFFLINE ?= 1
 export OMP_NUM_THREADS HF_HUB_OFFLINE
 RUN := runs/reproduce
-# A training budget that lets `make reproduce` end within 20 minutes; `make train` has the profile's own.
-REPRODUCE_TRAIN := "stages=[{k: 3, rows: 80}, {k: 4, rows: 40}]"
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 else
 VENV ?= .venv-gpu
@@ -60,7 +58,7 @@ $(READY): $(LOCK) pyproject.toml
 
 reproduce: $(READY) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
 	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
-	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_TRAIN)
+	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl
 	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH)
 	$(PY) -m eval_benchmarks.report $(RUN)
 

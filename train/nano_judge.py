@@ -31,7 +31,7 @@ judges answers about a generated world, to show what training does; it knows not
 | made by | `{command}` |
 | training | {steps} steps of {prompts} prompts with {rollouts} rollouts ({stages}), seed {seed}, {minutes} minutes |
 | base | `{base_model}`, sha256 of the folder `{base}` |
-| training answers | sha256 of the file `{responses}` |
+| training answers | by `make synthesize`; sha256 over the sha256 of each file `{responses}` |
 | weights | sha256 of the folder `{sha}` |
 
 ## Scores

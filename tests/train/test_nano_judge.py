@@ -69,3 +69,11 @@ def test_scores_of_another_model_or_changed_weights_are_refused(run: Path, tmp_p
     with pytest.raises(InputError, match="its weights are not those"):
         main([str(run), str(bench), str(out)])
     assert not out.exists()
+
+
+def test_the_shipped_cards_are_of_the_shipped_weights() -> None:
+    checkpoints = Path(__file__).parents[2] / "checkpoints"
+    base, judge = (model_sha256(checkpoints / name) for name in ("nano-base", "nano-judge"))
+    assert base in (checkpoints / "nano-base" / "README.md").read_text()
+    card = (checkpoints / "nano-judge" / "README.md").read_text()
+    assert base in card and judge in card
