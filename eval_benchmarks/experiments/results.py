@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from eval_benchmarks.benchmark import Benchmark, Metric
 from eval_benchmarks.experiments.plan import RL, TRAINING, Experiment, Job, flat
 from eval_benchmarks.scorers import Scored
 from eval_benchmarks.statistics import Floats, Ratio
+from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, file_sha256, model_sha256, read_jsonl
 
@@ -85,23 +86,27 @@ def _base(job: Job) -> str:
 def is_done(path: Path, wanted: Row) -> bool:
     """Whether the result is there. Raises InputError naming the first setting that differs from the one wanted.
 
-    A setting that its stage did not have yet when the result was made is no difference: it is added with a default that
-    changes nothing.
+    A setting that its stage did not have yet when the result was made is no difference as long as it has its default.
     """
     if not path.exists():
         return False
     row = read_json(path)
     before = flat({key: row.get(key) for key in ("settings", "base")})
     now = flat(json.loads(json.dumps({key: wanted[key] for key in ("settings", "base")})))
-    stages = set(row.get("settings") or ())
-    later = {key for key in now.keys() - before.keys() if key.split(".")[1:2] and key.split(".")[1] in stages}
+    stages = set(row.get("settings") or ()) & {"synthesize", *TRAINING}
     for key in [*now, *before]:
-        if key not in later and before.get(key) != now.get(key):
+        if before.get(key) != now.get(key) and not (key not in before and _is_default(key, now[key], stages)):
             raise InputError(
                 f"{path}: is the result of {key}={before.get(key)}, not {now.get(key)}: remove it (and its run under "
                 "runs_dir), or give another results_dir"
             )
     return True
+
+
+def _is_default(key: str, value: Any, stages: Container[str]) -> bool:
+    """Whether `settings.<stage>.<name>` is a setting of the stage itself, and has the value of configs/<stage>.yaml."""
+    _, stage, *name = key.split(".") if "." in key else ("", "")
+    return stage in stages and len(name) == 1 and load_config(stage, []).get(name[0]) == value
 
 
 def result_row(experiment: Experiment, job: Job, benchmarks: Sequence[Benchmark], known: Row) -> Row:
