@@ -1,0 +1,127 @@
+"""A model's shape, from its config.json, and the parameters that follow from it; no weights are needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError
+
+FAMILIES = ("llama", "qwen2")
+KEPT = Path(__file__).with_name("model_shapes.json")  # of models that may not be on this machine yet
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A decoder of the Llama family: q, k, v, o, gate, up and down in each layer, RMS norms without bias."""
+
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    tied: bool  # the output head is the embedding
+    qkv_bias: bool
+    o_bias: bool
+    mlp_bias: bool
+
+    @property
+    def linear(self) -> dict[str, tuple[int, int, bool]]:
+        """Input size, output size and bias of each linear module of a layer, by name."""
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return {
+            "q_proj": (self.hidden, queries, self.qkv_bias),
+            "k_proj": (self.hidden, keys, self.qkv_bias),
+            "v_proj": (self.hidden, keys, self.qkv_bias),
+            "o_proj": (queries, self.hidden, self.o_bias),
+            "gate_proj": (self.hidden, self.intermediate, self.mlp_bias),
+            "up_proj": (self.hidden, self.intermediate, self.mlp_bias),
+            "down_proj": (self.intermediate, self.hidden, self.mlp_bias),
+        }
+
+    @property
+    def layer(self) -> int:
+        """Parameters of one layer."""
+        return sum(i * o + (o if bias else 0) for i, o, bias in self.linear.values()) + 2 * self.hidden
+
+    @property
+    def embedding(self) -> int:
+        return self.vocab * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        return self.layers * self.layer + self.hidden + (1 if self.tied else 2) * self.embedding
+
+    def adapter(self, rank: int, modules: str | Sequence[str] = "all-linear") -> int:
+        """Parameters of LoRA matrices of this rank on the named modules; peft's all-linear leaves out the head.
+
+        Raises InputError for a module that a layer does not have.
+        """
+        names = list(self.linear) if modules == "all-linear" else [modules] if isinstance(modules, str) else modules
+        for name in names:
+            if name not in self.linear:
+                raise InputError(
+                    f"target_modules: there is no linear module '{name}'; there is {', '.join(self.linear)}"
+                )
+        return self.layers * sum(rank * (self.linear[name][0] + self.linear[name][1]) for name in names)
+
+    def kv_bytes(self, element: int) -> int:
+        """Bytes of keys and values that one token leaves in a cache of `element` bytes a number."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * element
+
+
+def read_shape(base_model: str) -> tuple[Shape | None, str]:
+    """The shape of a model, and where it was read: its folder's config.json, else what is kept for its name.
+
+    None, and why, if there is neither, or the config is of another family. Raises InputError, naming file and field,
+    for a config that cannot be read.
+    """
+    path = Path(base_model) / "config.json"
+    name = Path(base_model).name
+    if path.is_file():
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: cannot be read as JSON: {error}") from error
+        where = str(path)
+    else:
+        kept = json.loads(KEPT.read_text(encoding="utf-8"))
+        if name not in kept:
+            return None, f"there is no {path}, and no shape is kept for '{name}'"
+        config, where = kept[name], f"train/{KEPT.name}"
+    if not isinstance(config, Mapping):
+        raise InputError(f"{where}: expected a JSON object, found {type(config).__name__}")
+    if config.get("model_type") not in FAMILIES:
+        return None, f"{where}: model_type={config.get('model_type')}, and only {' and '.join(FAMILIES)} are known"
+    return shape_of(config, where), where
+
+
+def shape_of(config: Mapping[str, Any], where: str) -> Shape:
+    """The shape that a Hugging Face config of one of the families describes. Raises InputError naming the field."""
+
+    def size(name: str, default: int | None = None) -> int:
+        value = config.get(name, default)
+        if type(value) is not int or value < 1:
+            raise InputError(f"{where}: field '{name}' must be a whole number above 0, found {value}")
+        return value
+
+    hidden, heads = size("hidden_size"), size("num_attention_heads")
+    qwen2, attention_bias = config["model_type"] == "qwen2", bool(config.get("attention_bias", False))
+    return Shape(
+        hidden=hidden,
+        intermediate=size("intermediate_size"),
+        layers=size("num_hidden_layers"),
+        heads=heads,
+        kv_heads=size("num_key_value_heads", heads),
+        head_dim=size("head_dim", hidden // heads),
+        vocab=size("vocab_size"),
+        tied=bool(config.get("tie_word_embeddings", False)),
+        qkv_bias=qwen2 or attention_bias,
+        o_bias=not qwen2 and attention_bias,
+        mlp_bias=not qwen2 and bool(config.get("mlp_bias", False)),
+    )
