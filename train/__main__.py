@@ -30,13 +30,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(config: DictConfig) -> int:
     """The stage: each part is skipped if it is done already, so the same command resumes a run that was cut off."""
+    from train.curriculum import Stage
     from train.launch import stop_leftovers
+    from train.plan import count_steps, describe_steps
     from train.run_folder import RunFolder
     from train.settings import check_settings, identity
     from train.verl_config import check_keys, schema
 
     check_settings(config)
     check_keys(config.verl, schema())
+    if config.dry_run:
+        from train.dry_run import dry_run
+
+        return dry_run(config)
+    check_memory(config)
     folder = RunFolder(config.out_dir)
     with folder.locked():
         stop_leftovers(folder.path)  # of an attempt that was killed: nothing may write here while the folder is read
@@ -45,9 +52,11 @@ def train(config: DictConfig) -> int:
             print(f"done already: {folder.model}")
             return 0
         prepare_rows(config, folder)
-        total = count_steps(config, folder)
+        counts = folder.read_counts()
+        total = count_steps(config, counts["train_rows"])
         done = folder.last_checkpoint()
-        print(plan(config, folder, total))
+        train_stages = (stage for name, stage in counts["stages"].items() if name.startswith("train"))
+        print(describe_steps(config, [Stage(stage["k"], stage["rows"]) for stage in train_stages]))
         if done < total:
             code = run_verl(config, folder, total, done)
             folder.merge_metrics()
@@ -81,29 +90,19 @@ def prepare_rows(config: DictConfig, folder: RunFolder) -> None:
     write_json(folder.counts, {**stages, "train_rows": len(curriculum.train), "val_rows": len(curriculum.val)})
 
 
-def count_steps(config: DictConfig, folder: RunFolder) -> int:
-    """Optimizer steps of the whole run. Raises InputError if there are too few rows for one, or for those wanted."""
-    rows = folder.read_counts()["train_rows"]
-    batch, trainer = config.verl.data.train_batch_size, config.verl.trainer
-    steps = rows // batch * trainer.total_epochs
-    wanted = trainer.get("total_training_steps")
-    if steps == 0:
-        raise InputError(f"{rows} training rows do not fill one step of verl.data.train_batch_size={batch}")
-    if wanted and wanted > steps:
-        raise InputError(f"verl.trainer.total_training_steps={wanted}: the rows are enough for {steps} steps")
-    return wanted or steps
+def check_memory(config: DictConfig) -> None:
+    """Raises InputError for what cannot fit into GPUs of `gpu_memory_gib`, before anything is started."""
+    from train.gpu_memory import misfit, read_setup
+    from train.model_shape import read_shape
+    from train.verl_config import build
 
-
-def plan(config: DictConfig, folder: RunFolder, total: int) -> str:
-    """`343 steps of 32 prompts x 8 rollouts; K=4 from step 172`."""
-    batch, seen, switches = config.verl.data.train_batch_size, 0, []
-    for name, stage in folder.read_counts()["stages"].items():
-        if name.startswith("train"):
-            switches.append(f"K={stage['k']} from step {seen // batch + 1}")
-            seen += stage["rows"]
-    return (
-        f"{total} steps of {batch} prompts x {config.verl.actor_rollout_ref.rollout.n} rollouts: {', '.join(switches)}"
-    )
+    if config.platform != "gpu" or config.gpu_memory_gib is None:
+        return
+    shape, where = read_shape(config.base_model)
+    if shape is None:
+        print(f"GPU memory is not checked: {where}")
+    elif problem := misfit(shape, read_setup(build(config.verl, {})), config.gpu_memory_gib):
+        raise InputError(problem)
 
 
 def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> int:
@@ -117,7 +116,7 @@ def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> in
     from train.verl_config import build
 
     folder.prune(done)
-    verl = build(config.verl, derived_keys(config, folder, done))
+    verl = build(config.verl, derived_keys(config, folder, done, folder.read_counts()["val_rows"]))
     write_text(folder.verl_config, OmegaConf.to_yaml(verl))
     attempt = folder.next_attempt()
     attempt.touch()

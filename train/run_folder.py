@@ -13,6 +13,7 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, write_json
 from rag_zeval.llm import read_card
+from train.lora import has_adapter, merge_adapter
 from train.metrics import Steps, attempt_files, logged_through, merge, write_merged
 
 TOKENIZER_FILES = (
@@ -117,15 +118,20 @@ class RunFolder:
     def export(self, step: int, base: str, variant: str, part_of_checkpoint: str = "actor") -> None:
         """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files.
 
+        An adapter is merged into the base, so that a LoRA run leaves a plain model too.
         `rag_zeval.json` says which prompt variant it was trained on, beside what the base's says of its world.
         `part_of_checkpoint`: folder in which verl's trainer puts the policy ("": the SFT trainer, which has no other).
         """
-        part = self.path / "model.part"
+        part, trained = self.path / "model.part", self.checkpoint(step) / part_of_checkpoint
         shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(self.checkpoint(step) / part_of_checkpoint / "huggingface", part)
-        for name in TOKENIZER_FILES:
-            if (Path(base) / name).is_file():
-                shutil.copyfile(Path(base) / name, part / name)
+        if has_adapter(trained):
+            merge_adapter(trained, base, part)
+        else:
+            shutil.copytree(trained / "huggingface", part)
+        for source in (trained / "huggingface", Path(base)):  # a base on the hub has no folder
+            for name in TOKENIZER_FILES:
+                if (source / name).is_file():
+                    shutil.copyfile(source / name, part / name)
         write_json(part / "rag_zeval.json", {**read_card(base), "variant": variant})
         shutil.rmtree(self.model, ignore_errors=True)
         part.rename(self.model)

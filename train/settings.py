@@ -29,13 +29,34 @@ def check_settings(config: DictConfig) -> None:
         raise InputError(f"platform={config.platform}: there is cpu, gpu")
     if (config.verl.trainer.get("save_freq") or 0) <= 0:
         raise InputError("verl.trainer.save_freq must be above 0: without checkpoints there is no model to export")
+    memory = config.gpu_memory_gib
+    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int | float) or memory <= 0):
+        raise InputError(f"gpu_memory_gib={memory}: must be a number above 0, or null for no check")
     check_batches(config.verl)
+    worker = config.verl.actor_rollout_ref
+    check_checkpoint("verl.actor_rollout_ref.actor.checkpoint", worker.actor.checkpoint, worker.model.get("lora_rank"))
+
+
+def check_checkpoint(key: str, checkpoint: DictConfig, lora_rank: int | None) -> None:
+    """A checkpoint must hold what the model is exported from, in a form that loads."""
+    wanted, unwanted = ("model", "hf_model") if lora_rank else ("hf_model", None)
+    if wanted not in checkpoint.save_contents:
+        raise InputError(f"{key}.save_contents must have {wanted}: the model is exported from it")
+    if unwanted in checkpoint.save_contents:
+        raise InputError(f"{key}.save_contents: verl's {unwanted} of a LoRA run cannot be loaded; leave it out")
 
 
 def check_batches(verl: DictConfig) -> None:
-    """A step's rollouts must fill the micro-batches of each worker; verl finds out only in the first step."""
+    """Rows must fit into the micro-batches, and a step's rollouts fill them; verl finds out only while it runs."""
     worker = verl.actor_rollout_ref
     if worker.actor.use_dynamic_bsz:
+        longest = verl.data.max_prompt_length + verl.data.max_response_length
+        budget = worker.actor.ppo_max_token_len_per_gpu * (worker.actor.get("ulysses_sequence_parallel_size") or 1)
+        if budget < longest:
+            raise InputError(
+                f"verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu={worker.actor.ppo_max_token_len_per_gpu} "
+                f"does not hold a row of {longest} tokens (data.max_prompt_length + data.max_response_length)"
+            )
         return
     share = verl.data.train_batch_size * worker.rollout.n / (verl.trainer.n_gpus_per_node * verl.trainer.nnodes)
     for key in (
@@ -57,6 +78,8 @@ NOT_BINDING = (
     "responses",
     "base_model",
     "threads",
+    "dry_run",
+    "gpu_memory_gib",
     "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
     "verl.actor_rollout_ref.rollout.gpu_memory_utilization",
     "verl.actor_rollout_ref.rollout.max_num_batched_tokens",
@@ -99,8 +122,8 @@ def base_sha256(base: str) -> str:
     return base
 
 
-def derived_keys(config: DictConfig, folder: RunFolder, done: int) -> dict[str, Any]:
-    """The keys of verl's config that follow from the stage's own settings."""
+def derived_keys(config: DictConfig, folder: RunFolder, done: int, val_rows: int) -> dict[str, Any]:
+    """The keys of verl's config that follow from the stage's own settings, and from how many rows it has."""
     base = str(Path(config.base_model).resolve()) if Path(config.base_model).is_dir() else config.base_model
     keys: dict[str, Any] = {
         "data.train_files": str(folder.train_rows),
@@ -123,6 +146,6 @@ def derived_keys(config: DictConfig, folder: RunFolder, done: int) -> dict[str, 
         rollout = config.verl.actor_rollout_ref.rollout
         keys["actor_rollout_ref.rollout.engine_kwargs.hf_cpu"] = {
             "train_rows": config.verl.data.train_batch_size * rollout.n,
-            "val_rows": folder.read_counts()["val_rows"] * rollout.val_kwargs.n,
+            "val_rows": val_rows * rollout.val_kwargs.n,
         }
     return keys

@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(config: DictConfig) -> int:
     """The stage: rows once, then training and export."""
-    from train.__main__ import count_steps
     from train.launch import stop_leftovers
+    from train.plan import count_steps
     from train.run_folder import RunFolder
     from train.verl_config import SFT, check_keys, schema
 
@@ -53,7 +53,7 @@ def train(config: DictConfig) -> int:
             print(f"done already: {folder.model}")
             return 0
         prepare_rows(config, folder)
-        total = count_steps(config, folder)
+        total = count_steps(config, folder.read_counts()["train_rows"])
         print(f"{total} steps of {config.verl.data.train_batch_size} rows")
         started = time.monotonic()
         code = run_verl(config, folder, total)
@@ -62,8 +62,11 @@ def train(config: DictConfig) -> int:
 
 def check_settings(config: DictConfig) -> None:
     """Raises InputError for settings that could only fail later, or quietly do something else."""
+    from train.settings import check_checkpoint
+
     if config.platform not in ("cpu", "gpu"):
         raise InputError(f"platform={config.platform}: there is cpu, gpu")
+    check_checkpoint("verl.checkpoint", config.verl.checkpoint, config.verl.model.get("lora_rank"))
     data, devices = config.verl.data, config.verl.trainer.n_gpus_per_node
     share = data.train_batch_size / devices
     if share % 1 or (not data.use_dynamic_bsz and share % data.micro_batch_size_per_gpu):

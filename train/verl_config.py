@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from rag_zeval.config import key_paths, nearest
 from rag_zeval.errors import InputError
@@ -18,6 +19,7 @@ from rag_zeval.errors import InputError
 ADDED = {
     "actor_rollout_ref.actor.fsdp_config.mixed_precision": "dtypes of FSDP; verl's default is bf16",
     "actor_rollout_ref.ref.fsdp_config.mixed_precision": "the same for the reference model",
+    "actor_rollout_ref.actor.checkpoint.save_lora_only": "checkpoints hold the adapter, not the base under it",
     "reward.custom_reward_function.reward_kwargs": "keyword arguments of our reward",
     "ray_kwargs.ray_init.address": "'local' starts a ray of our own, 'auto' joins a cluster",
     "ray_kwargs.ray_init.num_gpus": "logical GPUs for the CPU platform",
@@ -54,7 +56,10 @@ class Trainer:
 PPO = Trainer("ppo_trainer", ADDED, DERIVED)
 SFT = Trainer(
     "sft_trainer_engine",
-    added={"engine.mixed_precision": "dtypes of FSDP; verl's default is bf16"},
+    added={
+        "engine.mixed_precision": "dtypes of FSDP; verl's default is bf16",
+        "checkpoint.save_lora_only": "checkpoints hold the adapter, not the base under it",
+    },
     derived={
         "data.train_files": "responses",
         "model.path": "base_model",
@@ -115,9 +120,23 @@ def build(ours: DictConfig, derived: Mapping[str, Any], trainer: Trainer = PPO) 
     return config
 
 
-def validate(config: DictConfig) -> None:
-    """verl's own checks, as `main_ppo` runs them first. Imports verl, so its platform must be chosen before."""
+def validate(config: DictConfig) -> str | None:
+    """verl's own checks, as `main_ppo` runs them first; returns which of them could not be run here.
+
+    Imports verl, so its platform must be chosen before. Raises InputError with verl's words.
+    """
+    from hydra.errors import HydraException
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
-    validate_config(config, need_reference_policy(config), need_critic(config))
+    worker, unchecked = config.actor_rollout_ref, None
+    if worker.model.lora_rank > 0 and worker.rollout.name == "vllm" and importlib.util.find_spec("vllm") is None:
+        # it asks vLLM for the ranks it takes, unless the adapter is merged before it comes there
+        config = config.copy()
+        OmegaConf.update(config, "actor_rollout_ref.model.lora.merge", True)
+        unchecked = "lora_rank: vLLM is not installed"
+    try:
+        validate_config(config, need_reference_policy(config), need_critic(config))
+    except (AssertionError, HydraException, OmegaConfBaseException, TypeError, ValueError) as error:
+        raise InputError(f"verl refuses this configuration: {' '.join(str(error).split())}") from error
+    return unchecked

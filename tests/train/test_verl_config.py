@@ -2,17 +2,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
+from verl.utils.config import omega_conf_to_dataclass
 
-from rag_zeval.config import load_config
+from eval_benchmarks.experiments.plan import plan_jobs, read_experiment
+from rag_zeval.config import CONFIGS, load_config
 from rag_zeval.errors import InputError
-from train.verl_config import ADDED, DERIVED, build, check_keys, schema, unknown_keys, validate
+from train import settings, sft
+from train.verl_config import PPO, SFT, build, check_keys, schema, unknown_keys, validate
 
-PROFILES = ("nano", "paper")
+PROFILES = sorted(path.stem for path in (CONFIGS / "profile").glob("*.yaml"))
+STAGES = {"train": PPO, "sft": SFT}
 
 
 @pytest.fixture(scope="module")
@@ -20,22 +26,55 @@ def verl() -> DictConfig:
     return schema()
 
 
+@pytest.fixture(scope="module")
+def schemas(verl: DictConfig) -> dict[str, DictConfig]:
+    return {"train": verl, "sft": schema(SFT)}
+
+
+@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_key_of_ours_is_one_of_verls(profile: str, verl: DictConfig) -> None:
-    config = load_config("train", [f"profile={profile}"])
-    assert list(unknown_keys(config.verl, verl)) == []
-    check_keys(config.verl, verl)
+def test_every_key_of_ours_is_one_of_verls(profile: str, stage: str, schemas: dict[str, DictConfig]) -> None:
+    """Each key is walked here by itself: verl's config has it, or its parent is an open place, or it is in `added`."""
+    config, trainer = load_config(stage, [f"profile={profile}"]), STAGES[stage]
+    assert list(unknown_keys(config.verl, schemas[stage], trainer)) == []
+    check_keys(config.verl, schemas[stage], trainer)
+    known, walked = OmegaConf.to_container(schemas[stage]), 0
+    for key in leaves(OmegaConf.to_container(config.verl)):
+        if not any(key == added or key.startswith(f"{added}.") for added in trainer.added):
+            assert placed(key.split("."), known), key
+            walked += 1
+    assert walked > 20
 
 
-def test_what_the_stage_sets_itself_has_a_place_too(verl: DictConfig) -> None:
+def leaves(node: Any, prefix: str = "") -> Iterator[str]:
+    if isinstance(node, dict) and node:
+        for key, child in node.items():
+            yield from leaves(child, f"{prefix}{key}.")
+    else:
+        yield prefix.rstrip(".")
+
+
+def placed(names: list[str], known: Any) -> bool:
+    for name in names:
+        if known is None or known == {}:  # verl leaves these open
+            return True
+        if not isinstance(known, dict) or name not in known:
+            return False
+        known = known[name]
+    return True
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_the_stage_sets_itself_has_a_place_too(stage: str, schemas: dict[str, DictConfig]) -> None:
     config = OmegaConf.create({})
-    for key in DERIVED:
+    for key in STAGES[stage].derived:
         OmegaConf.update(config, key, "x", force_add=True)
-    assert list(unknown_keys(config, verl)) == []
+    assert list(unknown_keys(config, schemas[stage], STAGES[stage])) == []
 
 
-def test_the_keys_verl_does_not_list_are_really_not_listed(verl: DictConfig) -> None:
-    listed = [key for key in ADDED if OmegaConf.select(verl, key, default="absent") != "absent"]
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_keys_verl_does_not_list_are_really_not_listed(stage: str, schemas: dict[str, DictConfig]) -> None:
+    listed = [key for key in STAGES[stage].added if OmegaConf.select(schemas[stage], key, default="no") != "no"]
     assert listed == []
 
 
@@ -79,15 +118,42 @@ def resolved(profile: str, tmp_path: Path, *words: str) -> DictConfig:
     return build(config.verl, {"actor_rollout_ref.model.path": str(tmp_path), "data.seed": 7})
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_the_whole_config_passes_verls_own_checks(profile: str, tmp_path: Path, repository: Path) -> None:
-    from train.nano_tokenizer import build_tokenizer
+def arms_of(profile: str) -> Iterator[tuple[str, str, DictConfig]]:
+    """Name, stage and settings of each training stage: the profile's own, and those of every experiment's arms."""
+    for stage in STAGES:
+        yield stage, stage, load_config(stage, [f"profile={profile}"])
+    for name in load_config("experiments", [f"profile={profile}"]).experiments:
+        config = load_config("experiments", [f"profile={profile}", f"experiment={name}", "seeds=[1]"])
+        for job in plan_jobs(config, read_experiment(config)):
+            for command in job.commands:
+                yield f"{name} {job.name}", command.stage, load_config(command.stage, command.words)
 
-    build_tokenizer().save_pretrained(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}')
-    config = resolved(profile, tmp_path)
-    assert config.data.seed == 7 and config.data.shuffle is False
-    validate(config)
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_each_arm_of_each_experiment_passes_our_checks_and_verls(profile: str) -> None:
+    checked = set()
+    for name, stage, config in arms_of(profile):
+        (sft if stage == "sft" else settings).check_settings(config)
+        whole = build(
+            config.verl, {f"{'model' if stage == 'sft' else 'actor_rollout_ref.model'}.path": "x"}, STAGES[stage]
+        )
+        if stage == "sft":  # verl checks these by making its own classes of them
+            for section in ("engine", "optim", "checkpoint"):
+                omega_conf_to_dataclass(whole[section])
+        else:
+            assert whole.data.shuffle is False
+            unchecked = validate(whole)
+            assert (unchecked is None) == (profile != "single" or find_spec("vllm") is not None)
+            omega_conf_to_dataclass(whole.actor_rollout_ref.rollout)
+        checked.add(name)
+    assert {"train", "sft", "proof judge-seed1", "ablations best-only-seed1", "ablations sft-ranker-seed1"} <= checked
+
+
+def test_what_verl_refuses_is_one_line() -> None:
+    words = ["profile=paper", "verl.actor_rollout_ref.actor.loss_agg_mode=median"]
+    with pytest.raises(InputError, match=r"^verl refuses this configuration: .*Invalid loss_agg_mode: median") as error:
+        validate(build(load_config("train", words).verl, {}))
+    assert "\n" not in str(error.value)
 
 
 def test_table_6_stands_in_the_paper_profile(tmp_path: Path) -> None:
@@ -146,6 +212,13 @@ def test_a_wrong_key_stops_the_stage_before_anything_is_loaded(tmp_path: Path, r
             "actor.ppo_micro_batch_size_per_gpu=8 does not divide the 12 rollouts",
         ),
         (["verl.trainer.save_freq=-1"], "save_freq must be above 0"),
+        (["gpu_memory_gib=0"], "gpu_memory_gib=0: must be a number above 0, or null"),
+        (["gpu_memory_gib=much"], "gpu_memory_gib=much: must be a number above 0, or null"),
+        (
+            ["profile=paper", "verl.data.max_prompt_length=9000"],
+            "ppo_max_token_len_per_gpu=16384 does not hold a row of 17192 tokens",
+        ),
+        (["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: the phase 'sync' needs 30.9 GiB on each GPU"),
         (["responses=nowhere.jsonl"], "nowhere.jsonl: no responses here"),
         (["responses={responses}", "base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
     ],

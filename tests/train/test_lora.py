@@ -1,0 +1,116 @@
+"""Checkpoints that verl's own engine writes of a model with an adapter, and the plain model exported from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rag_zeval.config import load_config
+from rag_zeval.errors import InputError
+from train.model_shape import read_shape
+from train.plan import plan_disk
+from train.run_folder import RunFolder
+from train.verl_config import build
+
+SCRIPT = Path(__file__).with_name("write_adapter.py")
+ALPHA_OVER_RANK = 32 / 8
+
+
+@pytest.fixture(scope="module", params=[(2, "true"), (1, "false")], ids=["two ranks, adapter only", "one rank, all"])
+def folder(request: Any, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    ranks, only = request.param
+    run = RunFolder(tmp_path_factory.mktemp("lora"))
+    target = run.checkpoint(1) / "actor"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    command += [str(SCRIPT), str(target), "checkpoints/nano-base", only]
+    env = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=200, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return run
+
+
+def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder, repository: Path) -> None:
+    base = repository / "checkpoints" / "nano-base"
+    folder.export(1, str(base), "compact")
+    weights = torch.load(folder.checkpoint(1) / "actor" / "weights.pt")
+    exported, before = load_file(folder.model / "model.safetensors"), load_file(base / "model.safetensors")
+    assert exported.keys() == before.keys()
+    changed = 0
+    for name, wanted in before.items():
+        stem = f"base_model.model.{name.removesuffix('.weight')}"
+        if name.endswith(".weight") and f"{stem}.lora_A.default.weight" in weights:
+            a, b = weights[f"{stem}.lora_A.default.weight"], weights[f"{stem}.lora_B.default.weight"]
+            assert not torch.equal(exported[name], wanted)
+            torch.testing.assert_close(exported[name], wanted + ALPHA_OVER_RANK * b @ a, rtol=0, atol=1e-6)
+            changed += 1
+        else:
+            assert torch.equal(exported[name], wanted)
+    assert changed == 4 * 7  # every linear module of every layer
+    assert (folder.model / "tokenizer.json").read_bytes() == (base / "tokenizer.json").read_bytes()
+    assert json.loads((folder.model / "rag_zeval.json").read_text())["variant"] == "compact"
+
+
+def test_the_exported_model_answers_like_the_trained_one(folder: RunFolder, repository: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    base = repository / "checkpoints" / "nano-base"
+    folder.export(1, str(base), "compact")
+    lora = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=32, target_modules="all-linear")
+    trained: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora)
+    trained.load_state_dict(torch.load(folder.checkpoint(1) / "actor" / "weights.pt"))
+    plain = AutoModelForCausalLM.from_pretrained(folder.model)
+    ids = torch.randint(3, 1000, (2, 50), generator=torch.Generator().manual_seed(0))
+    untrained = AutoModelForCausalLM.from_pretrained(base)(ids).logits
+    torch.testing.assert_close(plain(ids).logits, trained(ids).logits, rtol=1e-3, atol=1e-3)
+    assert (plain(ids).logits - untrained).abs().max() > 0.1
+
+
+def test_the_checkpoint_is_as_large_as_planned(folder: RunFolder, repository: Path) -> None:
+    actor = folder.checkpoint(1) / "actor"
+    only = len(list(actor.glob("model_*.pt"))) == 2
+    words = ["profile=single", "verl.actor_rollout_ref.model.lora_rank=8"]
+    words += [f"verl.actor_rollout_ref.actor.checkpoint.save_lora_only={str(only).lower()}"]
+    shape, _ = read_shape(str(repository / "checkpoints" / "nano-base"))
+    assert shape is not None
+    planned = plan_disk(shape, build(load_config("train", words).verl, {}), 343).contents
+    assert set(planned) == {"model", "optimizer"}
+    for name, pattern in (("model", "model_*.pt"), ("optimizer", "optim_*.pt")):
+        size = sum(path.stat().st_size for path in actor.glob(pattern))
+        assert planned[name] <= size <= 1.3 * planned[name]  # torch.save adds about a kilobyte a tensor
+
+
+def test_an_adapter_of_another_base_is_refused(folder: RunFolder, repository: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(repository / "checkpoints" / "nano-base", other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    with pytest.raises(InputError, match=r"its adapter does not fit"):
+        folder.export(1, str(other), "compact")
+
+
+@pytest.mark.parametrize(
+    ("profile", "words", "message"),
+    [
+        ("paper", ["{model}.lora_rank=8"], r"save_contents: verl's hf_model of a LoRA run cannot be loaded"),
+        ("paper", ["{checkpoint}.save_contents=[model]"], "save_contents must have hf_model"),
+        ("single", ["{checkpoint}.save_contents=[optimizer]"], "save_contents must have model"),
+    ],
+)
+def test_a_checkpoint_that_no_model_could_be_exported_from_is_refused(
+    profile: str, words: list[str], message: str
+) -> None:
+    from train.settings import check_settings
+
+    places = {"model": "verl.actor_rollout_ref.model", "checkpoint": "verl.actor_rollout_ref.actor.checkpoint"}
+    with pytest.raises(InputError, match=message):
+        check_settings(load_config("train", [f"profile={profile}", *(word.format(**places) for word in words)]))

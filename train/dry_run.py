@@ -1,0 +1,198 @@
+"""`make train DRY_RUN=1`: verl's real configuration composed and checked, and the plan of the run. Nothing is trained.
+
+Neither model nor answers need to be there, nor a GPU; nothing is written. What is there makes the plan more exact.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_zeval.errors import InputError
+from train.curriculum import Stage, build_curriculum, prompt_counter, read_questions, read_stages
+from train.gpu_memory import GIB, PHASES, Setup, cache_tokens, memory_parts, misfit, read_setup, total
+from train.model_shape import Shape, read_shape
+from train.plan import count_steps, describe_steps, plan_disk
+from train.run_folder import RunFolder
+from train.settings import derived_keys
+from train.verl_config import build, validate
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The training stages with their numbers of rows, as far as they are known, and the prompts' mean tokens."""
+
+    stages: list[Stage]
+    prompt_tokens: float | None
+    source: str
+
+
+def dry_run(config: DictConfig) -> int:
+    """Print the plan; 0. Raises InputError for a configuration that verl refuses, and, after the plan, for answers
+    that are too few and for what cannot fit into `gpu_memory_gib`.
+    """
+    val_rows = sum(stage.rows or 0 for stage in read_stages(config.validation, "validation"))
+    verl = build(config.verl, derived_keys(config, RunFolder(config.out_dir), 0, val_rows))
+    unchecked = checked_by_verl(verl)
+    problems: list[str] = []
+    try:
+        rows = read_rows(config)
+    except InputError as error:
+        problems.append(str(error))
+        rows = Rows(read_stages(config.stages, "stages"), None, "as configured")
+    shape, where = read_shape(config.base_model)
+    print(f"the plan of PROFILE={config.profile}; nothing is trained")
+    show(
+        "config",
+        "every key is one of verl's; its validate_config passes"
+        + (f" (not checked: {unchecked})" if unchecked else ""),
+    )
+    show("model", f"{config.base_model}: " + (f"{shape.parameters:,} parameters ({where})" if shape else where))
+    for line in describe_rows(config, rows):
+        show(*line)
+    if config.platform == "cpu" or config.gpu_memory_gib is None:
+        show("GPU memory", f"not planned: platform={config.platform}, gpu_memory_gib={config.gpu_memory_gib}")
+    elif shape:
+        setup = read_setup(verl)
+        for text in memory_table(shape, setup, config.gpu_memory_gib):
+            print(text)
+        for line in describe_hosts(shape, setup, verl, config.gpu_memory_gib):
+            show(*line)
+        problems += filter(None, [misfit(shape, setup, config.gpu_memory_gib)])
+    if shape:
+        for line in describe_disk(config, shape, verl, rows):
+            show(*line)
+    if problems:
+        raise InputError("; ".join(problems))
+    return 0
+
+
+def show(name: str, text: str) -> None:
+    print(f"{name:<12}{text}")
+
+
+def checked_by_verl(verl: DictConfig) -> str | None:
+    """verl's own checks, quietly and without a GPU; what of them was not possible here."""
+    os.environ.setdefault("VERL_PLATFORM", "cpu")
+    os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return validate(verl)
+
+
+def read_rows(config: DictConfig) -> Rows:
+    """The rows that training would have: built, but not written, if the answers are there."""
+    stages = read_stages(config.stages, "stages")
+    if not glob.glob(config.responses):
+        return Rows(stages, None, "as configured")
+    questions, _ = read_questions(config.responses, config.alphas)
+    count = prompt_counter(config.base_model) if Path(config.base_model).is_dir() else None
+    lengths: dict[str, int] = {}  # of the prompts, by their last message
+
+    def tokens(messages: list[dict[str, str]]) -> int:
+        lengths[messages[-1]["content"]] = length = count(messages) if count else 0
+        return length
+
+    curriculum = build_curriculum(
+        questions,
+        stages,
+        read_stages(config.validation, "validation"),
+        seed=config.seed,
+        variant=config.variant,
+        filter_identical=config.filter_identical,
+        prompt_tokens=tokens,
+        max_prompt_tokens=config.verl.data.max_prompt_length,
+    )
+    known = [Stage(c["k"], c["rows"]) for name, c in curriculum.counts.items() if name.startswith("train")]
+    if count is None:
+        return Rows(known, None, f"of {config.responses}; without the model their tokens are not known")
+    mean = sum(lengths[row["prompt"][-1]["content"]] for row in curriculum.train) / len(curriculum.train)
+    return Rows(known, mean, f"of {config.responses}")
+
+
+def describe_rows(config: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:
+    """Steps, the switches of K, and the tokens of a step."""
+    data, rollout = config.verl.data, config.verl.actor_rollout_ref.rollout
+    if all(stage.rows for stage in rows.stages):
+        yield "steps", f"{describe_steps(config, rows.stages)} (rows {rows.source})"
+    else:
+        yield "steps", "not known: rows: null takes all there are, and there are no answers yet"
+    rollouts, longest = data.train_batch_size * rollout.n, data.max_prompt_length + data.max_response_length
+    at_most = (
+        f"{rollouts * longest:,} a step at most: {rollouts} x ({data.max_prompt_length} + {data.max_response_length})"
+    )
+    yield "tokens", at_most
+    if rows.prompt_tokens is not None:
+        prompts = f"{rollouts * rows.prompt_tokens:,.0f} in the prompts of a step, {rows.prompt_tokens:,.0f} in each"
+        yield "expected", f"{prompts}; the length of replies shows in training only"
+
+
+def memory_table(shape: Shape, setup: Setup, gpu_gib: float) -> Iterator[str]:
+    """A line for each part, a column for each phase."""
+    parts = memory_parts(shape, setup, gpu_gib * GIB)
+    sharded = f"sharded over {setup.shards}" if setup.shards > 1 else "one"
+    yield f"GPU memory  GiB on each GPU ({sharded}) of gpu_memory_gib={gpu_gib:g}, in each phase of a step"
+    yield f"  {'':<19}" + "".join(f"{phase:>10}" for phase in PHASES) + "  computed from"
+    for part in parts:
+        cells = (part.bytes.get(phase) for phase in PHASES)
+        yield (
+            f"  {part.name:<19}"
+            + "".join(f"{cell / GIB:10.1f}" if cell else " " * 10 for cell in cells)
+            + f"  {part.source}"
+        )
+    yield f"  {'all':<19}" + "".join(f"{total(parts, phase) / GIB:10.1f}" for phase in PHASES)
+
+
+def describe_hosts(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) -> Iterator[tuple[str, str]]:
+    """What vLLM's cache has room for, and what lies in the memory of a node."""
+    engine, data, per_node = setup.rollout, verl.data, verl.trainer.n_gpus_per_node
+    [cache] = [p for p in memory_parts(shape, setup, gpu_gib * GIB) if p.name == "vLLM KV cache"]
+    room = cache_tokens(shape, setup, cache.bytes["rollout"])
+    longest = data.max_prompt_length + data.max_response_length
+    rows = data.train_batch_size * engine.n * engine.tensor_model_parallel_size / setup.gpus
+    yield (
+        "KV cache",
+        f"{room:,} tokens: {min(rows, room / longest):.0f} of a replica's {rows:.0f} rollouts, each at its longest",
+    )
+    weights = setup.stored * shape.parameters * min(1, per_node / setup.shards)
+    held = {
+        "the reference model": weights if setup.reference else 0,
+        "offloaded weights": weights if setup.offloads("param") else 0,
+        "optimizer states": 2 * weights if setup.offloads("optimizer") and not setup.rank else 0,
+        "weights, gradients and optimizer states": 4 * weights if setup.fsdp.offload_policy else 0,
+        "vLLM's sleeping weights": 2 * shape.parameters * per_node if setup.rank else 0,
+    }
+    listed = ", ".join(f"{name} {sized(size)}" for name, size in held.items() if size) or "none of the model"
+    copies = per_node if shape.tied else 1  # with a tied embedding verl loads the model in every process
+    loading = f"{copies} x {sized(setup.stored * shape.parameters)} while it is loaded"
+    yield "host memory", f"of a node: {listed}; {loading}"
+
+
+def describe_disk(config: DictConfig, shape: Shape, verl: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:
+    """What a checkpoint holds, and what all that stand at once take beside the exported model."""
+    known = all(stage.rows for stage in rows.stages)
+    disk = plan_disk(shape, verl, count_steps(config, sum(stage.rows or 0 for stage in rows.stages)) if known else None)
+    place = Path(config.out_dir).resolve()
+    while not place.exists():
+        place = place.parent
+    yield "checkpoint", ", ".join(f"{name} {sized(size)}" for name, size in disk.contents.items())
+    taken = "as many checkpoints as are saved"
+    if disk.checkpoints is not None:
+        taken = f"{sized(disk.checkpoint * disk.checkpoints + disk.export)}: {disk.checkpoints} checkpoints"
+    free = sized(shutil.disk_usage(place).free)
+    yield "disk", f"{taken} of {sized(disk.checkpoint)}, the model {sized(disk.export)}; free here {free}"
+
+
+def sized(size: float) -> str:
+    return f"{size / GIB:.1f} GiB" if size >= GIB / 10 else f"{size / 2**20:.1f} MiB"
