@@ -1,5 +1,6 @@
 # Everything a reader of this repository runs. `make help` lists it.
-#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages) or PROFILE=paper (8 GPUs)
+#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=paper (8 GPUs) or PROFILE=single (1 GPU)
+#   make train DRY_RUN=1 checks the configuration and prints the plan; no GPU, model or data are needed
 #   ARGS="key=value ..." goes to the stage; `python -m STAGE --help` lists its keys
 #   PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu" installs the small CPU build of torch
 #   PYTHON=path/to/python makes the environment with that one
@@ -13,21 +14,31 @@ ifneq ($(and $(filter reproduce,$(MAKECMDGOALS)),$(ARGS)),)
 $(error make reproduce takes no ARGS; run the stages one by one)
 endif
 
-ifeq ($(PROFILE),nano)
+DRY := $(filter-out 0 no false,$(DRY_RUN))
+ifneq ($(and $(DRY),$(filter-out train,$(MAKECMDGOALS))),)
+$(error DRY_RUN goes with make train alone)
+endif
+
+# A dry run needs verl's configuration only, and both environments have the same verl.
+ifneq ($(or $(filter nano,$(PROFILE)),$(DRY)),)
 VENV ?= .venv
 LOCK := requirements/nano.txt
 OMP_NUM_THREADS ?= 1
 HF_HUB_OFFLINE ?= 1
 export OMP_NUM_THREADS HF_HUB_OFFLINE
-RUN := runs/reproduce
-REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 else
 VENV ?= .venv-gpu
 LOCK := requirements/gpu.txt
-RUN := runs/reproduce-$(PROFILE)
-REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 # verl's pin; it is built against the torch that is there, so it comes after the lock.
 GPU_BUILD := flash-attn==2.8.3
+endif
+
+ifeq ($(PROFILE),nano)
+RUN := runs/reproduce
+REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
+else
+RUN := runs/reproduce-$(PROFILE)
+REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 endif
 export PYTHONUNBUFFERED := 1
 
@@ -39,7 +50,7 @@ SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_in
 .PHONY: help env reproduce synthesize train bench report proof ablations nano-base nano-judge data bench-speed bench-step test lint format clean
 
 help: ## list the targets
-	@echo 'usage: make TARGET [PROFILE=nano|paper] [ARGS="key=value ..."]'
+	@echo 'usage: make TARGET [PROFILE=nano|paper|single] [ARGS="key=value ..."]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 env: $(READY) ## make the virtual environment (every other target does so by itself)
@@ -65,8 +76,8 @@ reproduce: $(READY) ## all of it in order, each stage skipped if done: runs/repr
 synthesize: $(READY) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
 
-train: $(READY) ## train the judge by reinforcement learning (verl, GRPO)
-	$(PY) -m train profile=$(PROFILE) $(ARGS)
+train: $(READY) ## train the judge by reinforcement learning (verl, GRPO); DRY_RUN=1: only check and plan
+	$(PY) -m train profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
 bench: $(READY) ## score the benchmarks and print the tables
 	$(PY) -m eval_benchmarks profile=$(PROFILE) $(ARGS)

@@ -20,7 +20,7 @@ PRIVATE = re.compile(r"(?<![\w.~-])/(work|root|home|Users)[/_]")  # folders of o
 
 
 def make(*words: str) -> subprocess.CompletedProcess[str]:
-    ours = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PROFILE", "ARGS", "VENV", "PYTHON", "PIP_ARGS")
+    ours = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PROFILE", "ARGS", "DRY_RUN", "VENV", "PYTHON", "PIP_ARGS")
     clean = {name: value for name, value in os.environ.items() if name not in ours}
     return subprocess.run(["make", "--no-print-directory", *words], cwd=ROOT, env=clean, capture_output=True, text=True)
 
@@ -41,15 +41,27 @@ def test_make_alone_lists_every_target_with_a_line_each() -> None:
 
 @pytest.mark.parametrize("target", [t for t in targets() if t not in ("help", "clean")])
 def test_every_target_makes_its_environment(target: str, tmp_path: Path) -> None:
-    for profile, lock in (("nano", "requirements/nano.txt"), ("paper", "requirements/gpu.txt")):
+    for profile in PROFILES:
         planned = make("--dry-run", target, f"PROFILE={profile}", f"VENV={tmp_path}/venv")
         assert planned.returncode == 0, planned.stderr
-        assert f"-r {lock}" in planned.stdout
+        assert f"-r requirements/{'nano' if profile == 'nano' else 'gpu'}.txt" in planned.stdout
 
 
 def test_arguments_and_profile_reach_the_stage() -> None:
     planned = make("--dry-run", "train", "PROFILE=paper", "ARGS=steps=2 seed=3").stdout
     assert planned.splitlines()[-1] == ".venv-gpu/bin/python -m train profile=paper steps=2 seed=3"
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_dry_run_needs_the_small_environment_only(profile: str, tmp_path: Path) -> None:
+    words = ["--dry-run", "train", f"PROFILE={profile}", "ARGS=seed=3"]
+    planned = make(*words, "DRY_RUN=1", f"VENV={tmp_path}/venv").stdout
+    assert "-r requirements/nano.txt" in planned and "flash-attn" not in planned
+    last = make(*words, "DRY_RUN=1").stdout.splitlines()[-1]
+    assert last == f".venv/bin/python -m train profile={profile} dry_run=true seed=3"
+    assert "dry_run" not in make(*words, "DRY_RUN=0").stdout
+    refused = make("--dry-run", "bench", "DRY_RUN=1")
+    assert refused.returncode != 0 and "DRY_RUN goes with make train alone" in refused.stderr
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "3.13.0"])
