@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -202,7 +203,8 @@ def test_verls_own_refusal_is_shown(responses: Path, repository: Path, tmp_path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_ray_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    yield
-    notes = list(tmp_path_factory.getbasetemp().rglob("ray_tmp"))  # each run notes where its ray was
-    assert notes and not [note for note in notes if Path(note.read_text()).exists()]
+def no_ray_left() -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="t_", dir="/tmp") as short, pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TMPDIR", short)
+        yield
+        assert not list(Path(short).glob("rz_*"))
