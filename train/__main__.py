@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import file_sha256, model_sha256, write_json, write_text
+from rag_zeval.files import file_sha256, model_sha256, write_json
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -107,19 +107,14 @@ def check_memory(config: DictConfig) -> None:
 
 def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> int:
     """One attempt from the checkpoint of step `done`; 0 when verl ended well, else 1, having said why."""
-    from omegaconf import OmegaConf
-
     from train.launch import environment, ray_folder, running_verl, say_why
     from train.metrics import read_attempt
     from train.progress import Display
     from train.settings import derived_keys
     from train.verl_config import build
 
-    folder.prune(done)
     verl = build(config.verl, derived_keys(config, folder, done, folder.read_counts()["val_rows"]))
-    write_text(folder.verl_config, OmegaConf.to_yaml(verl))
-    attempt = folder.next_attempt()
-    attempt.touch()
+    attempt = folder.start_attempt(verl, after=done)
     own_ray = verl.ray_kwargs.ray_init.get("address") == "local"
     if done:
         print(f"resuming after step {done} of {total}")
@@ -130,8 +125,7 @@ def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> in
             cpu=config.platform == "cpu",
             threads=config.threads,
             offline=Path(config.base_model).is_dir(),
-            own_ray=own_ray,
-            ray_tmp=ray_tmp,
+            own_ray=ray_tmp if own_ray else None,
         )
         with running_verl(folder.path, folder.verl_config, folder.log, env) as process, Display(total, done) as display:
             ended = False

@@ -26,9 +26,12 @@ ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
 
 
 def environment(
-    out_dir: Path, attempt: Path, *, cpu: bool, threads: int, offline: bool, own_ray: bool, ray_tmp: Path
+    out_dir: Path, attempt: Path, *, cpu: bool, threads: int, offline: bool, own_ray: Path | None
 ) -> dict[str, str]:
-    """The variables verl runs with. Those of the user stay, but for what would make ray join another cluster."""
+    """The variables verl runs with. Those of the user stay, but for what would make ray join another cluster.
+
+    own_ray: where a ray of this run's own keeps its sockets and logs; None if it starts none.
+    """
     env = dict(os.environ)
     env |= {
         MARK: str(out_dir),
@@ -44,9 +47,9 @@ def environment(
     }
     if offline:
         env["HF_HUB_OFFLINE"] = "1"
-    if own_ray:
+    if own_ray is not None:
         env.pop("RAY_ADDRESS", None)
-        env["RAY_TMPDIR"] = str(ray_tmp)
+        env["RAY_TMPDIR"] = str(own_ray)
     if cpu:
         env |= {
             "VERL_PLATFORM": "cpu",

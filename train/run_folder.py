@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, write_json
+from rag_zeval.files import Row, write_json, write_text
 from rag_zeval.llm import read_card
 from train.lora import has_adapter, merge_adapter
 from train.metrics import Steps, attempt_files, logged_through, merge, write_merged
@@ -80,6 +82,14 @@ class RunFolder:
     def next_attempt(self) -> Path:
         self.attempts.mkdir(parents=True, exist_ok=True)
         return self.attempts / f"attempt-{self.count_attempts() + 1}.jsonl"
+
+    def start_attempt(self, verl: DictConfig, after: int) -> Path:
+        """Write verl's config and an empty metrics file, which is returned; only the checkpoint `after` stays."""
+        self.prune(after)
+        write_text(self.verl_config, OmegaConf.to_yaml(verl))
+        attempt = self.next_attempt()
+        attempt.touch()
+        return attempt
 
     def count_attempts(self) -> int:
         return len(attempt_files(self.attempts))

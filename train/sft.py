@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import file_sha256, model_sha256, write_json, write_text
+from rag_zeval.files import file_sha256, model_sha256, write_json
 from rag_zeval.prompt import RANKING
 
 if TYPE_CHECKING:
@@ -123,24 +123,18 @@ def derived_keys(config: DictConfig, folder: RunFolder) -> dict[str, Any]:
 
 def run_verl(config: DictConfig, folder: RunFolder, total: int) -> int:
     """Train from the first step; 0 when verl ended well, else 1, having said why."""
-    from omegaconf import OmegaConf
-
     from train.launch import environment, running_verl, say_why
     from train.verl_config import SFT, build
 
-    folder.prune(0)
     verl = build(config.verl, derived_keys(config, folder), SFT)
-    write_text(folder.verl_config, OmegaConf.to_yaml(verl))
-    attempt = folder.next_attempt()
-    attempt.touch()
+    attempt = folder.start_attempt(verl, after=0)
     env = environment(
         folder.path,
         attempt,
         cpu=config.platform == "cpu",
         threads=config.threads,
         offline=Path(config.base_model).is_dir(),
-        own_ray=False,
-        ray_tmp=folder.path,
+        own_ray=None,
     )
     torchrun = ("torch.distributed.run", "--standalone", f"--nproc_per_node={verl.trainer.n_gpus_per_node}")
     program = (*torchrun, "-m", "verl.trainer.sft_trainer")

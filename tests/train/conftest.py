@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+
+from train.launch import MARK
 
 # verl reads these when it is first imported
 os.environ.setdefault("VERL_PLATFORM", "cpu")
@@ -18,6 +21,23 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def processes_of() -> Callable[[Path], list[psutil.Process]]:
+    """Finds the live processes that bear the mark of the run in a folder."""
+
+    def find(out_dir: Path) -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == str(out_dir) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return found
+
+    return find
 
 
 @pytest.fixture

@@ -68,17 +68,17 @@ def test_verl_dies_with_the_stage(tmp_path: Path) -> None:
 def test_environment_keeps_to_a_ray_of_its_own(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    common = {"threads": 1, "offline": True, "ray_tmp": tmp_path / "ray"}
-    own = environment(tmp_path, tmp_path / "a.jsonl", cpu=True, own_ray=True, **common)
+    common = {"threads": 1, "offline": True}
+    own = environment(tmp_path, tmp_path / "a.jsonl", cpu=True, own_ray=tmp_path / "ray", **common)
     assert "RAY_ADDRESS" not in own and own["RAY_TMPDIR"] == str(tmp_path / "ray")
     assert own["WANDB_MODE"] == "offline" and own["HF_HUB_OFFLINE"] == "1" and own["VERL_PLATFORM"] == "cpu"
-    shared = environment(tmp_path, tmp_path / "a.jsonl", cpu=False, own_ray=False, **common)
+    shared = environment(tmp_path, tmp_path / "a.jsonl", cpu=False, own_ray=None, **common)
     assert (
         shared["RAY_ADDRESS"] == "10.0.0.1:6379"
         and "VERL_USE_EXTERNAL_MODULES" not in shared.keys() - os.environ.keys()
     )
     monkeypatch.setenv("WANDB_MODE", "online")
-    assert environment(tmp_path, tmp_path / "a", cpu=True, own_ray=True, **common)["WANDB_MODE"] == "online"
+    assert environment(tmp_path, tmp_path / "a", cpu=True, own_ray=tmp_path / "ray", **common)["WANDB_MODE"] == "online"
 
 
 def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:

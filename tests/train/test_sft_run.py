@@ -7,22 +7,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from rag_zeval import world
 from rag_zeval.config import load_config
 from rag_zeval.parser import parse_ranking
 from rag_zeval.prompt import RANKING
-from train.launch import MARK
 from train.run_folder import RunFolder
 from train.sft import check_settings, derived_keys, identity, prepare_rows
 from train.verl_config import SFT, build, check_keys, schema, unknown_keys
 
 STEPS, ROWS = 3, 4
+Processes = Callable[[Path], list[Any]]
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
 
 
@@ -51,18 +51,9 @@ def words(responses: Path, out_dir: Path, *more: str) -> list[str]:
     return [f"responses={responses}", f"out_dir={out_dir}", "rows=[{k: 4, rows: 12}]", *small, *more]
 
 
-def processes_of(out_dir: Path) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(out_dir) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
-def test_a_killed_run_ends_as_an_undisturbed_one(responses: Path, repository: Path, tmp_path: Path) -> None:
+def test_a_killed_run_ends_as_an_undisturbed_one(
+    processes_of: Processes, responses: Path, repository: Path, tmp_path: Path
+) -> None:
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from rag_zeval import world
-from train.launch import MARK
 
+Processes = Callable[[Path], list[Any]]
 STEPS, PROMPTS, ROLLOUTS = 4, 2, 4
 SETTINGS = [
     "profile=nano",
@@ -59,17 +59,6 @@ def run(repository: Path, arguments: list[str]) -> subprocess.CompletedProcess[s
     return subprocess.run(arguments, cwd=repository, capture_output=True, text=True, timeout=400)
 
 
-def processes_of(out_dir: Path) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(out_dir) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
 def agents_in(out_dir: Path) -> list[str]:
     """Ray's helpers that write their name over their environment, and with it the mark of the run."""
     found = []
@@ -100,7 +89,9 @@ def undisturbed(responses: Path, repository: Path, tmp_path_factory: pytest.Temp
 
 
 @pytest.fixture(scope="module")
-def killed_and_resumed(responses: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def killed_and_resumed(
+    processes_of: Processes, responses: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     out_dir = tmp_path_factory.mktemp("killed") / "run"
     arguments = command(responses, out_dir)
     first = out_dir / "metrics" / "attempt-1.jsonl"
@@ -183,7 +174,9 @@ def test_a_killed_run_ends_as_an_undisturbed_one(undisturbed: Path, killed_and_r
         assert sorted(texts[0]) == sorted(texts[1]) and len(texts[0]) == PROMPTS * ROLLOUTS
 
 
-def test_an_interrupt_leaves_nothing_running(responses: Path, repository: Path, tmp_path: Path) -> None:
+def test_an_interrupt_leaves_nothing_running(
+    processes_of: Processes, responses: Path, repository: Path, tmp_path: Path
+) -> None:
     out_dir = tmp_path / "run"
     with subprocess.Popen(
         command(responses, out_dir), cwd=repository, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -194,7 +187,7 @@ def test_an_interrupt_leaves_nothing_running(responses: Path, repository: Path, 
     assert stage.returncode == 130 and not processes_of(out_dir) and not agents_in(out_dir)
 
 
-def test_verls_own_refusal_is_shown(responses: Path, repository: Path, tmp_path: Path) -> None:
+def test_verls_own_refusal_is_shown(processes_of: Processes, responses: Path, repository: Path, tmp_path: Path) -> None:
     micro = "verl.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=null"
     failed = run(repository, command(responses, tmp_path / "run", micro))
     assert failed.returncode == 1 and not processes_of(tmp_path / "run")
