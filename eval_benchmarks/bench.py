@@ -31,7 +31,8 @@ from eval_benchmarks.inputs import (
 )
 from eval_benchmarks.nano_world import WORLD
 from eval_benchmarks.scorers import Scored, Scorer
-from eval_benchmarks.scorers.asking import AskingScorer, Measure
+from eval_benchmarks.scorers.asking import Measure
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scorers.bert_score import BertScore
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.sft_ranker import SftRanker

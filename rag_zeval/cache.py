@@ -6,11 +6,18 @@ import dataclasses
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rag_zeval.errors import InputError
 from rag_zeval.llm import Backend, Messages, Reply, Request
+
+if TYPE_CHECKING:
+    from rag_zeval.embeddings import Embedding
+
+KEPT = 1_000  # replies of the cache that wait to be handed out, at most
 
 
 def reply_key(identity: str, request: Request) -> str:
@@ -76,7 +83,7 @@ class ReplyCache:
 
 
 class CachedBackend:
-    """A backend that asks another only for what the cache lacks. Equal requests of one batch are asked once."""
+    """A backend that asks another only for what the cache lacks. Equal requests of one call are asked once."""
 
     def __init__(self, backend: Backend, cache: ReplyCache):
         self.backend, self.cache = backend, cache
@@ -108,19 +115,72 @@ class CachedBackend:
         """Ask the backend again when this request comes next."""
         self.cache.forget(reply_key(self.identity, request))
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        missing: dict[str, list[int]] = {}
-        for index, request in enumerate(requests):
-            key = reply_key(self.identity, request)
-            reply = self.cache.get(key) if key not in missing else None
-            if reply is None:
-                missing.setdefault(key, []).append(index)
-            else:
-                yield index, reply
-        asked = list(missing.items())
-        for position, reply in self.backend.complete([requests[indices[0]] for _, indices in asked]):
-            key, (first, *others) = asked[position]
-            self.cache.put(key, reply)
-            yield first, reply
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+        return through_cache(
+            requests,
+            lambda request: reply_key(self.identity, request),
+            self.cache.get,
+            self.backend.complete,
+            self.cache.put,
+        )
+
+
+Item = TypeVar("Item")
+Found = TypeVar("Found", bound="Reply | Embedding")
+
+
+def through_cache(
+    items: Iterable[Item],
+    key: Callable[[Item], str],
+    get: Callable[[str], Found | None],
+    ask: Callable[[Iterable[Item]], Iterator[tuple[int, Found]]],
+    put: Callable[[str, Found], None],
+) -> Iterator[tuple[int, Found]]:
+    """Yield `(index, what was found)` of each item: from the cache, else from `ask`, which is asked once for each key.
+
+    `ask` is a model's `complete` or `embed`; what it finds is `put`. Who waited for the same key gets it as cached.
+    """
+    lacking = _Lacking(items, key, get)
+    more = True
+    while more:
+        lacking.keys.clear()
+        for position, found in ask(lacking):
+            first, *others = lacking.waiting.pop(lacking.keys[position])
+            put(lacking.keys[position], found)
+            yield first, found
             for index in others:
-                yield index, dataclasses.replace(reply, calls=0, retries=0, seconds=0.0, cached=True)
+                yield index, dataclasses.replace(found, calls=0, retries=0, seconds=0.0, cached=True)
+            yield from lacking.take_kept()
+        more = bool(lacking.kept)
+        yield from lacking.take_kept()
+
+
+class _Lacking(Generic[Item, Found]):
+    """The items that the cache lacks, each key once. `kept`: what it had; `waiting`: who waits for a key."""
+
+    def __init__(self, items: Iterable[Item], key: Callable[[Item], str], get: Callable[[str], Found | None]):
+        self._items, self._key, self._get = enumerate(items), key, get
+        self.keys: list[str] = []  # in order of asking
+        self.waiting: dict[str, list[int]] = {}
+        self.kept: deque[tuple[int, Found]] = deque()
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        while len(self.kept) < KEPT:
+            index, item = next(self._items)
+            key = self._key(item)
+            if key in self.waiting:
+                self.waiting[key].append(index)
+            elif (found := self._get(key)) is not None:
+                self.kept.append((index, found))
+            else:
+                self.waiting[key] = [index]
+                self.keys.append(key)
+                return item
+        raise StopIteration
+
+    def take_kept(self) -> Iterator[tuple[int, Found]]:
+        while self.kept:
+            yield self.kept.popleft()

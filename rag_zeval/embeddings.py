@@ -8,13 +8,13 @@ import json
 import math
 import time
 from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from rag_zeval.backends.openai_api import Endpoint, count
-from rag_zeval.cache import ReplyCache
+from rag_zeval.cache import ReplyCache, through_cache
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
 from rag_zeval.llm import Reply, check_spec, one_line
@@ -47,8 +47,8 @@ class Embedder(Protocol):
     def identity(self) -> str:
         """For cache keys: endpoint and model, or a hash of the weights."""
 
-    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Embedding]]:
-        """Yield `(index into texts, embedding)`, each text once, as they finish.
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        """Yield `(index, embedding)`, each text once, as they finish; texts are taken as `Backend.complete` takes them.
 
         Raises InputError, before any embedding, when the model cannot be reached at all.
         """
@@ -81,7 +81,7 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
 class OpenAIEmbedder(Endpoint):
     """Embeddings of an Endpoint, one text a call: a text the server refuses fails alone."""
 
-    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Embedding]]:
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
         return self.each(texts, self._embed_one)
 
     async def _embed_one(self, client: Any, text: str) -> Embedding:
@@ -121,7 +121,7 @@ class LocalEmbedder:
         self.identity = f"weights {model_sha256(folder)} {'first token' if self._first_token else 'mean'}"
         self._tokenizer, self._model, self.max_tokens = load_encoder(folder)
 
-    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Embedding]]:
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
         for index, text in enumerate(texts):  # one by one: a vector then does not depend on its batch
             yield index, self._embed_one(text)
 
@@ -200,22 +200,18 @@ class CachedEmbedder:
         self._embedder, self._cache = embedder, cache
         self.name, self.identity = embedder.name, embedder.identity
 
-    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Embedding]]:
-        missing: dict[str, list[int]] = {}
-        for index, text in enumerate(texts):
-            kept = self._cache.get(self._key(text)) if text not in missing else None
-            if kept is None or kept.text is None:
-                missing.setdefault(text, []).append(index)
-            else:
-                yield index, Embedding(_unpacked(kept.text), kept.status, kept.prompt_tokens, cached=True)
-        asked = list(missing.items())
-        for position, found in self._embedder.embed([text for text, _ in asked]):
-            text, (first, *others) = asked[position]
-            if found.vector is not None:
-                self._cache.put(self._key(text), Reply(_packed(found.vector), found.status, found.tokens))
-            yield first, found
-            for index in others:
-                yield index, replace(found, calls=0, retries=0, seconds=0.0, cached=True)
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        return through_cache(texts, self._key, self._get, self._embedder.embed, self._put)
+
+    def _get(self, key: str) -> Embedding | None:
+        kept = self._cache.get(key)
+        if kept is None or kept.text is None:
+            return None
+        return Embedding(_unpacked(kept.text), kept.status, kept.prompt_tokens, cached=True)
+
+    def _put(self, key: str, found: Embedding) -> None:
+        if found.vector is not None:
+            self._cache.put(key, Reply(_packed(found.vector), found.status, found.tokens))
 
     def _key(self, text: str) -> str:
         return hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -97,17 +98,26 @@ class Evaluator:
         for example in examples:
             if not 1 <= len(example.answers) <= len(LETTERS):
                 raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
-        asked, requests = [], []
-        for example in examples:
-            request = self.request(example, trial)
-            refusal = self._refusal(request.messages, without_surrogates(example.reference))
-            if refusal is None:
-                asked.append(example)
-                requests.append(request)
-            else:
-                yield Evaluation(example.id, [None] * len(example.answers), refusal)
-        for index, reply in self.backend.complete(requests):
-            yield self._read(asked[index], reply)
+        asked: dict[int, Example] = {}
+        refused: deque[Evaluation] = deque()
+
+        def requests() -> Iterator[Request]:  # made as they can be sent: prompts of a whole file do not fit in memory
+            number = 0
+            for example in examples:
+                request = self.request(example, trial)
+                refusal = self._refusal(request.messages, without_surrogates(example.reference))
+                if refusal is None:
+                    asked[number] = example
+                    number += 1
+                    yield request
+                else:
+                    refused.append(Evaluation(example.id, [None] * len(example.answers), refusal))
+
+        for index, reply in self.backend.complete(requests()):
+            while refused:
+                yield refused.popleft()
+            yield self._read(asked.pop(index), reply)
+        yield from refused
 
     def _refusal(self, messages: tuple[dict[str, str], ...], reference: str) -> str | None:
         """Why this prompt does not fit, or None. Nothing is ever cut to make it fit."""

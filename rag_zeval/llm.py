@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -94,11 +94,20 @@ class Backend(Protocol):
     def count_tokens(self, messages: Messages) -> int | None:
         """Tokens of the prompt made of these messages; None if unknown."""
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        """Yield `(index into requests, reply)`, each request once, as they finish.
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+        """Yield `(index, reply)`, the index counted as requests are taken, each request once, as they finish.
 
+        Requests are taken as they can be sent, not all at once. An iterator that has no more of them for now is asked
+        again after each reply, so that what is asked next may depend on what came.
         Raises InputError, before any reply, when the model cannot be reached at all.
         """
+
+
+def in_rounds(requests: Iterable[Request]) -> Iterator[list[tuple[int, Request]]]:
+    """All requests there are for now, with their indices, until there are none: for a model that computes many."""
+    todo = enumerate(requests)
+    while batch := list(todo):
+        yield batch
 
 
 def check_spec(spec: str) -> tuple[str, str] | None:

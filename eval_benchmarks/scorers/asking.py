@@ -1,27 +1,25 @@
-"""How a scorer asks a judge several things about one answer, and what that costs.
+"""How a scorer asks a judge several things about one answer.
 
 A scorer is a generator that reads from top to bottom: `claims = yield from ask(CLAIMS, read_claims, answer=answer)`,
-then the next question with what came back. `AskingScorer` runs the generators of all answers side by side: in each
-round the next questions of all of them are one batch. Scorers of one family ask the same questions in the same words,
-so behind a cache (`rag_zeval.cache.CachedBackend`) each is paid for once: no memory of their own is shared.
+then the next question with what came back. `asking_scorer.AskingScorer` runs the generators of many answers side by
+side. Scorers of one family ask the same questions in the same words, so behind a cache
+(`rag_zeval.cache.CachedBackend`) each is paid for once: no memory of their own is shared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from eval_benchmarks.scorers import Score, Scored
 from eval_benchmarks.scorers.reading import Unreadable, read_json
-from rag_zeval.embeddings import Embedder, Embedding, Vector, cosine
+from rag_zeval.embeddings import Embedding, Vector, cosine
 from rag_zeval.evaluator import Example
-from rag_zeval.llm import Backend, Reply, Request, Sampling
+from rag_zeval.llm import Reply
 from rag_zeval.prompt import Prompt, inputs_json
 
 T = TypeVar("T")
-GROUP = 128  # examples asked about together by a local model
 
 
 class Failed(Exception):
@@ -123,7 +121,7 @@ def similarity_of(first: Vector, second: Vector) -> float:
 
 def together(*steps: Steps[T]) -> Steps[list[T]]:
     """The results of steps that do not need each other, asked side by side; raises the first failure among them."""
-    runs = [_Run(each) for each in steps]
+    runs = [Run(each) for each in steps]
     while open_runs := [run for run in runs if run.asks]:
         answers = yield [question for run in open_runs for question in run.asks]
         for run in open_runs:
@@ -132,15 +130,25 @@ def together(*steps: Steps[T]) -> Steps[list[T]]:
     return [run.result() for run in runs]
 
 
-class _Run(Generic[T]):
+class Run(Generic[T]):
     """Steps under way: `asks` is what they wait for, empty at the end."""
 
     def __init__(self, steps: Steps[T]):
         self._steps = steps
         self._result: list[T] = []
+        self._came: dict[int, Reply | Embedding] = {}  # answers to `asks`, until all are there
         self.failure: Failed | None = None
         self.asks: Asks = []
         self.go_on(None)
+
+    def receive(self, place: int, answer: Reply | Embedding) -> bool:
+        """Take the answer to `asks[place]`; True if it was the last one awaited, and the steps went on."""
+        self._came[place] = answer
+        if len(self._came) < len(self.asks):
+            return False
+        answers, self._came = [self._came[at] for at in range(len(self.asks))], {}
+        self.go_on(answers)
+        return True
 
     def go_on(self, answers: Answers | None) -> None:
         try:
@@ -148,7 +156,10 @@ class _Run(Generic[T]):
         except StopIteration as end:
             self._result, self.asks = [end.value], []
         except Failed as failure:
-            self.failure, self.asks = failure, []
+            self.give_up(failure)
+
+    def give_up(self, failure: Failed) -> None:
+        self.failure, self.asks = failure, []
 
     def result(self) -> T:
         if self.failure is not None:
@@ -181,110 +192,3 @@ class Measure:
     def lacks(self, example: Example) -> list[str]:
         """The needed fields that the example does not have."""
         return [need for need in self.needs if not getattr(example, need)]
-
-
-@dataclass
-class _Row:
-    """An example under way: its answers' runs, and what they have cost until now."""
-
-    example: Example
-    runs: list[_Run[Found]]
-    got: list[Reply | Embedding] = field(default_factory=list)
-
-    def scored(self) -> Scored:
-        scores, parts = [], []
-        for run in self.runs:
-            try:
-                found = run.result()
-                scores.append(Score(found.value))
-                parts.append(dict(found.parts))
-            except Failed as failure:
-                scores.append(Score(None, f"failed: {failure}"))
-                parts.append({})
-        return Scored(
-            self.example.id,
-            tuple(scores),
-            {"answers": parts},
-            calls=sum(one.calls for one in self.got),
-            prompt_tokens=_total([_prompt_tokens(one) for one in self.got]),
-            completion_tokens=_total([one.completion_tokens for one in self.got if isinstance(one, Reply)]),
-            final=all(_came(one) for one in self.got),
-            cached=sum(one.cached for one in self.got),
-            retries=sum(one.retries for one in self.got),
-            failures=sum(not _came(one) for one in self.got),
-            seconds=round(sum(one.seconds for one in self.got), 3),
-        )
-
-
-def _came(one: Reply | Embedding) -> bool:
-    return (one.text if isinstance(one, Reply) else one.vector) is not None
-
-
-def _prompt_tokens(one: Reply | Embedding) -> int | None:
-    return one.prompt_tokens if isinstance(one, Reply) else one.tokens
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    """The sum of what is known; None if nothing is."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known or not counts else None
-
-
-class AskingScorer:
-    """A Measure by one judge (`backend`) and one model of sentences (`embedder`), each of which it may not need.
-
-    sampling: the longest reply and the seed; the temperature is the measure's own, without top-p.
-    `parts` of a row: "answers", for each answer what its value was made of ({} where there is none).
-    """
-
-    def __init__(self, measure: Measure, backend: Backend | None, sampling: Sampling, embedder: Embedder | None = None):
-        self.measure = measure
-        self.name = measure.name
-        self._backend, self._embedder = backend, embedder
-        self._sampling = replace(sampling, temperature=0.0, top_p=1.0)
-        self.prompt_hash = " ".join(prompt.prompt_hash for prompt in measure.prompts) or None
-        asked = f"{backend.identity} prompts {self.prompt_hash} {self._sampling}" if backend else ""
-        self.identity = f"{measure.name} {asked} {embedder.identity if embedder and measure.embeds else ''}"
-        self.group: int | None = GROUP if backend and backend.batched else None
-
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        rows = []
-        for example in examples:
-            if lacking := self.measure.lacks(example):
-                score = Score(None, f"failed: the example has no {' and no '.join(lacking)}")
-                yield Scored(example.id, (score,) * len(example.answers))
-            else:
-                rows.append(_Row(example, [_Run(self.measure.steps(example, a)) for a in example.answers]))
-        yield from (row.scored() for row in rows if not any(run.asks for run in row.runs))
-        while rows := [row for row in rows if any(run.asks for run in row.runs)]:
-            yield from self._round(rows)
-
-    def _round(self, rows: Sequence[_Row]) -> Iterator[Scored]:
-        """Ask what all runs wait for, hand each its answers when it has them all, and yield the rows that are done."""
-        waiting = [(row, run) for row in rows for run in row.runs if run.asks]
-        slots = [(at, place) for at, (_, run) in enumerate(waiting) for place in range(len(run.asks))]
-        answers: list[dict[int, Reply | Embedding]] = [{} for _ in waiting]
-        for slot, answer in self._answers([waiting[at][1].asks[place] for at, place in slots]):
-            at, place = slots[slot]
-            row, run = waiting[at]
-            row.got.append(answer)
-            answers[at][place] = answer
-            if len(answers[at]) == len(run.asks):
-                run.go_on([answers[at][i] for i in range(len(run.asks))])
-                if not any(run.asks for run in row.runs):
-                    yield row.scored()
-
-    def _answers(self, asks: Asks) -> Iterator[tuple[int, Reply | Embedding]]:
-        questions = [(slot, one) for slot, one in enumerate(asks) if isinstance(one, Ask)]
-        texts = [(slot, one) for slot, one in enumerate(asks) if isinstance(one, Embed)]
-        if questions:
-            assert self._backend is not None, f"{self.name} asks a judge"
-            for index, reply in self._backend.complete([self._request(one) for _, one in questions]):
-                yield questions[index][0], reply
-        if texts:
-            assert self._embedder is not None, f"{self.name} embeds texts"
-            for index, found in self._embedder.embed([one.text for _, one in texts]):
-                yield texts[index][0], found
-
-    def _request(self, one: Ask) -> Request:
-        return Request((dict(one.message),), replace(self._sampling, temperature=one.temperature), one.trial)

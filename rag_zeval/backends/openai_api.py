@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -86,51 +86,60 @@ class Endpoint:
         self._reached = True
 
     def each(
-        self, items: Sequence[Item], serve: Callable[[Any, Item], Awaitable[Result]]
+        self, items: Iterable[Item], serve: Callable[[Any, Item], Awaitable[Result]]
     ) -> Iterator[tuple[int, Result]]:
-        """Yield `(index, await serve(client, item))` of each item, as they finish."""
-        if not items:
+        """Yield `(index, await serve(client, item))` of each item, as they finish.
+
+        Items are taken as they can be sent, and asked for again after each result (see `Backend.complete`).
+        """
+        import openai
+
+        todo = enumerate(items)
+        waiting = next(todo, None)
+        if waiting is None:
             return
         if not self._reached:
             self.probe()
-        # A thread with a loop of its own, so that it also works where a loop is running already (notebooks).
-        finished: queue.SimpleQueue[tuple[int, Result] | BaseException | None] = queue.SimpleQueue()
-        loop = asyncio.new_event_loop()
-        task = loop.create_task(self._serve_all(items, serve, finished.put))
-        thread = threading.Thread(target=_drive, args=(loop, task, finished.put), daemon=True)
-        thread.start()
-        try:
-            while (item := finished.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-        finally:
-            loop.call_soon_threadsafe(task.cancel)
-            thread.join()
-            loop.close()
-
-    async def _serve_all(
-        self,
-        items: Sequence[Item],
-        serve: Callable[[Any, Item], Awaitable[Result]],
-        put: Callable[[tuple[int, Result]], None],
-    ) -> None:
-        import openai
-
-        todo = iter(enumerate(items))
-        async with openai.AsyncOpenAI(
+        finished: queue.SimpleQueue[tuple[int, Result] | Exception] = queue.SimpleQueue()
+        places = asyncio.Semaphore(self._concurrency)
+        client = openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key(),
             timeout=self._timeout,
             max_retries=self._max_retries,
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [_count_attempt]}),
-        ) as client:
+        )
 
-            async def work() -> None:
-                for index, item in todo:
-                    put((index, await serve(client, item)))
+        async def work(index: int, item: Item) -> None:
+            try:
+                async with places:
+                    finished.put((index, await serve(client, item)))
+            except Exception as error:
+                finished.put(error)
 
-            await asyncio.gather(*(work() for _ in range(min(self._concurrency, len(items)))))
+        # A thread with a loop of its own, so that it also works where a loop is running already (notebooks).
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        under_way = 0
+        try:
+            while waiting or under_way:
+                while waiting:
+                    asyncio.run_coroutine_threadsafe(work(*waiting), loop)
+                    under_way += 1
+                    # some more than there are places: the next one is there when a place is
+                    waiting = next(todo, None) if under_way < 2 * self._concurrency else None
+                result = finished.get()
+                if isinstance(result, Exception):
+                    raise result
+                under_way -= 1
+                yield result
+                waiting = next(todo, None)
+        finally:
+            asyncio.run_coroutine_threadsafe(_leave(client), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
     async def serve(self, call: Awaitable[Any], read: Callable[[Any], Result]) -> Served[Result]:
         """Await one call of the client and read its answer; whatever goes wrong is the fate of this item only."""
@@ -170,7 +179,7 @@ class OpenAIBackend(Endpoint):
             return None  # no list of models; whether a server is there at all shows when it is asked
         return roots[0] if roots and isinstance(roots[0], str) else None
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
         return self.each(requests, self._complete_one)
 
     async def _complete_one(self, client: Any, request: Request) -> Reply:
@@ -199,10 +208,13 @@ async def _count_attempt(_: Any) -> None:
     _attempts.get().append(time.perf_counter())
 
 
-def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None], put: Callable[[Any], None]) -> None:
-    loop.run_until_complete(asyncio.wait({task}))
-    loop.run_until_complete(loop.shutdown_asyncgens())
-    put(None if task.cancelled() else task.exception())  # None: the end
+async def _leave(client: Any) -> None:
+    """Give up what is still open, and close the client."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await client.close()
 
 
 def _read(completion: Any) -> tuple[str | None, str, tuple[int | None, int | None]]:

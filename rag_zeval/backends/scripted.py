@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rag_zeval.llm import Messages, Reply, Request
 
@@ -34,7 +34,7 @@ class ScriptedBackend:
     def count_tokens(self, messages: Messages) -> int:
         return sum(len(message["content"].split()) for message in messages)
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
         for index, request in enumerate(requests):
             found = self._find(request)
             self.calls += 1

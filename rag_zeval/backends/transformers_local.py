@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.llm import Messages, Reply, Request, chat_ids, one_line, read_card, too_long
+from rag_zeval.llm import Messages, Reply, Request, chat_ids, in_rounds, one_line, read_card, too_long
 
 BATCH_TOKENS = 65_536  # prompt and reply tokens of a batch, padding included: bounds the KV cache
 BATCH_ROWS = 64
@@ -49,9 +49,13 @@ class TransformersBackend:
     def count_tokens(self, messages: Messages) -> int:
         return len(chat_ids(self._tokenizer, messages))
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+        for batch in in_rounds(requests):
+            yield from self._complete(batch)
+
+    def _complete(self, requests: list[tuple[int, Request]]) -> Iterator[tuple[int, Reply]]:
         jobs: list[_Job] = []
-        for index, request in enumerate(requests):
+        for index, request in requests:
             prompt, limit = chat_ids(self._tokenizer, request.messages), request.sampling.max_tokens
             if self.max_context is not None:
                 if len(prompt) >= self.max_context:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.llm import Messages, Reply, Request, chat_ids, read_card, too_long
+from rag_zeval.llm import Messages, Reply, Request, chat_ids, in_rounds, read_card, too_long
 
 WAVE = 256  # requests handed over at once: the replies of a wave come together, so this bounds what a kill loses
 
@@ -33,24 +33,28 @@ class VLLMBackend:
     def count_tokens(self, messages: Messages) -> int:
         return len(chat_ids(self._tokenizer, messages))
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        prompts: list[tuple[int, list[int]]] = []
-        for index, request in enumerate(requests):
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+        for batch in in_rounds(requests):
+            yield from self._complete(batch)
+
+    def _complete(self, requests: list[tuple[int, Request]]) -> Iterator[tuple[int, Reply]]:
+        prompts: list[tuple[int, Request, list[int]]] = []
+        for index, request in requests:
             prompt = chat_ids(self._tokenizer, request.messages)
             if len(prompt) >= self.max_context:  # vLLM would refuse the whole wave
                 yield index, too_long(len(prompt), self.max_context)
             else:
-                prompts.append((index, prompt))
+                prompts.append((index, request, prompt))
         for start in range(0, len(prompts), WAVE):
             wave = prompts[start : start + WAVE]
             started = time.perf_counter()
             outputs = self._llm.generate(
-                [{"prompt_token_ids": prompt} for _, prompt in wave],
-                [self._params(requests[index], len(prompt)) for index, prompt in wave],
+                [{"prompt_token_ids": prompt} for _, _, prompt in wave],
+                [self._params(request, len(prompt)) for _, request, prompt in wave],
                 use_tqdm=False,
             )
             seconds = (time.perf_counter() - started) / len(wave)
-            for (index, prompt), output in zip(wave, outputs, strict=True):
+            for (index, _, prompt), output in zip(wave, outputs, strict=True):
                 done = output.outputs[0]
                 status = "ok" if done.finish_reason == "stop" else "truncated"
                 yield index, Reply(done.text, status, len(prompt), len(done.token_ids), calls=1, seconds=seconds)

@@ -11,7 +11,8 @@ import pytest
 
 from eval_benchmarks.inputs import MEASURES
 from eval_benchmarks.scorers import Scored
-from eval_benchmarks.scorers.asking import AskingScorer, ScorerPrompt
+from eval_benchmarks.scorers.asking import ScorerPrompt
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scripted_judge import SPOILED, ScriptedJudge
 from rag_zeval import world
 from rag_zeval.cache import CachedBackend, ReplyCache

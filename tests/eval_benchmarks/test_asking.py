@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,6 @@ import pytest
 
 from eval_benchmarks.scorers import Scored
 from eval_benchmarks.scorers.asking import (
-    AskingScorer,
     Failed,
     Found,
     Measure,
@@ -22,10 +23,11 @@ from eval_benchmarks.scorers.asking import (
     similarity,
     together,
 )
+from eval_benchmarks.scorers.asking_scorer import GROUP, AskingScorer
 from rag_zeval.cache import CachedBackend, ReplyCache
 from rag_zeval.embeddings import Embedding
 from rag_zeval.evaluator import Example
-from rag_zeval.llm import Reply, Request, Sampling
+from rag_zeval.llm import Reply, Request, Sampling, in_rounds
 
 PROMPT = ScorerPrompt("ragas_statements")
 
@@ -46,12 +48,17 @@ class Judge:
     def count_tokens(self, messages: Any) -> None:
         return None
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        numbers = [int(request.messages[0]["content"].rsplit('"n": ', 1)[1].split("}")[0]) for request in requests]
-        self.batches.append(numbers)
-        self.requests += requests
-        for index, number in reversed(list(enumerate(numbers))):  # replies come in any order
-            yield index, self.fates.get(number, Reply(f"[{10 * number}]", "ok", 3, 2, calls=1, seconds=0.5))
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+        for batch in in_rounds(requests):
+            self.requests += [request for _, request in batch]
+            self.batches.append(sorted(_number(request) for _, request in batch))
+            for index, request in reversed(batch):  # replies come in any order
+                reply = Reply(f"[{10 * _number(request)}]", "ok", 3, 2, calls=1, seconds=0.5)
+                yield index, self.fates.get(_number(request), reply)
+
+
+def _number(request: Request) -> int:
+    return int(request.messages[0]["content"].rsplit('"n": ', 1)[1].split("}")[0])
 
 
 def number(n: int) -> Steps[int]:
@@ -183,7 +190,7 @@ def test_an_example_without_what_is_needed_is_said_and_not_asked_about() -> None
 class Vectors:
     name = identity = "vectors"
 
-    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Embedding]]:
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
         known = {"east": (1.0, 0.0), "north": (0.0, 2.0), "nowhere": (0.0, 0.0), "deep": (1.0, 0.0, 0.0)}
         for index, text in enumerate(texts):
             vector = known.get(text)
@@ -229,9 +236,10 @@ def test_a_text_cannot_leave_its_place_in_the_prompt() -> None:
     requests: list[Request] = []
 
     class Spy(Judge):
-        def complete(self, asked: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-            requests.extend(asked)
-            yield from ((index, Reply("[1]", "ok")) for index in range(len(asked)))
+        def complete(self, asked: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+            for index, request in enumerate(asked):
+                requests.append(request)
+                yield index, Reply("[1]", "ok")
 
     def one(example: Example, answer: str) -> Steps[Found]:
         return Found((yield from ask(PROMPT, lambda value: value[0], answer=answer)), {})
@@ -252,3 +260,41 @@ def test_a_scorer_that_needs_no_question_ends_at_once() -> None:
 
     scored = run(constant, Judge(), Example("0", "q", "r", ("a", "no")))["0"]
     assert scored.values == (0.5, None) and scored.scores[1].status == "failed: not this one"
+
+
+def test_examples_are_begun_as_others_end_and_one_that_waits_holds_up_no_other() -> None:
+    begun: list[str] = []
+
+    def two(example: Example, answer: str) -> Steps[Found]:
+        begun.append(example.id)
+        first = yield from number(int(example.id))
+        return Found(first + (yield from number(int(example.id))), {})
+
+    class Slow(Judge):
+        """Answers one question at a time, the first of all only when nothing else is left."""
+
+        def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+            todo = enumerate(requests)
+            held = next(todo)
+            for index, request in itertools.chain(todo, [held], todo):
+                yield index, Reply(f"[{_number(request)}]", "ok", calls=1)
+
+    examples = [Example(str(n), "q", "r", ("a",)) for n in range(3 * GROUP)]
+    scored = AskingScorer(Measure("test", two, (PROMPT,)), Slow(), Sampling()).score(examples)
+    ended = [next(scored).id]
+    assert len(begun) <= GROUP and ended != ["0"]
+    ended += [one.id for one in scored]
+    assert sorted(ended, key=int) == [example.id for example in examples] and ended[-1] == "0"
+
+
+def test_an_example_that_takes_too_long_is_asked_nothing_more_and_tried_again_by_the_next_run() -> None:
+    class Late(Judge):
+        def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+            for index, reply in super().complete(requests):
+                time.sleep(0.06)
+                yield index, reply
+
+    judge = Late()
+    scored = run(chain, judge, Example("1", "q", "r", ("a b c", "a")), timeout=0.05)["1"]
+    assert [score.status for score in scored.scores] == ["failed: no score within 0.05 s", "ok"]
+    assert (scored.values, scored.final, scored.failures, judge.batches) == ((None, 1000.0), False, 0, [[100, 100]])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.inputs import MEASURES
 from eval_benchmarks.scorers import Score
-from eval_benchmarks.scorers.asking import AskingScorer
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scorers.ccrs import answer_correctness, exact_match, normalised
 from rag_zeval.backends.openai_api import OpenAIBackend
 from rag_zeval.evaluator import Example

@@ -7,7 +7,7 @@ import pytest
 
 from eval_benchmarks.inputs import MEASURES
 from eval_benchmarks.scorers import Scored
-from eval_benchmarks.scorers.asking import AskingScorer
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scorers.embedding_similarity import THRESHOLD, passes
 from rag_zeval.backends.openai_api import OpenAIBackend
 from rag_zeval.embeddings import OpenAIEmbedder

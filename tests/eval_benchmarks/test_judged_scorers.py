@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.inputs import FAMILIES, MEASURES
 from eval_benchmarks.scorers import Scored, citations, no_answer, nuggets, ragas, ragchecker, umbrela
-from eval_benchmarks.scorers.asking import AskingScorer
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scripted_judge import FAULTS, word_vector
 from rag_zeval.backends.openai_api import OpenAIBackend
 from rag_zeval.cache import CachedBackend, ReplyCache

@@ -88,6 +88,46 @@ def test_a_forgotten_reply_is_asked_for_again_and_the_new_one_kept(tmp_path: Pat
             cached.forget(ask("never asked"))
 
 
+class Growing:
+    """Requests of which more come once replies did: an iterator that goes on after it had nothing."""
+
+    def __init__(self, *texts: str):
+        self.waiting = [*texts]
+        self.taken: list[str] = []
+
+    def __iter__(self) -> Growing:
+        return self
+
+    def __next__(self) -> Request:
+        if not self.waiting:
+            raise StopIteration
+        self.taken.append(self.waiting.pop(0))
+        return ask(self.taken[-1])
+
+
+@given(st.lists(st.sampled_from("abcdef"), max_size=12), st.sets(st.sampled_from("abcdefABCDEF")), st.integers(1, 3))
+def test_requests_that_come_of_replies_are_answered_too(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], known: set[str], kept: int
+) -> None:
+    """Each lower-case reply leads to another request, in upper case; `known` are in the cache already."""
+    cache = ReplyCache(tmp_path_factory.mktemp("cache") / "replies.sqlite")
+    model = ScriptedBackend(lambda request: request.messages[0]["content"] * 2)
+    list(CachedBackend(model, cache).complete(map(ask, known)))
+    model.calls = 0
+    requests = Growing(*texts)
+    replies: dict[int, str | None] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rag_zeval.cache.KEPT", kept)
+        for index, reply in CachedBackend(model, cache).complete(requests):
+            assert index not in replies
+            replies[index] = reply.text
+            if requests.taken[index].islower():
+                requests.waiting.append(requests.taken[index].upper())
+    assert [replies[index] for index in range(2 * len(texts))] == [text * 2 for text in requests.taken]
+    assert sorted(requests.taken) == sorted([*texts, *(text.upper() for text in texts)])
+    assert model.calls == len(set(requests.taken) - known)
+
+
 @pytest.mark.parametrize("status", ["truncated", "failed: HTTP 500"])
 def test_only_whole_replies_are_kept(tmp_path: Path, status: str) -> None:
     model = ScriptedBackend(lambda _: Reply(None, status, calls=1))

@@ -5,6 +5,7 @@ import json
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,41 @@ def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
     replies = ask(endpoint, *(request(str(i)) for i in range(9)), concurrency=3)
     assert [reply.status for reply in replies] == ["ok"] * 9
     assert endpoint.open_most == 3
+
+
+def test_what_is_asked_next_may_depend_on_what_came(endpoint: Any) -> None:
+    endpoint.replies = lambda body: body["messages"][0]["content"] + "!"
+    waiting = [request("a"), request("b")]
+
+    class Line:
+        def __iter__(self) -> Line:
+            return self
+
+        def __next__(self) -> Request:
+            if not waiting:
+                raise StopIteration
+            return waiting.pop(0)
+
+    texts = []
+    for _, reply in OpenAIBackend("judge", endpoint.url, concurrency=1).complete(Line()):
+        texts.append(reply.text)
+        if reply.text is not None and len(reply.text) < 4:
+            waiting.append(request(reply.text))
+    assert sorted(texts, key=str) == ["a!", "a!!", "a!!!", "b!", "b!!", "b!!!"]
+
+
+def test_only_as_many_requests_are_made_as_can_be_sent_soon(endpoint: Any) -> None:
+    made = []
+
+    def requests() -> Iterator[Request]:
+        for number in range(50):
+            made.append(number)
+            yield request(str(number))
+
+    replies = OpenAIBackend("judge", endpoint.url, concurrency=3).complete(requests())
+    next(replies)
+    assert len(made) <= 2 * 3
+    assert len(list(replies)) == 49 and len(made) == 50
 
 
 def test_replies_come_as_they_finish_and_the_rest_can_be_left(endpoint: Any) -> None:
