@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,48 +17,17 @@ from rich.text import Text
 
 from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.inputs import (
-    JUDGE,
-    MEASURES,
-    TEXT_SCORERS,
-    asks_a_judge,
-    check_config,
-    load_benchmarks,
-    not_trained_yet,
-)
-from eval_benchmarks.nano_world import WORLD
-from eval_benchmarks.scorers import Scored, Scorer
-from eval_benchmarks.scorers.asking import Measure
-from eval_benchmarks.scorers.asking_scorer import AskingScorer
-from eval_benchmarks.scorers.bert_score import BertScore
-from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.scorers.sft_ranker import SftRanker
+from eval_benchmarks.inputs import check_config, load_benchmarks
+from eval_benchmarks.jobs import Job, jobs
+from eval_benchmarks.prices import Price, price_of, read_prices
+from eval_benchmarks.scorers import Scored
 from eval_benchmarks.summary import Result, summary_rows
-from rag_zeval.cache import CachedBackend, ReplyCache
-from rag_zeval.embeddings import CachedEmbedder, Embedder, open_embedder
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Example
-from rag_zeval.files import RowWriter, write_json, write_text
-from rag_zeval.llm import Backend, Sampling, open_backend
-from rag_zeval.prompt import RANKING
+from rag_zeval.files import Row, RowWriter, json_line, write_json, write_text
 
 REASONS = 5  # reasons for missing scores shown of each scorer
-REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once
 PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
-
-
-@dataclass(frozen=True)
-class _Job:
-    benchmark: Benchmark
-    scorer: Scorer
-    model: str | None = None
-
-    @property
-    def file(self) -> str:
-        """Row file name: its last part changes with data, prompt, sampling and weights, so no stale row is reused."""
-        key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
-        model = re.sub(r"[^A-Za-z0-9.]+", "-", self.model or "text").strip("-")
-        return f"{self.benchmark.name}__{self.scorer.name}__{model}-{key}.jsonl"
 
 
 def run(config: DictConfig) -> int:
@@ -84,13 +50,13 @@ def run(config: DictConfig) -> int:
 
     for line in missing:
         leave_out(line)
+    prices = read_prices(config.prices) if config.prices is not None else {}
     results: list[Result] = []
     with _progress(console) as progress:
-        for job in _jobs(config, benchmarks, leave_out):
-            scored = _score(job, out / "rows" / job.file, progress)
-            prompt_hash = getattr(job.scorer, "prompt_hash", None)
-            identity = job.scorer.identity
-            results.append(Result(job.benchmark, job.scorer.name, job.model, job.file, identity, prompt_hash, scored))
+        for job in jobs(config, benchmarks, leave_out):
+            price = price_of(job.model, prices)
+            scored = score(job, out / "rows" / job.file, progress, price)
+            results.append(Result.of(job, scored, price))
             del job  # and with it a model, before the next is loaded
     if not results:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
@@ -105,77 +71,7 @@ def run(config: DictConfig) -> int:
     return 1 if silent else 0
 
 
-def _jobs(config: DictConfig, benchmarks: list[Benchmark], leave_out: Callable[[str], None]) -> Iterator[_Job]:
-    """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
-    chosen = [TEXT_SCORERS[name]() for name in dict.fromkeys(config.scorers) if name in TEXT_SCORERS]
-    if BertScore.name in config.scorers and config.bert_score.model is None:
-        leave_out(f"{BertScore.name}: bert_score.model names no folder with a model")
-    elif BertScore.name in config.scorers:
-        chosen.append(BertScore(config.bert_score.model))
-    for benchmark in benchmarks:
-        for scorer in (*chosen, *benchmark.shipped):
-            yield _Job(benchmark, scorer)
-    measures = [MEASURES[name] for name in dict.fromkeys(config.scorers) if name in MEASURES]
-    fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
-    cache = ReplyCache(Path(config.out_dir) / REPLIES) if fitting else None
-    embedder = _open_embedder(config, cache) if cache and any(measure.embeds for _, measure in fitting) else None
-    for benchmark, measure in fitting:
-        if not measure.prompts:
-            yield _Job(benchmark, AskingScorer(measure, None, _sampling(config), embedder), config.embeddings.model)
-    judged = asks_a_judge(config)
-    for spec in map(str, config.models if judged else ()):
-        if not_trained_yet(spec):
-            leave_out(f"{', '.join(judged)} by {spec}: no model there yet; `make train` writes it")
-            continue
-        backend = open_backend(spec, concurrency=config.judge.concurrency, api_key_env=config.judge.api_key_env)
-        world = backend.card.get("world")
-        for benchmark in benchmarks if JUDGE in judged else ():
-            if world and benchmark.world != world:
-                leave_out(f"{benchmark.name}, {JUDGE} by {spec}: this judge knows only its own world ({world})")
-            else:
-                yield _Job(benchmark, _judge(config, benchmark, backend), spec)
-        for benchmark, measure in fitting:
-            if measure.prompts and world:
-                leave_out(f"{benchmark.name}, {measure.name} by {spec}: this judge knows only its own prompt")
-            elif measure.prompts and cache:
-                judge = CachedBackend(backend, cache)
-                yield _Job(benchmark, AskingScorer(measure, judge, _sampling(config), embedder), spec)
-                del judge
-        del backend
-
-
-def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: Callable[[str], None]) -> bool:
-    lacking = [need for need in measure.needs if not any(getattr(e, need) for e in benchmark.examples)]
-    if lacking:
-        leave_out(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(lacking)}")
-    return not lacking
-
-
-def _open_embedder(config: DictConfig, cache: ReplyCache) -> Embedder:
-    """The model of sentences, of which every vector is asked for once."""
-    key = config.embeddings.api_key_env
-    return CachedEmbedder(
-        open_embedder(config.embeddings.model, concurrency=config.judge.concurrency, api_key_env=key), cache
-    )
-
-
-def _sampling(config: DictConfig) -> Sampling:
-    judge = config.judge
-    return Sampling(judge.temperature, judge.top_p, judge.max_tokens, judge.seed)
-
-
-def _judge(config: DictConfig, benchmark: Benchmark, backend: Backend) -> RagZeval | SftRanker:
-    """The scorer that asks this model: a ranker's card says that it is one."""
-    variant, sampling = config.judge.variant, _sampling(config)
-    if benchmark.world == WORLD:
-        variant = config.nano_eval.variant
-        sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=config.nano_eval.max_tokens, seed=0)
-    if variant is None and backend.card.get("variant") == RANKING.name:
-        return SftRanker(backend, sampling)
-    return RagZeval(backend, variant, sampling, config.judge.structured)
-
-
-def _score(job: _Job, path: Path, progress: Progress) -> dict[str, Scored]:
+def score(job: Job, path: Path, progress: Progress, price: Price | None = None) -> Mapping[str, Scored]:
     """Score the examples that the row file lacks, a row written as soon as it is done.
 
     A group that is computed together is computed whole again if a row of it is missing: a run that was killed then
@@ -183,9 +79,11 @@ def _score(job: _Job, path: Path, progress: Progress) -> dict[str, Scored]:
     """
     with _open_rows(path) as rows:
         todo = [example for example in job.benchmark.examples if example.id not in rows.done]
-        label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model)))
+        trial = f"trial {job.trial + 1}" if job.trial else None
+        label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
         total = len(job.benchmark.examples)
-        task = progress.add_task(label, total=total, completed=total - len(todo))
+        task = progress.add_task(label, total=total, completed=total - len(todo), cost="")
+        spent = 0.0
         size = job.scorer.group
         groups = _groups(job.benchmark.examples, size) if size else [todo]
         for group in groups:
@@ -195,7 +93,26 @@ def _score(job: _Job, path: Path, progress: Progress) -> dict[str, Scored]:
                 if scored.id not in rows.done:
                     rows.append(scored.row())
                     progress.advance(task)
-        return {id_: Scored.from_row(row) for id_, row in rows.done.items()}
+                    if price:
+                        spent += price.cost(scored.prompt_tokens, scored.completion_tokens) or 0.0
+                        progress.update(task, cost=f"${spent:.4f}")
+        return _StoredScores(rows.done)
+
+
+class _StoredScores(Mapping[str, Scored]):
+    """Scored examples by id, read from the row file when they are looked at."""
+
+    def __init__(self, rows: Mapping[str, Row]):
+        self._rows = rows
+
+    def __getitem__(self, id_: str) -> Scored:
+        return Scored.from_row(self._rows[id_])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
@@ -205,11 +122,12 @@ def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
 def _open_rows(path: Path) -> RowWriter:
     """The row file without the rows to which no reply came: those are asked again."""
     rows = RowWriter(path)
-    final = [row for row in rows.done.values() if row.get("final")]
-    if len(final) == len(rows.done):
+    if all(row.get("final") for row in rows.done.values()):
         return rows
-    with rows:
-        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in final))
+    part = path.with_name(path.name + ".part")
+    with rows, open(part, "wb") as kept:
+        kept.writelines(json_line(row) for row in rows.done.values() if row.get("final"))
+    os.replace(part, path)
     return RowWriter(path)
 
 
@@ -282,5 +200,6 @@ def _progress(console: Console) -> Progress:
         MofNCompleteColumn(),
         _Rate(),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[cost]}"),
         console=console,
     )

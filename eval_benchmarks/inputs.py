@@ -55,8 +55,13 @@ RUNS = Path("runs")  # what the stages write: a model listed from there may simp
 WHOLE_NUMBERS = {
     **dict.fromkeys(("bootstrap.draws", "nano_eval.n", "nano_eval.max_tokens", "judge.max_tokens"), 1),
     **dict.fromkeys(("bootstrap.seed", "judge.seed", "nano_eval.seed_ranked", "nano_eval.seed_pairs"), 0),
-    "judge.concurrency": 1,
+    **dict.fromkeys(("judge.concurrency", "judge.trials"), 1),
 }  # and the smallest value of each
+NUMBERS: dict[str, tuple[float, float]] = {  # and the least and the most of each
+    "judge.temperature": (0, 10),
+    "judge.top_p": (0, 1),
+    "judge.timeout": (0.001, 1e6),
+}
 
 
 def check_config(config: DictConfig) -> None:
@@ -75,10 +80,10 @@ def check_config(config: DictConfig) -> None:
         value = OmegaConf.select(config, key)
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
             raise InputError(f"{key}: must be a whole number of at least {low}, found {_shown(value)}")
-    for key, low, high in (("judge.temperature", 0, 10), ("judge.top_p", 0, 1)):
+    for key, (least, most) in NUMBERS.items():
         value = OmegaConf.select(config, key)
-        if not isinstance(value, (int, float)) or not low <= value <= high:
-            raise InputError(f"{key}: must be a number from {low} to {high}, found {_shown(value)}")
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not least <= value <= most:
+            raise InputError(f"{key}: must be a number from {least:g} to {most:g}, found {_shown(value)}")
     for key in ("judge.api_key_env", "embeddings.api_key_env"):
         if OmegaConf.select(config, key) is not None:
             variable = check_text(config, key, "the name of an environment variable")

@@ -118,15 +118,13 @@ class ScriptedJudge:
             fault = self.faults.pop(0) if self.faults else "ok"
             self._open += 1
             self.open_most = max(self.open_most, self._open)
-        try:
-            time.sleep(self.delay)
-            if handler.path.endswith("/embeddings"):
-                self._embed(handler, body, fault)
-            else:
-                self._chat(handler, body, fault)
-        finally:
-            with self._lock:
-                self._open -= 1
+        time.sleep(self.delay)
+        with self._lock:  # before the answer: a client may send its next request at the answer's last byte
+            self._open -= 1
+        if handler.path.endswith("/embeddings"):
+            self._embed(handler, body, fault)
+        else:
+            self._chat(handler, body, fault)
 
     def _chat(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
         if self._break(handler, fault):

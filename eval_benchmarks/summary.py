@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.jobs import Job
+from eval_benchmarks.prices import Price
 from eval_benchmarks.published import PUBLISHED
 from eval_benchmarks.scorers import Scored
 from eval_benchmarks.statistics import interval, paired_interval
@@ -24,6 +26,16 @@ class Result:
     identity: str
     prompt_hash: str | None
     scored: Mapping[str, Scored]
+    trial: int = 0
+    price: Price | None = None
+
+    @staticmethod
+    def of(job: Job, scored: Mapping[str, Scored], price: Price | None = None) -> Result:
+        scorer = job.scorer
+        prompt_hash = getattr(scorer, "prompt_hash", None)
+        return Result(
+            job.benchmark, scorer.name, job.model, job.file, scorer.identity, prompt_hash, scored, job.trial, price
+        )
 
 
 def summary_rows(results: list[Result], draws: int, seed: int) -> list[Row]:

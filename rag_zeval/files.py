@@ -77,6 +77,54 @@ def check_fields(row: Row, required: FieldTypes) -> None:
             raise InputError(f"field '{field}' must be {names}, found {type(row[field]).__name__}")
 
 
+class StoredRows(Mapping[str, Row]):
+    """The rows of a JSONL file by their "id", read from the file when they are looked at: a long file fits in memory.
+
+    A last line without its end, as a kill leaves it, is none. Raises InputError when another is no row, or an id
+    stands twice.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._starts: dict[str, int] = {}
+        self.size = 0  # bytes of whole lines
+        if path.exists():
+            with open(path, "rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    if line.endswith(b"\n"):
+                        self._find(f"{path}:{number}", line)
+
+    def _find(self, where: str, line: bytes) -> None:
+        try:
+            row = parse_row(line.decode("utf-8"))
+            check_fields(row, {"id": str})
+        except (InputError, UnicodeDecodeError) as error:
+            raise InputError(f"{where}: {error}") from error
+        if row["id"] in self._starts:
+            raise InputError(f"{where}: field 'id': {row['id']!r} stands twice")
+        self.add(row["id"], len(line))
+
+    def add(self, id_: str, length: int) -> None:
+        """Take note of a row written behind the others, of `length` bytes with its end of line."""
+        self._starts[id_] = self.size
+        self.size += length
+
+    def __getitem__(self, id_: str) -> Row:
+        start = self._starts[id_]
+        with open(self._path, "rb") as lines:
+            lines.seek(start)
+            return parse_row(lines.readline().decode("utf-8"))
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._starts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._starts)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+
 class RowWriter:
     """Append-only JSONL of finished rows, each with a string "id"; a restart finds in `done` what is there already.
 
@@ -87,35 +135,29 @@ class RowWriter:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.done: dict[str, Row] = {}
-        if self.path.exists():
-            self._cut_torn_line()
-            for number, row in iter_jsonl(self.path, {"id": str}):
-                if row["id"] in self.done:
-                    raise InputError(f"{self.path}:{number}: field 'id': {row['id']!r} stands twice")
-                self.done[row["id"]] = row
-        self._file: IO[str] = open(  # noqa: SIM115 (closed in __exit__)
-            self.path, "a", encoding="utf-8", errors=LONE_SURROGATES
-        )
-
-    def _cut_torn_line(self) -> None:
-        with open(self.path, "rb+") as file:
-            data = file.read()
-            file.truncate(data.rfind(b"\n") + 1)
+        self.done = StoredRows(self.path)
+        self._file = open(self.path, "ab")  # noqa: SIM115 (closed in __exit__)
+        self._file.truncate(self.done.size)
 
     def append(self, row: Row) -> None:
         """Write one row and hand it to the operating system. Raises ValueError if its id is there already."""
         if row["id"] in self.done:
             raise ValueError(f"row {row['id']!r} is written already")
-        self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        line = json_line(row)
+        self._file.write(line)
         self._file.flush()
-        self.done[row["id"]] = row
+        self.done.add(row["id"], len(line))
 
     def __enter__(self) -> RowWriter:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._file.close()
+
+
+def json_line(row: Row) -> bytes:
+    """The row as a line of a JSONL file. Raises ValueError for NaN and infinities."""
+    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", LONE_SURROGATES)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -160,7 +160,7 @@ def test_only_questions_without_a_reply_are_asked_again(
 
 def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[str], tmp_path: Path) -> None:
     """The row file's name follows the weights: here those of two folders that stand at one path in turn."""
-    from eval_benchmarks.bench import _Job
+    from eval_benchmarks.jobs import Job
     from eval_benchmarks.nano_eval import NanoEval
     from rag_zeval.files import model_sha256
     from rag_zeval.llm import Sampling
@@ -174,7 +174,7 @@ def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[s
         for sampling in (Sampling(), Sampling(temperature=0)):
             for variant in ("paper", "compact"):
                 for benchmark in (NanoEval(1, 1, 1), NanoEval(1, 2, 1)):
-                    names.add(_Job(benchmark, RagZeval(backend, variant, sampling), str(folder)).file)
+                    names.add(Job(benchmark, RagZeval(backend, variant, sampling), str(folder)).file)
     assert len(names) == 16
 
 

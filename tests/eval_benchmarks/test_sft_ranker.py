@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 
-from eval_benchmarks.bench import _judge
+from eval_benchmarks.jobs import _judge
 from eval_benchmarks.nano_eval import NanoEval
 from eval_benchmarks.scorers import Score, Scored
 from eval_benchmarks.scorers.rag_zeval import RagZeval

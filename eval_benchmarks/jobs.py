@@ -1,0 +1,154 @@
+"""What a run has to score: each benchmark by each scorer, by each model where it asks one, and by each trial."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.inputs import JUDGE, MEASURES, TEXT_SCORERS, asks_a_judge, not_trained_yet
+from eval_benchmarks.nano_world import WORLD
+from eval_benchmarks.scorers import Scorer
+from eval_benchmarks.scorers.asking import Measure
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
+from eval_benchmarks.scorers.bert_score import BertScore
+from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.scorers.sft_ranker import SftRanker
+from rag_zeval.cache import CachedBackend, ReplyCache
+from rag_zeval.embeddings import CachedEmbedder, Embedder, open_embedder
+from rag_zeval.llm import Backend, Sampling, open_backend
+from rag_zeval.prompt import RANKING
+
+REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once
+
+
+@dataclass(frozen=True)
+class Job:
+    """`trial` numbers the samples of a judge, from 0: each is asked with a seed of its own."""
+
+    benchmark: Benchmark
+    scorer: Scorer
+    model: str | None = None
+    trial: int = 0
+
+    @property
+    def file(self) -> str:
+        """Row file name: its last part changes with data, prompt, sampling and weights, so no stale row is reused."""
+        key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
+        model = re.sub(r"[^A-Za-z0-9.]+", "-", self.model or "text").strip("-")
+        return f"{self.benchmark.name}__{self.scorer.name}__{model}-{key}.jsonl"
+
+
+LeaveOut = Callable[[str], None]  # takes the line that says what is left out, and why
+
+
+def jobs(config: DictConfig, benchmarks: list[Benchmark], leave_out: LeaveOut) -> Iterator[Job]:
+    """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
+    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(config, leave_out)):
+        yield Job(benchmark, scorer)
+    for benchmark in benchmarks:
+        for scorer in benchmark.shipped:
+            yield Job(benchmark, scorer)
+    measures = [MEASURES[name] for name in dict.fromkeys(config.scorers) if name in MEASURES]
+    fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
+    cache = ReplyCache(Path(config.out_dir) / REPLIES) if fitting else None
+    embedder = _open_embedder(config, cache) if cache and any(measure.embeds for _, measure in fitting) else None
+    for benchmark, measure in fitting:
+        if not measure.prompts:
+            yield Job(benchmark, AskingScorer(measure, None, _sampling(config), embedder), config.embeddings.model)
+    asked = [pair for pair in fitting if pair[1].prompts]
+    judged = asks_a_judge(config)
+    for spec in map(str, config.models if judged else ()):
+        if not_trained_yet(spec):
+            leave_out(f"{', '.join(judged)} by {spec}: no model there yet; `make train` writes it")
+            continue
+        backend = open_backend(spec, **_calls(config))
+        if JUDGE in judged:
+            yield from _judge_jobs(config, benchmarks, spec, backend, leave_out)
+        if cache:
+            yield from _measure_jobs(config, asked, spec, CachedBackend(backend, cache), embedder, leave_out)
+        del backend
+
+
+def _text_scorers(config: DictConfig, leave_out: LeaveOut) -> list[Scorer]:
+    chosen = [TEXT_SCORERS[name]() for name in dict.fromkeys(config.scorers) if name in TEXT_SCORERS]
+    if BertScore.name in config.scorers and config.bert_score.model is None:
+        leave_out(f"{BertScore.name}: bert_score.model names no folder with a model")
+    elif BertScore.name in config.scorers:
+        chosen.append(BertScore(config.bert_score.model))
+    return chosen
+
+
+def _judge_jobs(
+    config: DictConfig, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
+) -> Iterator[Job]:
+    """RAG-Zeval, or a ranker, by one model."""
+    world = backend.card.get("world")
+    for benchmark in benchmarks:
+        if world and benchmark.world != world:
+            leave_out(f"{benchmark.name}, {JUDGE} by {spec}: this judge knows only its own world ({world})")
+        else:
+            greedy = benchmark.world == WORLD  # another trial would be the same
+            for trial in range(1 if greedy else config.judge.trials):
+                yield Job(benchmark, _judge(config, benchmark, backend, trial), spec, trial)
+
+
+def _judge(config: DictConfig, benchmark: Benchmark, backend: Backend, trial: int = 0) -> RagZeval | SftRanker:
+    """The scorer that asks this model: a ranker's card says that it is one."""
+    variant, sampling = config.judge.variant, _sampling(config, trial)
+    if benchmark.world == WORLD:
+        variant = config.nano_eval.variant
+        sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=config.nano_eval.max_tokens, seed=0)
+    if variant is None and backend.card.get("variant") == RANKING.name:
+        return SftRanker(backend, sampling)
+    return RagZeval(backend, variant, sampling, config.judge.structured)
+
+
+def _measure_jobs(
+    config: DictConfig,
+    pairs: list[tuple[Benchmark, Measure]],
+    spec: str,
+    backend: CachedBackend,
+    embedder: Embedder | None,
+    leave_out: LeaveOut,
+) -> Iterator[Job]:
+    """The other scorers that ask a judge, by one model."""
+    for benchmark, measure in pairs:
+        if backend.card.get("world"):
+            leave_out(f"{benchmark.name}, {measure.name} by {spec}: this judge knows only its own prompt")
+            continue
+        for trial in range(config.judge.trials):
+            sampling, timeout = _sampling(config, trial), config.judge.timeout
+            yield Job(benchmark, AskingScorer(measure, backend, sampling, embedder, timeout), spec, trial)
+
+
+def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveOut) -> bool:
+    lacking = [need for need in measure.needs if not any(getattr(e, need) for e in benchmark.examples)]
+    if lacking:
+        leave_out(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(lacking)}")
+    return not lacking
+
+
+def _open_embedder(config: DictConfig, cache: ReplyCache) -> Embedder:
+    """The model of sentences, of which every vector is asked for once."""
+    settings = {**_calls(config), "api_key_env": config.embeddings.api_key_env}
+    return CachedEmbedder(open_embedder(config.embeddings.model, **settings), cache)
+
+
+def _calls(config: DictConfig) -> dict[str, Any]:
+    """How endpoints are called."""
+    judge = config.judge
+    return {"concurrency": judge.concurrency, "timeout": judge.timeout, "api_key_env": judge.api_key_env}
+
+
+def _sampling(config: DictConfig, trial: int = 0) -> Sampling:
+    judge = config.judge
+    return Sampling(judge.temperature, judge.top_p, judge.max_tokens, judge.seed + trial)

@@ -1,0 +1,60 @@
+"""What a run scores: trials are samples of their own, and limits reach those that ask."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from eval_benchmarks.__main__ import main
+
+
+def row_files(out: Path) -> dict[str, list[dict[str, Any]]]:
+    return {
+        path.name: [json.loads(line) for line in path.read_text().splitlines()] for path in (out / "rows").iterdir()
+    }
+
+
+def test_trials_are_different_samples_and_none_is_a_cached_reply(
+    literal_judge: Any, write_ragchecker: Any, tmp_path: Path
+) -> None:
+    words = [
+        f"data_dir={write_ragchecker(instances=5)}",
+        "benchmarks=[ragchecker_meta]",
+        "scorers=[bleu,ccrs_ir]",
+        f"models=['{literal_judge.spec()}']",
+        f"out_dir={tmp_path / 'out'}",
+    ]
+    assert main([*words, "judge.trials=3", "judge.seed=7"]) == 0
+    files = row_files(tmp_path / "out")
+    judged = {name: rows for name, rows in files.items() if "ccrs_ir" in name}
+    assert len(judged) == 3 and len([name for name in files if "bleu" in name]) == 1
+    assert all(len(rows) == 5 and not any(row["cached"] for row in rows) for rows in judged.values())
+    seeds = [body["seed"] for body in literal_judge.requests]
+    assert len(seeds) == 3 * 5 * 2 == len(set(seeds))
+    assert main([*words, "judge.trials=4", "judge.seed=7"]) == 0  # those that are there are not asked again
+    assert len(literal_judge.requests) == 4 * 5 * 2
+
+
+def test_a_reply_has_so_long_and_the_price_of_tokens_is_shown_on_the_way(
+    literal_judge: Any, write_ragchecker: Any, tmp_path: Path, capsys: Any
+) -> None:
+    (tmp_path / "prices.json").write_text('{"judge": {"prompt": 1000, "completion": 20000}}')
+    words = [
+        f"data_dir={write_ragchecker(instances=4)}",
+        "benchmarks=[ragchecker_meta]",
+        "scorers=[ccrs_ir]",
+        f"models=['{literal_judge.spec()}']",
+        f"out_dir={tmp_path / 'out'}",
+        "judge.timeout=1.5",
+        f"prices={tmp_path / 'prices.json'}",
+    ]
+    literal_judge.faults.append("hang")
+    started = time.monotonic()
+    assert main(words) == 0
+    assert time.monotonic() - started < 30
+    (rows,) = (rows for name, rows in row_files(tmp_path / "out").items() if "ccrs_ir" in name)
+    statuses = [score["status"] for row in rows for score in row["scores"]]
+    assert sorted(statuses) == ["failed: no answer within 1.5 s"] + ["ok"] * 7
+    assert "$0.7490" in capsys.readouterr().out  # 7 replies of 7 and 5 tokens
