@@ -144,7 +144,7 @@ test-vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 test-vllm: export VLLM_CPU_OMP_THREADS_BIND ?= nobind
 test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in an environment of their own (x86-64, 6 GB)
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s $(ARGS)
-	$(VLLM_VENV)/bin/python -m synthesize.speed cad_vllm
+	$(VLLM_VENV)/bin/python -m synthesize.speed cad_vllm cad_vllm_short
 
 lint: $(READY) ## ruff, format check, mypy, import rules
 	$(PY) -m ruff check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -27,3 +28,11 @@ class CandidateEvaluation:
 
 
 Trajectory = tuple[CandidateEvaluation, ...]
+
+
+def as_json(trajectory: Trajectory) -> list[dict[str, Any]]:
+    """The trajectory as lists and dictionaries, all fields in it."""
+    return [
+        {**vars(candidate), "atomic_claims": [{**vars(claim)} for claim in candidate.atomic_claims]}
+        for candidate in trajectory
+    ]

@@ -6,7 +6,7 @@ A text scorer (`bleu`, `rouge_l`) needs no model; a judge (`rag_zeval`) is run o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rag_zeval.evaluator import Example
@@ -48,7 +48,7 @@ class Scored:
 
     def row(self) -> dict[str, Any]:
         """The JSONL row; `from_row` reads it back."""
-        return asdict(self)
+        return {**vars(self), "scores": [{**vars(score)} for score in self.scores]}
 
     @staticmethod
     def from_row(row: dict[str, Any]) -> Scored:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 
 from eval_benchmarks.scorers import Score, Scored
 from rag_zeval.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.llm import Backend, Sampling
 from rag_zeval.parser import supported_claims_have_evidence
+from rag_zeval.schema import as_json
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
 GROUP = 128  # examples computed together by a local model: two full batches of the nano judge
@@ -50,7 +50,7 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
         evaluation.id,
         tuple(Score(value, reason if value is None else evaluation.status) for value in values),
         {
-            "trajectory": [asdict(candidate) for candidate in evaluation.trajectory] if evaluation.trajectory else None,
+            "trajectory": as_json(evaluation.trajectory) if evaluation.trajectory else None,
             "status": evaluation.status,
             "strict": _keeps_format(evaluation, variant) if replied else None,
         },

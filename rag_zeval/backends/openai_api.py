@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ class Endpoint:
         if not self._reached:
             self.probe()
         finished: queue.SimpleQueue[tuple[int, Result] | Exception] = queue.SimpleQueue()
-        places = asyncio.Semaphore(self._concurrency)
+        line = _Line[tuple[int, Item]](self._concurrency)
         client = openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key(),
@@ -110,9 +111,10 @@ class Endpoint:
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [_count_attempt]}),
         )
 
-        async def work(index: int, item: Item) -> None:
+        async def work() -> None:
             try:
-                async with places:
+                while (entry := line.take()) is not None:
+                    index, item = entry
                     finished.put((index, await serve(client, item)))
             except Exception as error:
                 finished.put(error)
@@ -125,9 +127,10 @@ class Endpoint:
         try:
             while waiting or under_way:
                 while waiting:
-                    asyncio.run_coroutine_threadsafe(work(*waiting), loop)
+                    if line.put(waiting):
+                        asyncio.run_coroutine_threadsafe(work(), loop)
                     under_way += 1
-                    # some more than there are places: the next one is there when a place is
+                    # some wait in line, so that a worker has its next one at once
                     waiting = next(todo, None) if under_way < 2 * self._concurrency else None
                 result = finished.get()
                 if isinstance(result, Exception):
@@ -143,19 +146,46 @@ class Endpoint:
 
     async def serve(self, call: Awaitable[Any], read: Callable[[Any], Result]) -> Served[Result]:
         """Await one call of the client and read its answer; whatever goes wrong is the fate of this item only."""
+        import anyio
+
         attempts: list[float] = []
         _attempts.set(attempts)
         started = time.perf_counter()
         result, failure = None, ""
         try:
             # the client's timeout is one of silence; a server that drips bytes is stopped here
-            result = read(await asyncio.wait_for(call, self._timeout))
+            with anyio.fail_after(self._timeout):
+                result = read(await call)
         except Exception as error:
             failure = f"failed: {_reason(error, self._timeout)}"
         return Served(result, failure, len(attempts), time.perf_counter() - started)
 
     def _key(self) -> str:
         return os.environ.get(self._key_env) or "none"  # a local server asks for none, the client insists on one
+
+
+class _Line(Generic[Item]):
+    """What waits for one of `most` workers of another thread. A worker leaves when it finds nothing."""
+
+    def __init__(self, most: int):
+        self._waiting: deque[Item] = deque()
+        self._workers, self._most = 0, most
+        self._lock = threading.Lock()
+
+    def put(self, item: Item) -> bool:
+        """True if a worker is wanted for it."""
+        with self._lock:
+            self._waiting.append(item)
+            wanted = self._workers < self._most
+            self._workers += wanted
+            return wanted
+
+    def take(self) -> Item | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._workers -= 1
+            return None
 
 
 class OpenAIBackend(Endpoint):
@@ -238,7 +268,7 @@ def count(usage: Any, field: str) -> int | None:
 def _reason(error: Exception, timeout: float) -> str:
     import openai
 
-    if isinstance(error, (asyncio.TimeoutError, openai.APITimeoutError)):
+    if isinstance(error, (TimeoutError, openai.APITimeoutError)):
         return f"no answer within {timeout:g} s"
     if isinstance(error, openai.APIStatusError):
         body = error.body if isinstance(error.body, dict) else {}

@@ -3,21 +3,21 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval_benchmarks.inputs import MEASURES
+from eval_benchmarks.literal_judge import literal_reply, read_prompt
 from eval_benchmarks.scorers import Scored
-from eval_benchmarks.scorers.asking import ScorerPrompt
 from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scripted_judge import SPOILED, ScriptedJudge
 from rag_zeval import world
 from rag_zeval.cache import CachedBackend, ReplyCache
 from rag_zeval.evaluator import Example
-from rag_zeval.llm import Reply, Request, Sampling
+from rag_zeval.llm import Reply, Request, Sampling, in_rounds
 from rag_zeval.prompt import INPUTS, find_variant
 
 VOCABULARY = [f"word{i}" for i in range(60)]
@@ -152,98 +152,6 @@ def nano_words() -> list[str]:
     ]
 
 
-def asked(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Which scorer's prompt a request holds, and the inputs in it."""
-    content = body["messages"][0]["content"]
-    for path in ScorerPrompt.folder.glob("*.txt"):
-        before, after = ScorerPrompt(path.stem).template.split(INPUTS)
-        if content.startswith(before) and content.endswith(after):
-            return path.stem, json.loads(content[len(before) : len(content) - len(after)])
-    raise AssertionError(f"no prompt of ours: {content[:80]}")
-
-
-def sentences(text: str) -> list[str]:
-    return [part.strip() for part in text.replace("\n", " ").split(".") if part.strip()]
-
-
-def share_of(text: str, *others: str) -> float:
-    """The share of a text's sentences that stand in the others."""
-    there = sentences(" ".join(others))
-    return sum(one in there for one in sentences(text)) / len(sentences(text))
-
-
-def literal_reply(body: dict[str, Any]) -> str:
-    """What a judge says that knows sentences alone: one follows from a text exactly if it stands in it."""
-    prompt, inputs = asked(body)
-    said = LITERAL[prompt](inputs)
-    return said if isinstance(said, str) else json.dumps(said)
-
-
-def scoring(score: int) -> dict[str, Any]:
-    return {"criteria": "so", "supporting_evidence": "so", "score": score}
-
-
-def holds(statement: str, text: str) -> bool:
-    return all(one in sentences(text) for one in sentences(statement))
-
-
-def verdict(statement: str, label: str) -> str:
-    return f"- {statement} It is so. VERDICT: {label}\n"
-
-
-LITERAL: dict[str, Any] = {
-    "ragchecker_claims": lambda given: [[one, "is", "so"] for one in sentences(given["text"])],
-    "ragchecker_check": lambda given: [
-        "Entailment" if claim[0] in sentences(given["reference"]) else "Neutral" for claim in given["claims"]
-    ],
-    "ragas_statements": lambda given: {"statements": sentences(given["answer"])},
-    "ragas_verdicts": lambda given: [
-        {"statement": one, "reason": "so", "verdict": int(one in sentences(given["context"]))}
-        for one in given["statements"]
-    ],
-    "ragas_question": lambda given: {"question": f"Which facts: {given['answer'][:8]}", "noncommittal": 0},
-    "ragas_useful_chunk": lambda given: {
-        "reason": "so",
-        "verdict": int(any(one in sentences(given["answer"]) for one in sentences(given["context"]))),
-    },
-    "ragas_attributed": lambda given: [
-        {"statement": one, "reason": "so", "attributed": int(one in sentences(given["context"]))}
-        for one in sentences(given["answer"])
-    ],
-    "ragas_correctness": lambda given: {
-        "TP": [{"statement": one, "reason": "so"} for one in given["answer"] if one in given["ground_truth"]],
-        "FP": [{"statement": one, "reason": "so"} for one in given["answer"] if one not in given["ground_truth"]],
-        "FN": [{"statement": one, "reason": "so"} for one in given["ground_truth"] if one not in given["answer"]],
-    },
-    "trulens_substantive": lambda given: {"keep": [int(number) for number in given["sentences"]]},
-    "trulens_groundedness": lambda given: scoring(3 * holds(given["statement"], given["source"])),
-    "trulens_answer_relevance": lambda given: scoring(2),
-    "trulens_context_relevance": lambda given: scoring(min(3, len(sentences(given["context"])))),
-    "ares_context_relevance": lambda given: "[[Yes]]",
-    "ares_answer_faithfulness": lambda given: "[[Yes]]" if holds(given["answer"], given["document"]) else "[[No]]",
-    "ares_answer_relevance": lambda given: "[[Yes]]",
-    "openeval_statements": lambda given: "".join(f"- {one}\n" for one in given["sentences"]),
-    "openeval_faithfulness": lambda given: "".join(
-        verdict(one, "PASSED" if holds(one, given["context"]) else "FAILED") for one in given["statements"]
-    ),
-    "openeval_correctness": lambda given: "".join(
-        [
-            *(verdict(one, "TP" if one in given["ground_truth"] else "FP") for one in given["answer"]),
-            *(verdict(one, "FN") for one in given["ground_truth"] if one not in given["answer"]),
-        ]
-    ),
-    "ccrs_cc": lambda given: {"score": 100 * share_of(given["answer"], *given["context"])},
-    "ccrs_qr": lambda given: {"score": 10 * len(sentences(given["answer"]))},
-    "ccrs_id": lambda given: {"score": 100 * share_of(" ".join(given["context"]), given["answer"])},
-    "ccrs_ac": lambda given: {"score": 100 * share_of(given["answer"], given["ground_truth"])},
-    "ccrs_ir": lambda given: {"score": 100 * share_of(given["ground_truth"], given["answer"])},
-    "is_correct": lambda given: {
-        "is_correct": share_of(given["answer"], given["ground_truth_source"]) == 1,
-        "reasoning": "so",
-    },
-}
-
-
 @pytest.fixture
 def literal_judge(scripted_judge: ScriptedJudge) -> ScriptedJudge:
     scripted_judge.replies = literal_reply
@@ -252,7 +160,7 @@ def literal_judge(scripted_judge: ScriptedJudge) -> ScriptedJudge:
 
 @pytest.fixture
 def prompt_of() -> Any:
-    return lambda body: asked(body)[0]
+    return lambda body: read_prompt(body["messages"][0]["content"])[0]
 
 
 class JudgeByPrompt:
@@ -274,13 +182,14 @@ class JudgeByPrompt:
     def count_tokens(self, messages: Any) -> None:
         return None
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        self.rounds.append([asked({"messages": request.messages}) for request in requests])
-        for index, (prompt, inputs) in enumerate(self.rounds[-1]):
-            self.temperatures.add(requests[index].sampling.temperature)
-            said = self.replies[prompt]
-            said = said(inputs) if callable(said) else said
-            yield index, said if isinstance(said, Reply) else Reply(said, "ok", 3, 2, calls=1)
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+        for batch in in_rounds(requests):
+            self.rounds.append([read_prompt(request.messages[0]["content"]) for _, request in batch])
+            for (index, request), (prompt, inputs) in zip(batch, self.rounds[-1], strict=True):
+                self.temperatures.add(request.sampling.temperature)
+                said = self.replies[prompt]
+                said = said(inputs) if callable(said) else said
+                yield index, said if isinstance(said, Reply) else Reply(said, "ok", 3, 2, calls=1)
 
     @property
     def prompts(self) -> list[list[str]]:
@@ -320,10 +229,10 @@ class PlainJudge:
     def count_tokens(self, messages: Any) -> None:
         return None
 
-    def complete(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
         for index, request in enumerate(requests):
             assert request.sampling.temperature == 0
-            prompt, inputs = asked({"messages": request.messages})
+            prompt, inputs = read_prompt(request.messages[0]["content"])
             said = self.reply(prompt, inputs)
             text = said if isinstance(said, str) else json.dumps(said)
             text = self.spoil.get(len(self.asked), str)(text)

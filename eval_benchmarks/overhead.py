@@ -1,0 +1,164 @@
+"""What the harness costs beside its HTTP client: `python -m eval_benchmarks.overhead [rows] [pairs]`.
+
+A run of the bench stage (prompts, one call a row by RAG-Zeval, replies parsed, rows written and read back, statistics)
+and a bare loop of the `openai` client over the same prompts, against a server on this machine that answers at once,
+64 requests open. Prints each pair of times, taken back to back, the median of their ratios, and the run's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from eval_benchmarks.bench import score
+from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.jobs import Job
+from eval_benchmarks.scorers import Scored, Scorer
+from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.summary import Result, summary_rows
+from rag_zeval.backends.openai_api import OpenAIBackend
+from rag_zeval.evaluator import Evaluator, Example
+from rag_zeval.llm import Sampling
+
+OPEN = 64  # requests at once
+ROWS, PAIRS = 2_000, 3
+REPLY = json.dumps(
+    [
+        {
+            "id": letter,
+            "atomic_claims": [
+                {
+                    "claim": f"Claim {n} of answer {letter}.",
+                    "grounding_evidence": ["a passage about a town"],
+                    "analysis": "The passage says so.",
+                    "is_supported": n != 2,
+                }
+                for n in range(3)
+            ],
+        }
+        for letter in "AB"
+    ]
+)
+
+
+class Rows:
+    """A benchmark of `n` examples, each with a question, a passage of about 600 characters and two answers."""
+
+    name, world, data_hash = "rows", None, "none"
+    shipped: tuple[Scorer, ...] = ()
+
+    def __init__(self, n: int):
+        passage = " ".join(["This is a passage about a town and its river."] * 13)
+        answers = (" ".join(["The town has a river."] * 6), " ".join(["The town has no river."] * 6))
+        self.examples = [
+            Example(str(at), f"What is there in town {at}?", f"{at}. {passage}", (f"{at}: {answers[0]}", answers[1]))
+            for at in range(n)
+        ]
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        return [mean_metric("support", [scored[example.id].values[0] for example in self.examples])]
+
+
+def run_harness(benchmark: Rows, url: str, out: Path) -> float:
+    """Seconds of one run of the stage, from the benchmark to its table."""
+    started = time.perf_counter()
+    job = Job(benchmark, RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling()), "judge")
+    with Progress(console=Console(stderr=True, force_terminal=False)) as progress:
+        scored = score(job, out / job.file, progress)
+    (row,) = summary_rows([Result.of(job, scored)], draws=1_000, seed=0)
+    assert row["n"] == len(benchmark.examples)
+    return time.perf_counter() - started
+
+
+def run_bare(benchmark: Rows, url: str) -> float:
+    """Seconds of the client alone over the same prompts, which stand ready."""
+    evaluator = Evaluator(OpenAIBackend("judge", url))
+    prompts = [list(evaluator.request(example).messages) for example in benchmark.examples]
+
+    async def loop() -> None:
+        import openai
+
+        todo = iter(prompts)
+        async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
+
+            async def work() -> None:
+                for messages in todo:
+                    completion = await client.chat.completions.create(model="judge", messages=messages)
+                    assert completion.choices[0].message.content == REPLY
+
+            await asyncio.gather(*(work() for _ in range(OPEN)))
+
+    started = time.perf_counter()
+    asyncio.run(loop())
+    return time.perf_counter() - started
+
+
+def serve(socket_number: int) -> None:
+    """Answer every request at once, until killed."""
+    import uvicorn
+
+    message = {"role": "assistant", "content": REPLY}
+    body = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "judge",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
+    }
+    content = json.dumps(body).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+
+    async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    uvicorn.run(answer, fd=socket_number, log_level="error", lifespan="off")  # type: ignore[arg-type]
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The URL of such a server, in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number = listening.fileno()
+        command = [sys.executable, "-c", f"from eval_benchmarks.overhead import serve; serve({number})"]
+        process = subprocess.Popen(command, pass_fds=[number])
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def main(argv: Sequence[str]) -> int:
+    rows, pairs = (*map(int, argv), *(ROWS, PAIRS)[len(argv) :])
+    benchmark, ratios = Rows(rows), []
+    with server() as url, tempfile.TemporaryDirectory() as folder:
+        run_bare(Rows(OPEN), url)  # the server is up and both have their imports
+        for pair in range(pairs):
+            bare, ours = run_bare(benchmark, url), run_harness(benchmark, url, Path(folder) / str(pair))
+            ratios.append(ours / bare)
+            print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
+    print(f"median of {pairs} ratios: {median(ratios):.2f}")
+    print(f"memory of this process at most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
