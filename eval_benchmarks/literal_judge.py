@@ -16,9 +16,12 @@ from eval_benchmarks.scorers.asking import ScorerPrompt
 from rag_zeval.prompt import EVIDENCE, INPUTS, VARIANTS, Variant
 
 
-def literal_reply(body: Mapping[str, Any]) -> str:
-    """The reply to the body of a chat request. Raises ValueError for a prompt that is none of ours."""
-    prompt, inputs = read_prompt(body["messages"][0]["content"])
+def literal_reply(body: Mapping[str, Any]) -> str | None:
+    """The reply to the body of a chat request; None to a prompt that is none of ours."""
+    try:
+        prompt, inputs = read_prompt(body["messages"][0]["content"])
+    except ValueError:
+        return None
     said = LITERAL[prompt](inputs)
     return said if isinstance(said, str) else json.dumps(said)
 
@@ -122,11 +125,13 @@ LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
         "reasoning": "so",
     },
     "umbrela": lambda given: {"intent": "so", "M": 3, "T": 3, "O": min(3, len(sentences(given["passage"])))},
-    "nuggets_create": lambda given: [*dict.fromkeys(sentences(" ".join(given["context"])))][: given["at_most"]],
-    "nuggets_importance": lambda given: ["vital"] * len(given["nuggets"]),
-    "nuggets_assignment": lambda given: [
-        "support" if one in sentences(given["passage"]) else "not_support" for one in given["nuggets"]
-    ],
+    "nuggets_create": lambda given: {
+        "nuggets": [*dict.fromkeys(sentences(" ".join(given["context"])))][: given["at_most"]]
+    },
+    "nuggets_importance": lambda given: {"labels": ["vital"] * len(given["nuggets"])},
+    "nuggets_assignment": lambda given: {
+        "labels": ["support" if one in sentences(given["answer"]) else "not_support" for one in given["nuggets"]]
+    },
     "citation_support": lambda given: {"support": "full_support"},
     "no_answer": lambda given: {"answered": "yes"},
 }

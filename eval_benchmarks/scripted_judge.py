@@ -1,7 +1,8 @@
 """A judge without a model: an OpenAI-compatible server on this machine that replies by script, and fails on request.
 
 For tests of everything that talks to a judge, and for trying a pipeline before paying for one:
-`python -m eval_benchmarks.scripted_judge --port 8123 --replies replies.json --faults 429,length`
+`python -m eval_benchmarks.scripted_judge --port 8123 --replies replies.json --faults 429,length`, or `--literal` for
+replies by the letter to every prompt of ours.
 """
 
 from __future__ import annotations
@@ -226,13 +227,19 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m eval_benchmarks.scripted_judge", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0: any that is free")
     parser.add_argument("--replies", type=Path, help="JSON object: text in the prompt -> reply")
+    parser.add_argument("--literal", action="store_true", help="reply by the letter (eval_benchmarks.literal_judge)")
     parser.add_argument("--faults", default="", help=f"of the next requests, one each: ok, {', '.join(FAULTS)}")
     given = parser.parse_args(argv)
     faults = [name.strip() for name in given.faults.split(",") if name.strip()]
     for name in faults:
         if name not in ("ok", *FAULTS):
             raise InputError(f"--faults: there is no '{name}'; there is: ok, {', '.join(FAULTS)}")
-    judge = ScriptedJudge(read_replies(given.replies) if given.replies else {}, port=given.port)
+    replies: Replies = read_replies(given.replies) if given.replies else {}
+    if given.literal:
+        from eval_benchmarks.literal_judge import literal_reply
+
+        replies = literal_reply
+    judge = ScriptedJudge(replies, port=given.port)
     judge.faults.extend(faults)
     print(f"models=['{judge.spec()}']   (Ctrl-C ends it)", flush=True)
     try:

@@ -256,7 +256,9 @@ def main(names: Sequence[str]) -> int:
     if unknown:
         print(f"error: no measurement {unknown[0]!r}; there is: {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
-    for name in names or [name for name in MEASUREMENTS if "vllm" not in name]:  # those have an environment of their own
+    for name in names or [
+        name for name in MEASUREMENTS if "vllm" not in name
+    ]:  # those have an environment of their own
         entry = MEASUREMENTS[name]()
         print(f"{name}: {entry['ratio']:.2f} times as fast, results equal: {entry['equal']}")
         entries = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else []

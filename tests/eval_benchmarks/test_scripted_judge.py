@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from eval_benchmarks.scripted_judge import SPOILED, main, word_vector
+from eval_benchmarks.literal_judge import LITERAL, literal_reply
+from eval_benchmarks.scorers.asking import ScorerPrompt
+from eval_benchmarks.scripted_judge import SPOILED, ScriptedJudge, main, word_vector
+from rag_zeval.evaluator import Evaluator
 from rag_zeval.llm import Request, open_backend
+from rag_zeval.prompt import VARIANTS
 
 ROOT = Path(__file__).parents[2]
 RIGHT = {"verdict": 1, "reason": "It's so."}
@@ -56,6 +60,17 @@ def test_by_hand_it_reads_replies_and_faults_and_ends_with_ctrl_c(tmp_path: Path
             assert process.wait(timeout=20) == 0 and process.stderr.read() == ""
         finally:
             process.kill()
+
+
+def test_by_the_letter_it_knows_every_prompt_and_no_other(scripted_judge: ScriptedJudge) -> None:
+    scripted_judge.replies = literal_reply
+    found = Evaluator(open_backend(scripted_judge.spec())).evaluate(
+        "q", "It rains. It is cold.", ["It rains. It is hot."]
+    )
+    assert (found.status, found.scores) == ("ok", [0.5])
+    assert text(scripted_judge.spec(), "another prompt") is None
+    prompts = {*(path.stem for path in ScorerPrompt.folder.glob("*.txt")), *VARIANTS}
+    assert set(LITERAL) == prompts
 
 
 @pytest.mark.parametrize(

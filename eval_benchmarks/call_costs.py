@@ -1,0 +1,120 @@
+"""What each scorer asks of a judge: `python -m eval_benchmarks.call_costs` prints the table of docs/scorer-costs.md.
+
+60 questions of the nano world, each with two answers of four sentences that cite two of five retrieved chunks, and a
+ground truth. Every scorer judges them alone, nothing cached before, by the judge that goes by the letter
+(`literal_judge`): how many calls there are, and how long prompts and replies, does not depend on a real judge's wit.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval_benchmarks.inputs import MEASURES
+from eval_benchmarks.literal_judge import literal_reply
+from eval_benchmarks.scorers import Scorer
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
+from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.scripted_judge import word_vector
+from rag_zeval import world
+from rag_zeval.backends.scripted import ScriptedBackend
+from rag_zeval.cache import CachedBackend, ReplyCache
+from rag_zeval.embeddings import CachedEmbedder, Embedding
+from rag_zeval.evaluator import Example
+from rag_zeval.llm import Reply, Request, Sampling
+
+PAIRS, SEED, CHUNKS = 60, 20261121, 5
+HEADS = ("scorer", "judge calls", "texts embedded", "prompt tokens", "reply tokens", "tokens ÷ RAG-Zeval's")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Means over the pairs of answers."""
+
+    scorer: str
+    calls: float
+    embedded: float
+    prompt_tokens: float
+    completion_tokens: float
+
+    @property
+    def tokens(self) -> float:
+        return self.prompt_tokens + self.completion_tokens
+
+
+def examples() -> list[Example]:
+    """The questions, each with a better and a worse answer, a ground truth and CHUNKS chunks."""
+    asked = []
+    for ranked in world.ranked_examples("test", PAIRS, 2, SEED):
+        question = ranked.question
+        sentences = [*question.sentences.values()]
+        chunks = tuple(" ".join(sentences[at::CHUNKS]) for at in range(CHUNKS))
+        answers = tuple(f"{answer} [1][2]" for answer in ranked.answers)
+        truth = world.answer(question, question.facts)
+        asked.append(Example(ranked.id, question.question, question.passage, answers, truth, chunks))
+    return asked
+
+
+def count_tokens(text: str) -> int:
+    """Words and punctuation marks: near enough to compare scorers by, and the same for every model."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+class WordEmbedder:
+    """Vectors of counted words; `calls` counts the texts that came."""
+
+    name = identity = "words"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        for index, text in enumerate(texts):
+            self.calls += 1
+            yield index, Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
+
+
+def _reply(request: Request) -> Reply:
+    text = literal_reply({"messages": request.messages})
+    assert text is not None
+    prompt = sum(count_tokens(message["content"]) for message in request.messages)
+    return Reply(text, "ok", prompt, count_tokens(text), calls=1)
+
+
+def measure(name: str) -> Cost:
+    """The cost of one scorer, a Measure or RAG-Zeval. Raises ValueError if an answer gets no score."""
+    backend, embedder = ScriptedBackend(_reply), WordEmbedder()
+    with tempfile.TemporaryDirectory() as folder:
+        cache = ReplyCache(Path(folder) / "replies.sqlite")
+        judge = CachedBackend(backend, cache)
+        scorer: Scorer = (
+            RagZeval(judge, "paper", Sampling())
+            if name == RagZeval.name
+            else AskingScorer(MEASURES[name], judge, Sampling(), CachedEmbedder(embedder, cache))
+        )
+        prompt = completion = 0
+        for scored in scorer.score(examples()):
+            if None in scored.values:
+                raise ValueError(f"{name}: no score for {scored.id}: {[score.status for score in scored.scores]}")
+            prompt, completion = prompt + (scored.prompt_tokens or 0), completion + (scored.completion_tokens or 0)
+        cache.close()
+    return Cost(name, backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS)
+
+
+def table() -> str:
+    """The costs of all scorers that ask a judge or embed texts, the cheapest first, as a Markdown table."""
+    costs = [measure(name) for name in (RagZeval.name, *MEASURES)]
+    ours = costs[0].tokens
+    lines = [f"| {' | '.join(HEADS)} |", "|---|" + "---:|" * (len(HEADS) - 1)]
+    for cost in sorted(costs, key=lambda cost: (cost.tokens, cost.scorer)):
+        numbers = f"{cost.calls:.2f} | {cost.embedded:.2f} | {cost.prompt_tokens:,.0f} | {cost.completion_tokens:,.0f}"
+        lines.append(f"| `{cost.scorer}` | {numbers} | {cost.tokens / ours:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
