@@ -48,7 +48,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce synthesize train dynamics bench serve smoke report proof ablations nano-base nano-judge data bench-speed bench-step measure test test-vllm lint format clean
+.PHONY: help env reproduce synthesize train dynamics bench serve smoke report proof ablations nano-base nano-judge data bench-speed bench-step measure test test-vllm parity lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|paper|single] [ARGS="key=value ..."]'
@@ -145,6 +145,17 @@ test-vllm: export VLLM_CPU_OMP_THREADS_BIND ?= nobind
 test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in an environment of their own (x86-64, 6 GB)
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s $(ARGS)
 	$(VLLM_VENV)/bin/python -m synthesize.speed cad_vllm cad_vllm_short
+
+# Each original package has an environment of its own: they cannot share one with the rest. The locks are of Python 3.11.
+PARITY := $(basename $(notdir $(wildcard requirements/parity/*.txt)))
+.venv-parity-%/.ready: requirements/parity/%.txt
+	$(or $(PYTHON),python3.11) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check $(PIP_ARGS) -r $<
+	@touch $@
+
+parity: $(PARITY:%=.venv-parity-%/.ready) ## run the original packages on the recorded replies again and compare (Python 3.11)
+	@set -e; $(foreach one,$(PARITY),.venv-parity-$(one)/bin/python \
+	  tests/eval_benchmarks/parity/record_$(subst -,_,$(one)).py --check;)
 
 lint: $(READY) ## ruff, format check, mypy, import rules
 	$(PY) -m ruff check
