@@ -22,9 +22,12 @@ SPECIAL = (
     "many claims",
 )
 KINDS = (*SPECIAL, *SPECIAL, *["mixed"] * 12)
+MISCOUNTED = {"a judgement missing": -1, "a judgement too many": 1}
+NOISY = "many claims, relevant and irrelevant chunks"
 LABELS = ("Entailment", "Neutral", "Contradiction")
 PLACES = """Arden Bexley Corvane Dunmore Elster Farrow Galway Harrow Ilmen Jarrow Kelso Lorne Marden Norwick Oakham
-    Penrith Quorn Ravel Selby Tarvin Ulster Varden Wexcombe Yarrow Zennor Ashby Brigg Calder Dorne Evesham""".split()
+    Penrith Quorn Ravel Selby Tarvin Ulster Varden Wexcombe Yarrow Zennor Ashby Brigg Calder Dorne Evesham Fleet Garth
+    Hexham Ingleby Jervaulx Kirby Leyburn Malton Nidd Ousby Pocklington Reeth Skipton Thirsk""".split()
 PEOPLE = "Mira Oskar Ines Tomas Freya Anton Judit Pavel Nora Edgar".split()
 DEEDS = "built painted sold repaired bought measured rebuilt described".split()
 THINGS = "mill bridge tower chapel harbour library market lighthouse school well".split()
@@ -37,6 +40,18 @@ def make_instances() -> list[dict[str, Any]]:
     return [_instance(number, kind) for number, kind in enumerate(KINDS)]
 
 
+def make_claims() -> list[dict[str, Any]]:
+    """More, for scorers of claims: miscounted ones, whose judge gives one judgement too few, or too many, in each list
+    (see `as_given`), and longer ones."""
+    kinds = [*MISCOUNTED, *MISCOUNTED, *[NOISY] * 10]
+    return [_instance(number, kind) for number, kind in enumerate(kinds, start=len(KINDS))]
+
+
+def as_given(instance: dict[str, Any], judgements: list[Any]) -> list[Any]:
+    """The list as the judge of this instance gives it: a judgement too many is the first one again."""
+    return (judgements * 2)[: len(judgements) + instance["decisions"].get("surplus", 0)]
+
+
 def distinct(claims: list[list[str]]) -> list[list[str]]:
     """The claims without repetitions, in their order."""
     return [list(claim) for claim in dict.fromkeys(map(tuple, claims))]
@@ -47,11 +62,33 @@ def statement(claim: list[str]) -> str:
     return f"{' '.join(claim)}."
 
 
+def whose(instance: dict[str, Any], text: str) -> str:
+    """Which of the two texts with claims this is: "answer" or "truth"."""
+    return {instance["answer"]: "answer", instance["truth"]: "truth"}[text]
+
+
+def decided(claims: list[list[str]], row: list[Any]) -> dict[str, Any]:
+    """A row of decisions by the claim, as a sentence."""
+    return dict(zip(map(statement, distinct(claims)), row, strict=True))
+
+
+def labels(instance: dict[str, Any], reference: str) -> dict[str, str]:
+    """The labels of the claims that are checked against a text: the ground truth, the answer or a chunk."""
+    decisions = instance["decisions"]
+    ours, theirs = decisions["answer_claims"], decisions["truth_claims"]
+    if reference == instance["truth"]:
+        return decided(ours, decisions["correct"])
+    if reference == instance["answer"]:
+        return decided(theirs, decisions["recalled"])
+    at = instance["chunks"].index(reference)
+    return decided(ours, decisions["supported"][at]) | decided(theirs, decisions["retrieved"][at])
+
+
 def _instance(number: int, kind: str) -> dict[str, Any]:
     rng = random.Random(SEED * 1000 + number)
     place = PLACES[number]
     drawn = [_claims(rng, place, rng.randint(1, 5)) for _ in range(2)]
-    if kind == "many claims":
+    if kind in ("many claims", NOISY):
         drawn = [_claims(rng, place, 11), _claims(rng, place, 6)]
     answer_claims, truth_claims = drawn
     if kind == "repeated claim":
@@ -70,6 +107,8 @@ def _instance(number: int, kind: str) -> dict[str, Any]:
         instance["truth"], truth_claims = f"Nobody knows about {place}.", []
     decisions = _decisions(rng, kind, instance, distinct(answer_claims), distinct(truth_claims))
     decisions["answer_claims"], decisions["truth_claims"] = answer_claims, truth_claims
+    if kind in MISCOUNTED:
+        decisions["surplus"] = MISCOUNTED[kind]
     return {**instance, "decisions": decisions}
 
 
@@ -96,7 +135,9 @@ def _decisions(
     by all chunks; useful_for_truth, useful_for_answer: each chunk; guesses: questions behind the answer; vectors: of
     all texts that are compared by one.
     """
-    share = {"all supported": 1.0, "many claims": 0.5, "none supported": 0.0}.get(kind, rng.choice([0.2, 0.5, 0.8]))
+    share = {"all supported": 1.0, "many claims": 0.5, NOISY: 0.5, "none supported": 0.0}.get(
+        kind, rng.choice([0.2, 0.5, 0.8])
+    )
     relevant = 0.0 if kind == "no relevant chunk" else share
 
     def yes(n: int, share: float) -> list[int]:
@@ -116,7 +157,7 @@ def _decisions(
         "correct": labels(len(ours), share),
         "recalled": labels(len(theirs), share),
         "supported": [labels(len(ours), share) for _ in range(chunks)],
-        "retrieved": [labels(len(theirs), relevant) for _ in range(chunks)],
+        "retrieved": [labels(len(theirs), relevant if kind != NOISY else rng.choice([0, 0.5])) for _ in range(chunks)],
         "inferred": yes(len(ours), share),
         "missing": yes(len(theirs), 1 - share),
         "attributed": yes(instance["truth"].count("."), share),

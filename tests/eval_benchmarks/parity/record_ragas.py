@@ -1,0 +1,190 @@
+"""What ragas makes of the instances: its classes in metrics/_*.py, which our scorers follow, and its `collections`.
+
+Runs in an environment of its own (requirements/parity/ragas.txt). The judge and the embeddings are clients of the
+package's own interfaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+os.environ["RAGAS_DO_NOT_TRACK"] = "true"  # no telemetry; before the import
+
+from instances import as_given, decided, make_claims, make_instances, statement, whose
+from langchain_core.outputs import Generation, LLMResult
+from ragas.dataset_schema import SingleTurnSample
+from ragas.embeddings.base import BaseRagasEmbedding, BaseRagasEmbeddings
+from ragas.llms.base import BaseRagasLLM, InstructorBaseRagasLLM
+from ragas.metrics import collections
+from ragas.metrics._answer_correctness import AnswerCorrectness
+from ragas.metrics._answer_relevance import AnswerRelevancy
+from ragas.metrics._answer_similarity import AnswerSimilarity
+from ragas.metrics._context_precision import ContextPrecision, ContextUtilization
+from ragas.metrics._context_recall import ContextRecall
+from ragas.metrics._faithfulness import Faithfulness
+from ragas.run_config import RunConfig
+from recording import record
+
+
+class Judge:
+    """Answers a prompt of ragas with what was decided about one instance."""
+
+    def __init__(self, instance: dict[str, Any]):
+        self.instance, self.decisions = instance, instance["decisions"]
+        self.guesses = iter(self.decisions["guesses"])
+
+    def reply(self, prompt: str) -> dict[str, Any]:
+        """The prompts end with their inputs as JSON, which say what is asked."""
+        given = json.loads(prompt[prompt.rindex("\ninput: ") + len("\ninput: ") : prompt.rindex("\nOutput:")])
+        if "statements" in given:
+            inferred = decided(self.decisions["answer_claims"], self.decisions["inferred"])
+            return {"statements": self.judged("verdict", [inferred[one] for one in given["statements"]])}
+        if "ground_truth" in given:
+            return self.classified(given["answer"], given["ground_truth"])
+        if "context" in given and '"classifications"' in prompt:
+            return {"classifications": self.judged("attributed", self.decisions["attributed"])}
+        if "context" in given:
+            useful = self.decisions[f"useful_for_{whose(self.instance, given['answer'])}"]
+            return {"reason": "so", "verdict": useful[self.instance["chunks"].index(given["context"])]}
+        if "response" in given:
+            return next(self.guesses)
+        return {"statements": list(map(statement, self.decisions[f"{whose(self.instance, given['answer'])}_claims"]))}
+
+    def judged(self, key: str, row: list[int]) -> list[dict[str, Any]]:
+        return [{"statement": "one", "reason": "so", key: one} for one in as_given(self.instance, row)]
+
+    def classified(self, ours: list[str], theirs: list[str]) -> dict[str, Any]:
+        correct = decided(self.decisions["answer_claims"], self.decisions["correct"])
+        missing = decided(self.decisions["truth_claims"], self.decisions["missing"])
+        judged = as_given(self.instance, ours)
+        lists = {
+            "TP": [one for one in judged if correct[one] == "Entailment"],
+            "FP": [one for one in judged if correct[one] != "Entailment"],
+            "FN": [one for one in theirs if missing[one]],
+        }
+        return {key: [{"statement": one, "reason": "so"} for one in lists[key]] for key in lists}
+
+
+class JudgeOfText(BaseRagasLLM):
+    """A judge as the classes in metrics/_*.py take it."""
+
+    def __init__(self, judge: Judge):
+        super().__init__(run_config=RunConfig())
+        self.judge = judge
+
+    def generate_text(self, prompt: Any, n: int = 1, **_: Any) -> LLMResult:
+        texts = [json.dumps(self.judge.reply(prompt.to_string())) for _ in range(n)]
+        return LLMResult(generations=[[Generation(text=text) for text in texts]])
+
+    async def agenerate_text(self, prompt: Any, n: int = 1, **_: Any) -> LLMResult:
+        return self.generate_text(prompt, n)
+
+    def is_finished(self, response: LLMResult) -> bool:
+        return True
+
+
+class JudgeOfModels(InstructorBaseRagasLLM):
+    """A judge as the classes in metrics/collections take it."""
+
+    def __init__(self, judge: Judge):
+        self.judge = judge
+
+    def generate(self, prompt: str, response_model: Any) -> Any:
+        return response_model.model_validate(self.judge.reply(prompt))
+
+    async def agenerate(self, prompt: str, response_model: Any) -> Any:
+        return self.generate(prompt, response_model)
+
+
+class Vectors(BaseRagasEmbeddings):
+    """The recorded vectors, for metrics/_*.py."""
+
+    def __init__(self, vectors: dict[str, list[float]]):
+        super().__init__()
+        self.vectors = vectors
+        self.set_run_config(RunConfig())
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.vectors[text]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.vectors[text] for text in texts]
+
+    async def aembed_query(self, text: str) -> list[float]:
+        return self.embed_query(text)
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.embed_documents(texts)
+
+
+class NewVectors(BaseRagasEmbedding):
+    """The same for metrics/collections."""
+
+    def __init__(self, vectors: dict[str, list[float]]):
+        super().__init__()
+        self.vectors = vectors
+
+    def embed_text(self, text: str, **_: Any) -> list[float]:
+        return self.vectors[text]
+
+    async def aembed_text(self, text: str, **_: Any) -> list[float]:
+        return self.embed_text(text)
+
+
+QUESTION, ANSWER, TRUTH, CHUNKS = "user_input", "response", "reference", "retrieved_contexts"
+# By our names: the class in metrics/_*.py, the one in metrics/collections, and what the latter is given.
+METRICS: dict[str, tuple[type, type, tuple[str, ...]]] = {
+    "faithfulness": (Faithfulness, collections.Faithfulness, (QUESTION, ANSWER, CHUNKS)),
+    "answer_relevancy": (AnswerRelevancy, collections.AnswerRelevancy, (QUESTION, ANSWER)),
+    "answer_correctness": (AnswerCorrectness, collections.AnswerCorrectness, (QUESTION, ANSWER, TRUTH)),
+    "answer_similarity": (AnswerSimilarity, collections.SemanticSimilarity, (ANSWER, TRUTH)),
+    "context_precision": (ContextPrecision, collections.ContextPrecision, (QUESTION, TRUTH, CHUNKS)),
+    "context_utilization": (ContextUtilization, collections.ContextUtilization, (QUESTION, ANSWER, CHUNKS)),
+    "context_recall": (ContextRecall, collections.ContextRecall, (QUESTION, TRUTH, CHUNKS)),
+}
+EMBED = ("answer_relevancy", "answer_correctness", "answer_similarity")
+
+
+def sample_of(instance: dict[str, Any]) -> dict[str, Any]:
+    texts = (instance[key] for key in ("question", "answer", "truth", "chunks"))
+    return dict(zip((QUESTION, ANSWER, TRUTH, CHUNKS), texts, strict=True))
+
+
+async def score(name: str, instance: dict[str, Any]) -> float:
+    """The value of the class in metrics/_*.py."""
+    metric = METRICS[name][0]()
+    if name != "answer_similarity":
+        metric.llm = JudgeOfText(Judge(instance))
+    if name in EMBED:
+        metric.embeddings = Vectors(instance["decisions"]["vectors"])
+    metric.init(RunConfig())
+    return await metric.single_turn_ascore(SingleTurnSample(**sample_of(instance)))
+
+
+async def newer_score(name: str, instance: dict[str, Any]) -> float:
+    """The value of the class in metrics/collections."""
+    _, kind, given = METRICS[name]
+    clients: dict[str, Any] = {}
+    if name != "answer_similarity":
+        clients["llm"] = JudgeOfModels(Judge(instance))
+    if name in EMBED:
+        clients["embeddings"] = NewVectors(instance["decisions"]["vectors"])
+    sample = sample_of(instance)
+    return (await kind(**clients).ascore(**{key: sample[key] for key in given})).value
+
+
+def main() -> None:
+    instances = [*make_instances(), *make_claims()]
+    scores = {
+        f"ragas_{name}{suffix}": {one["id"]: asyncio.run(value(name, one)) for one in instances}
+        for suffix, value in (("", score), (" (collections)", newer_score))
+        for name in METRICS
+    }
+    record("ragas", ["ragas"], [], instances, scores)
+
+
+if __name__ == "__main__":
+    main()
