@@ -88,7 +88,7 @@ def _instance(number: int, kind: str) -> dict[str, Any]:
     rng = random.Random(SEED * 1000 + number)
     place = PLACES[number]
     drawn = [_claims(rng, place, rng.randint(1, 5)) for _ in range(2)]
-    if kind in ("many claims", NOISY):
+    if kind in ("many claims", NOISY, *MISCOUNTED):
         drawn = [_claims(rng, place, 11), _claims(rng, place, 6)]
     answer_claims, truth_claims = drawn
     if kind == "repeated claim":
