@@ -39,12 +39,22 @@ def test_make_alone_lists_every_target_with_a_line_each() -> None:
     assert sorted(rules) == sorted(targets())
 
 
-@pytest.mark.parametrize("target", [t for t in targets() if t not in ("help", "clean")])
+@pytest.mark.parametrize("target", [t for t in targets() if t not in ("help", "clean", "parity")])
 def test_every_target_makes_its_environment(target: str, tmp_path: Path) -> None:
     for profile in PROFILES:
         planned = make("--dry-run", target, f"PROFILE={profile}", f"VENV={tmp_path}/venv")
         assert planned.returncode == 0, planned.stderr
         assert f"-r requirements/{'nano' if profile == 'nano' else 'gpu'}.txt" in planned.stdout
+
+
+def test_parity_makes_an_environment_for_each_original_and_runs_its_recorder() -> None:
+    planned = make("--always-make", "--dry-run", "parity").stdout
+    locks = sorted((ROOT / "requirements" / "parity").glob("*.txt"))
+    recorders = sorted((ROOT / "tests" / "eval_benchmarks" / "parity").glob("record_*.py"))
+    assert [lock.stem.replace("-", "_") for lock in locks] == [path.stem.removeprefix("record_") for path in recorders]
+    for lock, recorder in zip(locks, recorders, strict=True):
+        assert f".venv-parity-{lock.stem}/bin/python -m pip install" in planned
+        assert f"-r requirements/parity/{lock.name}" in planned and f"parity/{recorder.name} --check" in planned
 
 
 def test_arguments_and_profile_reach_the_stage() -> None:
