@@ -119,7 +119,7 @@ def _claims(rng: random.Random, place: str, n: int) -> list[list[str]]:
 
 
 def _text(claims: list[list[str]]) -> str:
-    """One to five sentences: pairs of claims share one where there are more than five."""
+    """One to five sentences, each of several claims where there are more than five."""
     size = 1 + (len(claims) - 1) // 5
     parts = [claims[at : at + size] for at in range(0, len(claims), size)]
     return " ".join(f"{' and '.join(' '.join(claim) for claim in part)}." for part in parts)
@@ -143,7 +143,7 @@ def _decisions(
     def yes(n: int, share: float) -> list[int]:
         return [int(rng.random() < share) for _ in range(n)]
 
-    def labels(n: int, share: float) -> list[str]:
+    def some_labels(n: int, share: float) -> list[str]:
         return [LABELS[0] if one else rng.choice(LABELS[1:]) for one in yes(n, share)]
 
     chunks = len(instance["chunks"])
@@ -154,10 +154,12 @@ def _decisions(
     ]
     compared = [instance["question"], instance["answer"], instance["truth"], *(one["question"] for one in guesses)]
     return {
-        "correct": labels(len(ours), share),
-        "recalled": labels(len(theirs), share),
-        "supported": [labels(len(ours), share) for _ in range(chunks)],
-        "retrieved": [labels(len(theirs), relevant if kind != NOISY else rng.choice([0, 0.5])) for _ in range(chunks)],
+        "correct": some_labels(len(ours), share),
+        "recalled": some_labels(len(theirs), share),
+        "supported": [some_labels(len(ours), share) for _ in range(chunks)],
+        "retrieved": [
+            some_labels(len(theirs), relevant if kind != NOISY else rng.choice([0, 0.5])) for _ in range(chunks)
+        ],
         "inferred": yes(len(ours), share),
         "missing": yes(len(theirs), 1 - share),
         "attributed": yes(instance["truth"].count("."), share),
