@@ -102,3 +102,36 @@ def made() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+Faults = Mapping[str, Mapping[str, Mapping[str, tuple[float, float | None]]]]
+
+
+@pytest.fixture
+def compare_listed() -> Callable[..., None]:
+    """Compares scores with a recorder's file, where faults are listed by the instance.
+
+    faults: by name and measure, of an instance the original's score and ours; why: by the fault's name, a part of the
+    reason where ours is None.
+    """
+
+    def compare(
+        name: str, measure: str, score: Callable[[str, Instance], Score], faults: Faults, why: Mapping[str, str]
+    ) -> None:
+        found = json.loads((Path(__file__).parent / f"{name}.json").read_text())
+        listed = {id_: (fault, *pair) for fault, of in faults.items() for id_, pair in of.get(measure, {}).items()}
+        alike = []
+        for instance in found["instances"]:
+            theirs, ours = found["scores"][measure][instance["id"]], score(measure, instance)
+            if instance["id"] in listed:
+                fault, their_value, our_value = listed.pop(instance["id"])
+                assert theirs == pytest.approx(their_value, abs=1e-6), (instance["id"], fault)
+                assert ours.value == pytest.approx(our_value, abs=1e-6), (instance["id"], fault, ours)
+                assert ours.value != pytest.approx(theirs, abs=1e-6), (instance["id"], fault)
+                assert our_value is not None or why[fault] in ours.status, (instance["id"], fault, ours)
+            else:
+                assert ours.value == pytest.approx(theirs, abs=1e-6), (instance["id"], instance["kind"], ours)
+                alike += [theirs] if theirs is not None else []
+        assert not listed and len(alike) >= ENOUGH and len(set(alike)) > 1
+
+    return compare
