@@ -4,10 +4,12 @@ An answer cites its chunks as [n], counted from 1. It is cut into parts: the tex
 numbers in it, and the text after the last block, with none. Each citation of a part is judged by itself. All values are
 in [0, 1].
 
-Known differences: the prompt is in our words; a citation of a chunk that is not there supports nothing (the original
-leaves it out, and a part that cites nothing else with it: an invented source costs nothing); "[1] [2]" is one block
-(the original loses the second, for the space); a number of more than three digits is no citation, but a year; a number
-counts once in a part; an answer without citations has no precision (the original's is 0).
+Known differences: the prompt is in our words; a citation of a chunk that is not there supports nothing (the
+original leaves it out, and a part that cites nothing else with it: an invented source costs nothing); "[1] [2]" and
+"[1]; [2]" are one block (the original loses the second for the space, and takes the semicolon for a statement);
+punctuation after the last block is no part (two characters are one there); a number of more than three digits is no
+citation, but a year; a number counts once in a part; an answer without citations has no precision (the original's
+is 0).
 """
 
 from __future__ import annotations

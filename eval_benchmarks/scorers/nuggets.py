@@ -4,10 +4,11 @@ Nuggets, facts of a few words that an answer should hold, are made from the retr
 and looked for in the answer. All values are in [0, 1]. Where there are no chunks, the reference is the context.
 
 Known differences: the prompts are in our words; creation ends when a call changes nothing (the next would be the same);
-more than MOST nuggets, or labels that are missing or too many, make a failure. The original's weighted score counts an
-okay nugget where there is none, and so stays below 1, and its vital score is 0 where no nugget is vital: here the first
-divides by what there is, and there is none of the second. Without a fact in the context the original compares the
-answer with "not enough information", and any exception makes its evaluator write a neutral 0.5: here there is no score.
+more than MOST nuggets, or labels that are missing or too many, make a failure; a nugget that is repeated counts once.
+The original's weighted score counts an okay nugget where there is none, and so stays below 1, and its vital score is 0
+where no nugget is vital: here the first divides by what there is, and there is none of the second. Without a fact in
+the context the original compares the answer with "not enough information", and any exception makes its evaluator write
+a neutral 0.5: here there is no score.
 """
 
 from __future__ import annotations
