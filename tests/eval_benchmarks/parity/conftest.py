@@ -13,7 +13,7 @@ import pytest
 
 from eval_benchmarks.inputs import MEASURES
 from eval_benchmarks.scorers import Score
-from eval_benchmarks.scorers.asking import AskingScorer
+from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from rag_zeval.embeddings import Embedding
 from rag_zeval.evaluator import Example
 from rag_zeval.llm import Sampling
