@@ -15,12 +15,12 @@ from eval_benchmarks import nano_cad, nano_eval, ragchecker_meta, wikieval
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.scorers import (
     Scorer,
+    answered,
     ares,
     ccrs,
     citations,
     embedding_similarity,
     is_correct,
-    no_answer,
     nuggets,
     openeval,
     ragas,
@@ -47,7 +47,7 @@ BENCHMARKS: dict[str, Callable[[DictConfig], tuple[Benchmark | None, list[str]]]
 TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {"bleu": Bleu, "rouge_l": RougeL}
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 FAMILIES = (
-    ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, no_answer, ccrs, is_correct,
+    ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, answered, ccrs, is_correct,
     embedding_similarity,
 )  # fmt: skip
 MEASURES: dict[str, Measure] = {measure.name: measure for family in FAMILIES for measure in family.MEASURES}

@@ -133,5 +133,5 @@ LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
         "labels": ["support" if one in sentences(given["answer"]) else "not_support" for one in given["nuggets"]]
     },
     "citation_support": lambda given: {"support": "full_support"},
-    "no_answer": lambda given: {"answered": "yes"},
+    "answered": lambda given: {"answered": "yes"},
 }

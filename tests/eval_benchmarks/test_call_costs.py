@@ -10,7 +10,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "scorer-costs.md"
 
 
 def test_the_docs_hold_the_table_that_the_command_prints() -> None:
-    assert call_costs.table() == "".join(line for line in DOCS.open(encoding="utf-8") if line.startswith("|"))
+    lines = DOCS.read_text(encoding="utf-8").splitlines(keepends=True)
+    assert call_costs.table() == "".join(line for line in lines if line.startswith("|"))
 
 
 def test_rag_zeval_judges_all_answers_with_one_call() -> None:

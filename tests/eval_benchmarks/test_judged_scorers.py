@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_benchmarks.inputs import FAMILIES, MEASURES
-from eval_benchmarks.scorers import Scored, citations, no_answer, nuggets, ragas, ragchecker, umbrela
+from eval_benchmarks.scorers import Scored, answered, citations, nuggets, ragas, ragchecker, umbrela
 from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scripted_judge import FAULTS, word_vector
 from rag_zeval.backends.openai_api import OpenAIBackend
@@ -22,7 +22,7 @@ from rag_zeval.embeddings import CachedEmbedder, OpenAIEmbedder, cosine
 from rag_zeval.evaluator import Example
 from rag_zeval.llm import Sampling
 
-ELSEWHERE = (umbrela, nuggets, citations, no_answer)  # worked out by hand in tests of their own
+ELSEWHERE = (umbrela, nuggets, citations, answered)  # worked out by hand in tests of their own
 HERE = [family.MEASURES for family in FAMILIES if family not in ELSEWHERE]
 FACTS = [f"Fact {n} holds" for n in range(12)]
 QUICK = {"timeout": 2.0, "max_retries": 1}

@@ -116,7 +116,7 @@ def scores_of(result: Any) -> dict[str, float | None]:
         "citation_precision": generation["citation_scores"]["weighted_precision"],
         "citation_recall": generation["citation_scores"]["weighted_recall"],
         "citation_f1": generation["citation_f1_score"],
-        "no_answer": float(generation["no_answer_score"]["query_answered"] == "yes"),
+        "answered": float(generation["no_answer_score"]["query_answered"] == "yes"),
     }
 
 

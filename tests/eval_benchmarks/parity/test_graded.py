@@ -132,7 +132,7 @@ WHY = {
 UMBRELA = ("umbrela", "umbrela_mrr", *(f"umbrela_{what}_at_{k}" for what in ("precision", "ap") for k in (1, 3, 5)))
 CITATIONS = ("citation_precision", "citation_recall", "citation_f1")
 COMPARED = [
-    *(("open_rag_eval", measure) for measure in (*UMBRELA, *NUGGETS, *CITATIONS, "no_answer", "consistency")),
+    *(("open_rag_eval", measure) for measure in (*UMBRELA, *NUGGETS, *CITATIONS, "answered", "consistency")),
     *(("nuggetizer", measure) for measure in UNWEIGHTED),
 ]
 
@@ -161,7 +161,7 @@ def replies(instance: Mapping[str, Any]) -> dict[str, Any]:
         "nuggets_importance": lambda given: {"labels": [importance[nugget] for nugget in given["nuggets"]]},
         "nuggets_assignment": lambda given: {"labels": labels(given["nuggets"])},
         "citation_support": lambda given: {"support": supported(given["statement"], given["passage"])},
-        "no_answer": lambda given: {"answered": decisions["answered"]},
+        "answered": lambda given: {"answered": decisions["answered"]},
     }
     return {prompt: lambda given, say=say: json.dumps(say(given)) for prompt, say in said.items()}
 

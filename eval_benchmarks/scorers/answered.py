@@ -13,15 +13,15 @@ from eval_benchmarks.scorers.asking import Found, Measure, ScorerPrompt, Steps, 
 from eval_benchmarks.scorers.reading import yes_or_no
 from rag_zeval.evaluator import Example
 
-NO_ANSWER = ScorerPrompt("no_answer")
+ANSWERED = ScorerPrompt("answered")
 
 
 def _answered(example: Example, answer: str) -> Steps[Found]:
     def read(value: Any) -> bool:
         return yes_or_no(value["answered"])
 
-    answered = yield from ask(NO_ANSWER, read, question=example.question, answer=answer)
+    answered = yield from ask(ANSWERED, read, question=example.question, answer=answer)
     return Found(float(answered), {"answered": answered})
 
 
-MEASURES = (Measure("no_answer", _answered, (NO_ANSWER,)),)
+MEASURES = (Measure("answered", _answered, (ANSWERED,)),)
