@@ -30,12 +30,13 @@ from eval_benchmarks.inputs import (
     not_trained_yet,
 )
 from eval_benchmarks.nano_world import WORLD
+from eval_benchmarks.results import Result
 from eval_benchmarks.scorers import Scored, Scorer
 from eval_benchmarks.scorers.asking import AskingScorer, Measure
 from eval_benchmarks.scorers.bert_score import BertScore
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.sft_ranker import SftRanker
-from eval_benchmarks.summary import Result, summary_rows
+from eval_benchmarks.summary import summary_rows
 from rag_zeval.cache import CachedBackend, ReplyCache
 from rag_zeval.embeddings import CachedEmbedder, Embedder, open_embedder
 from rag_zeval.errors import InputError

@@ -34,6 +34,7 @@ class RagcheckerMeta:
 
     name = "ragchecker_meta"
     world: str | None = None
+    no_ceiling: str | None = None
 
     def __init__(self, data_dir: Path):
         path = data_dir / FOLDER / LABELLED
@@ -42,6 +43,12 @@ class RagcheckerMeta:
         self._labels = np.array([labels[example.id] for example in self.examples], dtype=float)
         shipped = data_dir / FOLDER / SHIPPED
         self.shipped: tuple[Scorer, ...] = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
+        everything = np.ones(len(self.examples), dtype=bool)
+        self.human: tuple[Metric, ...] = tuple(Metric(kind, self._agreement(kind), everything) for kind in KINDS)
+
+    def _agreement(self, kind: str) -> Correlation:
+        """An instance's first label against its second: the annotators' check of the benchmark's paper (Table 2)."""
+        return Correlation(kind, self._labels[:, 0], self._labels[:, 1:])
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """The three correlations on the scored instances, then with a missing delta set to the median delta.
@@ -51,10 +58,10 @@ class RagcheckerMeta:
         deltas = normalised(np.array([_delta(scored.get(example.id)) for example in self.examples]))
         there = ~np.isnan(deltas)
         filled = np.where(there, deltas, np.median(deltas[there]) if there.any() else np.nan)
-        main = [Metric(kind, Correlation(kind, deltas, self._labels), there) for kind in KINDS]
-        return main + [
-            Metric(f"{kind}_missing_as_median", Correlation(kind, filled, self._labels), ~np.isnan(filled))
-            for kind in KINDS
+        main = [Correlation(kind, deltas, self._labels) for kind in KINDS]
+        median = main if there.all() else [Correlation(kind, filled, self._labels) for kind in KINDS]
+        return [Metric(one.kind, one, there) for one in main] + [
+            Metric(f"{one.kind}_missing_as_median", one, ~np.isnan(filled)) for one in median
         ]
 
 

@@ -28,6 +28,9 @@ LEAST_RUNS = 3  # from which one can speak of consistency
 class Statistic(Protocol):
     """A number computed from instances, some of which may be left out (`keep`) or drawn several times."""
 
+    def __hash__(self) -> int:
+        """Of the object, not of its values: draws are kept by it."""
+
     def point(self, keep: Mask) -> float:
         """The value on the kept instances; NaN where it is undefined."""
 
@@ -100,11 +103,23 @@ def multiplicities(n: int, draws: int, seed: int) -> Floats:
     return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64)
 
 
+def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
+    """The statistic at each bootstrap draw (draws,) of the kept instances, of which there must be one.
+
+    Computed once for an interval and all tests: two statistics with as many instances get the same draws.
+    """
+    return _drawn(statistic, keep.tobytes(), draws, seed)
+
+
+@lru_cache(maxsize=256)
+def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
+    keep = np.frombuffer(kept, dtype=bool)
+    return statistic.draws(keep, multiplicities(int(keep.sum()), draws, seed))
+
+
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
     """95% percentile interval of the statistic over the scored instances; None if it is undefined."""
-    if not scored.any():
-        return None
-    return _percentiles(statistic.draws(scored, multiplicities(int(scored.sum()), draws, seed)))
+    return percentiles(drawn(statistic, scored, draws, seed)) if scored.any() else None
 
 
 def paired_interval(
@@ -113,15 +128,14 @@ def paired_interval(
     """95% percentile interval of `second` minus `first`, drawn together over the instances that both scored."""
     if not both.any():
         return None
-    weights = multiplicities(int(both.sum()), draws, seed)
-    return _percentiles(second.draws(both, weights) - first.draws(both, weights))
+    return percentiles(drawn(second, both, draws, seed) - drawn(first, both, draws, seed))
 
 
 def hierarchical_interval(
     first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int
 ) -> tuple[float, float] | None:
     """95% percentile interval of the mean of `second` minus the mean of `first`, from `hierarchical_draws`."""
-    return _percentiles(hierarchical_draws(first, second, keep, draws, seed)) if keep.any() else None
+    return percentiles(hierarchical_draws(first, second, keep, draws, seed)) if keep.any() else None
 
 
 def hierarchical_draws(first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int) -> Floats:
@@ -154,7 +168,8 @@ def _over_seeds(models: Sequence[Ratio], keep: Mask, weights: Floats, seed: int)
         return np.where(times > 0, times * values, 0.0).sum(1) / len(models)
 
 
-def _percentiles(values: Floats) -> tuple[float, float] | None:
+def percentiles(values: Floats) -> tuple[float, float] | None:
+    """The 2.5th and the 97.5th of the values that are defined; None if none is."""
     defined = values[~np.isnan(values)]  # a draw of one instance repeated has no correlation
     if not len(defined):
         return None

@@ -15,19 +15,20 @@ import pytest
 
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.summary import KEYS
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.llm import Sampling
 from rag_zeval.prompt import find_variant
 
 ROOT = Path(__file__).parents[2]
 Rows = dict[tuple[str, str | None, str], dict[str, Any]]
-KEYS = ["benchmark", "scorer", "model", "metric", "value", "ci_low", "ci_high", "n", "coverage"]
-KEYS += ["calls", "cached", "prompt_tokens", "completion_tokens", "published", "minus"]
 
 
 def summary(out: Path) -> Rows:
+    """The rows by scorer, model and metric, without their seconds, of which two runs differ."""
     rows = json.loads((out / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert all(list(row) == KEYS for row in rows)
+    assert all((row.pop("seconds") is None) == (not row["calls"] and not row["cached"]) for row in rows)
     return {(row["scorer"], row["model"], row["metric"]): row for row in rows}
 
 
@@ -110,8 +111,8 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(
 def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown() -> None:
     from eval_benchmarks.bench import _failures
     from eval_benchmarks.nano_eval import NanoEval
+    from eval_benchmarks.results import Result
     from eval_benchmarks.scorers import Score, Scored
-    from eval_benchmarks.summary import Result
 
     def lines(statuses: list[str]) -> list[str]:
         scored = {str(i): Scored(str(i), (Score(None, status), Score(1.0))) for i, status in enumerate(statuses)}

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.nano_eval import NanoEval
+from eval_benchmarks.results import Result
 from eval_benchmarks.scorers import Score, Scored
 from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.summary import Result, summary_rows
+from eval_benchmarks.summary import summary_rows
 from rag_zeval import world
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.config import load_config
