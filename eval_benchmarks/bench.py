@@ -30,13 +30,13 @@ from eval_benchmarks.inputs import (
     not_trained_yet,
 )
 from eval_benchmarks.nano_world import WORLD
-from eval_benchmarks.results import Result
+from eval_benchmarks.outputs import write_outputs
+from eval_benchmarks.results import Result, scorer_name
 from eval_benchmarks.scorers import Scored, Scorer
 from eval_benchmarks.scorers.asking import AskingScorer, Measure
 from eval_benchmarks.scorers.bert_score import BertScore
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.sft_ranker import SftRanker
-from eval_benchmarks.summary import summary_rows
 from rag_zeval.cache import CachedBackend, ReplyCache
 from rag_zeval.embeddings import CachedEmbedder, Embedder, open_embedder
 from rag_zeval.errors import InputError
@@ -94,11 +94,9 @@ def run(config: DictConfig) -> int:
             del job  # and with it a model, before the next is loaded
     if not results:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
-    rows = summary_rows(results, config.bootstrap.draws, config.bootstrap.seed)
     notes = [f"left out: {line}" for line in left_out] + [line for result in results for line in _failures(result)]
-    tables.show(console, rows, notes)
-    write_text(out / "tables.md", tables.markdown(rows, notes))
-    write_json(out / "summary.json", rows)
+    made, notes = write_outputs(out, results, notes, config.bootstrap.draws, config.bootstrap.seed)
+    tables.show(console, made, notes)
     write_json(out / "manifest.json", _manifest(config, benchmarks, results, notes))
     if silent := [f"{_who(r)}: {_missing(r)[0]}" for r in results if r.model and not _has_a_score(r)]:
         print("error: no score at all: " + "; ".join(silent), file=sys.stderr)
@@ -239,7 +237,7 @@ def _missing(result: Result) -> list[str]:
 
 
 def _who(result: Result) -> str:
-    return f"{result.benchmark.name}, " + " by ".join(filter(None, (result.scorer, result.model)))
+    return f"{result.benchmark.name}, {scorer_name(result.scorer, result.model)}"
 
 
 def _manifest(
@@ -259,6 +257,7 @@ def _manifest(
                 "benchmark": result.benchmark.name,
                 "scorer": result.scorer,
                 "model": result.model,
+                "trial": result.trial,
                 "file": f"rows/{result.file}",
                 "identity": result.identity,
                 "prompt_hash": result.prompt_hash,

@@ -89,7 +89,12 @@ class Measured:
 
     @property
     def name(self) -> str:
-        return " by ".join(filter(None, (self.scorer, self.model)))
+        return scorer_name(self.scorer, self.model)
+
+
+def scorer_name(scorer: str, model: str | None) -> str:
+    """`rag_zeval by MODEL`, or the scorer alone if it has no model."""
+    return " by ".join(filter(None, (scorer, model)))
 
 
 def measured(results: Iterable[Result]) -> list[Measured]:

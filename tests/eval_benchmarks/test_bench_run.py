@@ -69,7 +69,7 @@ def test_judges_stand_side_by_side_with_paired_differences(
     assert {entry["prompt_hash"] is None for entry in manifest["rows"] if entry["scorer"] == "rouge_l"} == {True}
     assert all((tmp_path / "out" / entry["file"]).is_file() for entry in manifest["rows"])
     shown = capfd.readouterr().out
-    assert "ranking_accuracy" in shown and "95% interval" in shown and "completion tokens" in shown
+    assert "ranking_accuracy" in shown and "95% interval" in shown and "tokens out" in shown
     assert "| rag_zeval |" in (tmp_path / "out" / "tables.md").read_text()
 
 

@@ -89,7 +89,7 @@ def test_correlations_over_trials_leave_out_what_a_trial_has_not(write_ragchecke
     found = []
     for t in range(3):
         kept = [i for i in range(14) if (t, i) not in missing]
-        x, y = np.repeat(values[t, kept], 2), benchmark._labels[kept].ravel()
+        x, y = np.repeat(values[t, kept], 2), benchmark.labels[kept].ravel()
         found.append(stats.kendalltau(x, y).statistic)
     assert (row["value"], row["sd"]) == (pytest.approx(np.mean(found)), pytest.approx(np.std(found, ddof=1)))
     assert (row["n"], row["trials"]) == (13, 3)
@@ -141,5 +141,5 @@ def test_annotators_are_a_row_of_their_own(write_ragchecker: Any) -> None:
         for r in summary_rows([result(benchmark, 0, float)], 50, 0)
         if (r["scorer"], r["metric"]) == ("human", "spearman")
     ]
-    assert row["value"] == pytest.approx(stats.spearmanr(*benchmark._labels.T).statistic)
+    assert row["value"] == pytest.approx(stats.spearmanr(*benchmark.labels.T).statistic)
     assert (row["model"], row["n"], row["coverage"], row["calls"], row["files"]) == (None, 12, 1, None, [])
