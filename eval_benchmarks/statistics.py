@@ -188,14 +188,14 @@ def weighted_pearson(x: Floats, y: Floats, weights: Floats) -> Floats:
 def weighted_spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
     """Spearman's rho (Pearson's r of mid-ranks), shapes as `weighted_pearson`."""
     annotators = y.shape[1]
-    rows = np.repeat(weights, annotators, axis=1)
-    rank_x, rank_y = mid_ranks(np.repeat(x, annotators), rows), mid_ranks(y.ravel(), rows)
-    total = rows.sum(1)
-    centre = (total[:, None] + 1) / 2  # the mean of all mid-ranks
-    rank_x, rank_y = rank_x - centre, rank_y - centre
-    by_x, by_y = rows * rank_x, rows * rank_y
-    squares = np.einsum("dr,dr->d", by_x, rank_x), np.einsum("dr,dr->d", by_y, rank_y)
-    return _correlation(total, by_x.sum(1), by_y.sum(1), *squares, np.einsum("dr,dr->d", by_x, rank_y))
+    groups_x, _, sizes_x = _group_sizes(np.repeat(x[:, None], annotators, axis=1), weights)
+    _, counts_y, sizes_y = _group_sizes(y, weights)
+    total = weights.sum(1) * annotators
+    centre = (total[:, None] + 1) / 2  # the mean of all mid-ranks, so that the centred ones add up to 0
+    rank_x, rank_y = mid_ranks(sizes_x) - centre, mid_ranks(sizes_y) - centre
+    squares = np.einsum("dg,dg,dg->d", sizes_x, rank_x, rank_x), np.einsum("dg,dg,dg->d", sizes_y, rank_y, rank_y)
+    products = np.einsum("di,di,di->d", weights, rank_x[:, groups_x[:, 0]], rank_y @ counts_y.T)
+    return _correlation(total, np.zeros_like(total), np.zeros_like(total), *squares, products)
 
 
 def weighted_kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
@@ -209,11 +209,11 @@ def weighted_kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
         np.sign(y[:, None, i] - y[None, :, j]) for i in range(annotators) for j in range(annotators)
     )
     rows = annotators * weights.sum(1)
-    kind = np.float32 if rows.max() ** 2 < EXACT_FLOAT32 else np.float64  # no sum, all integers, gets larger
+    kind = _integer_kind(rows.max() ** 2)  # no sum gets larger
     drawn = weights.astype(kind)
     balance = ((drawn @ concordance.astype(kind)) * drawn).sum(1).astype(np.float64) / 2
-    tied_x = _tied_pairs(np.repeat(x, annotators), np.repeat(weights, annotators, axis=1))
-    tied_y = _tied_pairs(y.ravel(), np.repeat(weights, annotators, axis=1))
+    tied_x = _tied_pairs(np.repeat(x[:, None], annotators, axis=1), weights)
+    tied_y = _tied_pairs(y, weights)
     pairs = rows * (rows - 1) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
         return balance / np.sqrt((pairs - tied_x) * (pairs - tied_y))
@@ -226,22 +226,32 @@ WEIGHTED: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
 }
 
 
-def mid_ranks(values: Floats, weights: Floats) -> Floats:
-    """Rank (from 1; ties share the mean) of each of `values` (rows,) when it stands `weights` (draws, rows) times."""
-    groups, sizes = _group_sizes(values, weights)
-    return (np.cumsum(sizes, axis=1) - (sizes - 1) / 2)[:, groups]
+def mid_ranks(sizes: Floats) -> Floats:
+    """Rank (from 1) that all values of a group share, for `sizes` (draws, groups) of groups in ascending order."""
+    return np.cumsum(sizes, axis=1) - (sizes - 1) / 2
 
 
-def _group_sizes(values: Floats, weights: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Group of each value among the sorted distinct ones, and each group's weight in each draw."""
-    _, groups = np.unique(values, return_inverse=True)
-    order = np.argsort(groups, kind="stable")
-    starts = np.searchsorted(groups[order], np.arange(groups.max() + 1))
-    return groups, np.add.reduceat(weights[:, order], starts, axis=1)
+def _group_sizes(values: Floats, weights: Floats) -> tuple[NDArray[np.intp], Floats, Floats]:
+    """How often each distinct value stands in each draw.
+
+    values: (n, annotators), weights: (draws, n). Returns the group of each value in ascending order, as `values`; how
+    many of an instance's values are in each group, (n, groups); and the groups' sizes, (draws, groups).
+    """
+    distinct, groups = np.unique(values, return_inverse=True)
+    groups = groups.reshape(values.shape)
+    counts = np.zeros((len(values), len(distinct)))
+    np.add.at(counts, (np.arange(len(values))[:, None], groups), 1)
+    kind = _integer_kind(float(weights.sum(1).max()) * values.shape[1])
+    return groups, counts, (weights.astype(kind) @ counts.astype(kind)).astype(np.float64)
+
+
+def _integer_kind(largest: float) -> type:
+    """The fastest type in which sums of whole numbers up to `largest` are exact."""
+    return np.float32 if largest < EXACT_FLOAT32 else np.float64
 
 
 def _tied_pairs(values: Floats, weights: Floats) -> Floats:
-    _, sizes = _group_sizes(values, weights)
+    _, _, sizes = _group_sizes(values, weights)
     return (sizes * (sizes - 1)).sum(1) / 2
 
 
