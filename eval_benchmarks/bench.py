@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rich.text import Text
 
 from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.inputs import (
     JUDGE,
     MEASURES,
@@ -87,10 +88,10 @@ def run(config: DictConfig) -> int:
     results: list[Result] = []
     with _progress(console) as progress:
         for job in _jobs(config, benchmarks, leave_out):
-            scored = _score(job, out / "rows" / job.file, progress)
-            prompt_hash = getattr(job.scorer, "prompt_hash", None)
-            identity = job.scorer.identity
-            results.append(Result(job.benchmark, job.scorer.name, job.model, job.file, identity, prompt_hash, scored))
+            results.append(_result(job, out, progress))
+            if config.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
+                swapped = BothOrders(job.benchmark, results[-1].scored)
+                results.append(_result(replace(job, benchmark=swapped), out, progress))
             del job  # and with it a model, before the next is loaded
     if not results:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
@@ -101,6 +102,12 @@ def run(config: DictConfig) -> int:
     if silent := [f"{_who(r)}: {_missing(r)[0]}" for r in results if r.model and not _has_a_score(r)]:
         print("error: no score at all: " + "; ".join(silent), file=sys.stderr)
     return 1 if silent else 0
+
+
+def _result(job: _Job, out: Path, progress: Progress) -> Result:
+    scored = _score(job, out / "rows" / job.file, progress)
+    prompt_hash = getattr(job.scorer, "prompt_hash", None)
+    return Result(job.benchmark, job.scorer.name, job.model, job.file, job.scorer.identity, prompt_hash, scored)
 
 
 def _jobs(config: DictConfig, benchmarks: list[Benchmark], leave_out: Callable[[str], None]) -> Iterator[_Job]:

@@ -20,14 +20,14 @@ TEST_HEADS = "metric,minus,model,difference,95% interval,p,Holm's p,n,coverage".
 COST_HEADS = "benchmark,scorer,model,calls,from cache,retries,failures,seconds,tokens in,tokens out".split(",")
 COSTS = "calls cached retries failures seconds prompt_tokens completion_tokens".split()
 TEST_COLUMNS = "against difference difference_ci_low difference_ci_high p p_holm".split()  # of a row in the CSV
-TEXT_COLUMNS = 3  # the others are numbers, set to the right
+TEXT_HEADS = {"benchmark", "scorer", "model", "metric", "minus"}  # the other columns are numbers, set to the right
 NONE = "-"
 FILE_WIDTH = 160  # characters, where the output is no terminal
 
 
 @dataclass(frozen=True)
 class Table:
-    """A title, heads and lines of cells, of which the first TEXT_COLUMNS are text."""
+    """A title, heads and lines of cells; columns of text stand before those of numbers."""
 
     title: str
     heads: Sequence[str]
@@ -114,7 +114,7 @@ def _trimmed(table: Table) -> Table:
 
 def text_columns(table: Table) -> int:
     """How many columns of text stand before the numbers."""
-    return TEXT_COLUMNS - ("model" not in table.heads)
+    return sum(head in TEXT_HEADS for head in table.heads)
 
 
 def _values(row: Row) -> list[str]:
@@ -124,10 +124,10 @@ def _values(row: Row) -> list[str]:
         row["metric"],
         number(row["value"]),
         number(row["sd"]),
-        _interval(row),
+        interval_cell(row),
         number(row["published"]),
         NONE if row["trials"] in (None, 1) else str(row["trials"]),
-        *_size(row),
+        *size_cells(row),
     ]
 
 
@@ -137,10 +137,10 @@ def _test(row: Row) -> list[str]:
         row["minus_scorer"],
         row["minus_model"] or NONE,
         number(row["difference"]),
-        _interval(row),
+        interval_cell(row),
         number(row["p"], 4),
         number(row["p_holm"], 4),
-        *_size(row),
+        *size_cells(row),
     ]
 
 
@@ -149,11 +149,13 @@ def _costs(row: Row) -> tuple[str, ...]:
     return *names, *(NONE if row[key] is None else f"{row[key]:.0f}" for key in COSTS)
 
 
-def _interval(row: Row) -> str:
+def interval_cell(row: Row) -> str:
+    """The 95% interval, or a dash for none."""
     return NONE if row["ci_low"] is None else f"{number(row['ci_low'])} to {number(row['ci_high'])}"
 
 
-def _size(row: Row) -> tuple[str, str]:
+def size_cells(row: Row) -> tuple[str, str]:
+    """Instances, and their share of all."""
     return str(row["n"]), f"{row['coverage']:.1%}"
 
 
