@@ -12,7 +12,7 @@ import numpy as np
 
 from eval_benchmarks.benchmark import Metric
 from eval_benchmarks.discriminative_power import holm
-from eval_benchmarks.results import Measured, Result, measured
+from eval_benchmarks.results import Measured
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.statistics import drawn, percentiles
 from rag_zeval.files import Row
@@ -53,7 +53,7 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))
 
 
-def comparison_rows(results: Iterable[Result], draws: int, seed: int) -> tuple[list[Row], list[str]]:
+def comparison_rows(scorers: Iterable[Measured], draws: int, seed: int) -> tuple[list[Row], list[str]]:
     """RAG-Zeval minus each other scorer and model, on each benchmark and metric; and what cannot be tested, and why.
 
     Where RAG-Zeval judged by several models, the last one listed is compared with the rest. `p_holm`: Holm's p over
@@ -61,11 +61,11 @@ def comparison_rows(results: Iterable[Result], draws: int, seed: int) -> tuple[l
     """
     rows, untested = [], []
     benchmarks: dict[str, list[Measured]] = {}
-    for one in measured(results):
+    for one in scorers:
         benchmarks.setdefault(one.benchmark.name, []).append(one)
-    for name, scorers in benchmarks.items():
-        ours = [one for one in scorers if one.scorer == RagZeval.name]
-        others = [one for one in scorers if one is not ours[-1]] if ours else []
+    for name, here in benchmarks.items():
+        ours = [one for one in here if one.scorer == RagZeval.name]
+        others = [one for one in here if one is not ours[-1]] if ours else []
         if not ours:
             untested.append(f"{name}: no tests against RAG-Zeval, for it gave no scores here")
         for other in others:

@@ -24,9 +24,9 @@ def write_outputs(
 
     Returns the tables, and the notes with a line added for everything that could not be made.
     """
-    rows = summary_rows(results, draws, seed)
-    comparisons, untested = comparison_rows(results, draws, seed)
     scorers = measured(results)
+    rows = summary_rows(scorers, draws, seed)
+    comparisons, untested = comparison_rows(scorers, draws, seed)
     figure, case = density_figure(scorers), find_case(scorers)
     image = png(figure) if figure else None
     benchmarks = {one.benchmark.name: one.benchmark for one in scorers}.values()

@@ -57,5 +57,5 @@ def _result(run: Path, entry: Row, benchmark: Benchmark) -> Result:
         scored = {row["id"]: Scored.from_row(row) for row in rows}
     except TypeError as error:
         raise InputError(f"{path}: not rows of a benchmark run: {error}") from error
-    names = (entry[key] for key in ("scorer", "model"))
-    return Result(benchmark, *names, path.name, entry["identity"], entry["prompt_hash"], scored, entry["trial"])
+    scorer, model, identity, prompt_hash = (entry[key] for key in ("scorer", "model", "identity", "prompt_hash"))
+    return Result(benchmark, scorer, model, path.name, identity, prompt_hash, scored, entry["trial"])

@@ -18,13 +18,14 @@ INSTANCES, SCORERS, DRAWS = 280, 10, 10_000
 
 def main() -> int:
     from eval_benchmarks.comparisons import comparison_rows
+    from eval_benchmarks.results import measured
     from eval_benchmarks.summary import summary_rows
 
-    results = random_results()
+    scorers = measured(random_results())
     seconds = {}
     for name, part in (("intervals", summary_rows), ("tests", comparison_rows)):
         started = time.process_time()
-        part(results, DRAWS, 0)
+        part(scorers, DRAWS, 0)
         seconds[name] = time.process_time() - started
     told = ", ".join(f"{name} {spent:.2f} s" for name, spent in seconds.items())
     print(

@@ -8,7 +8,7 @@ from typing import Any
 
 from eval_benchmarks.benchmark import Benchmark, Metric
 from eval_benchmarks.published import PUBLISHED
-from eval_benchmarks.results import Measured, Result, measured
+from eval_benchmarks.results import Measured
 from eval_benchmarks.statistics import interval, paired_interval
 from rag_zeval.files import Row
 
@@ -19,7 +19,7 @@ KEYS = (
 ).split()
 
 
-def summary_rows(results: Iterable[Result], draws: int, seed: int) -> list[Row]:
+def summary_rows(scorers: Iterable[Measured], draws: int, seed: int) -> list[Row]:
     """Rows by benchmark, scorer and metric: each model's, then "B minus A" of every later model and the first.
 
     Trials of one model are one row: the mean of their values, its interval, and `sd` over the trials. A difference is
@@ -29,15 +29,15 @@ def summary_rows(results: Iterable[Result], draws: int, seed: int) -> list[Row]:
     """
     rows: list[Row] = []
     benchmarks: dict[str, dict[str, list[Measured]]] = {}
-    for one in measured(results):
+    for one in scorers:
         benchmarks.setdefault(one.benchmark.name, {}).setdefault(one.scorer, []).append(one)
-    for scorers in benchmarks.values():
-        for models in scorers.values():
+    for here in benchmarks.values():
+        for models in here.values():
             for name in dict.fromkeys(name for one in models for name in one.estimates):
                 same = [one for one in models if name in one.estimates]
                 rows += [_value_row(one, name, draws, seed) for one in same]
                 rows += [_difference_row(same[0], later, name, draws, seed) for later in same[1:]]
-        benchmark = next(iter(scorers.values()))[0].benchmark
+        benchmark = next(iter(here.values()))[0].benchmark
         rows += [_human_row(benchmark, metric, draws, seed) for metric in benchmark.human]
     return rows
 

@@ -16,10 +16,10 @@ from eval_benchmarks.statistics import (
     Ratio,
     interval,
     mean,
-    mid_ranks,
     multiplicities,
     paired_interval,
 )
+from eval_benchmarks.weighted_correlations import mid_ranks
 
 SCIPY: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 

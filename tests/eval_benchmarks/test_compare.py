@@ -28,7 +28,7 @@ def run(judge_server: Any, nano_words: list[str], tmp_path: Path, capsys: Any) -
 
 def test_a_run_is_read_back_as_it_was_written(run: Path) -> None:
     config, results = read_run(run)
-    assert summary_rows(results, config.bootstrap.draws, config.bootstrap.seed) == json.loads(
+    assert summary_rows(measured(results), config.bootstrap.draws, config.bootstrap.seed) == json.loads(
         (run / "summary.json").read_text()
     )
     assert [result.scorer for result in results] == ["bleu", "rag_zeval", "rag_zeval"]

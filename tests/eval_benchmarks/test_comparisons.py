@@ -11,7 +11,7 @@ from scipy import stats
 from eval_benchmarks.benchmark import Metric, mean_metric
 from eval_benchmarks.comparisons import KEYS, PairedTest, comparison_rows, paired_test
 from eval_benchmarks.ragchecker_meta import RagcheckerMeta
-from eval_benchmarks.results import Result
+from eval_benchmarks.results import Result, measured
 from eval_benchmarks.scorers import Score, Scored
 from eval_benchmarks.statistics import Correlation, multiplicities
 
@@ -112,7 +112,7 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(write_ra
     benchmark = RagcheckerMeta(write_ragchecker(30))
     others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("silent", "M", None)]
     results = [result(benchmark, *one) for one in others] + [result(benchmark, "rag_zeval", "judge", 9)]
-    rows, untested = comparison_rows(results, DRAWS, SEED)
+    rows, untested = comparison_rows(measured(results), DRAWS, SEED)
     assert untested == [] and all(list(row) == KEYS for row in rows)
     for metric in ("pearson", "kendall_missing_as_median"):
         family = [row for row in rows if row["metric"] == metric]
@@ -131,6 +131,8 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(write_ra
 
 
 def test_without_rag_zeval_it_says_that_nothing_is_tested(write_ragchecker: Any) -> None:
-    rows, untested = comparison_rows([result(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)], DRAWS, SEED)
+    rows, untested = comparison_rows(
+        measured([result(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)]), DRAWS, SEED
+    )
     assert rows == []
     assert untested == ["ragchecker_meta: no tests against RAG-Zeval, for it gave no scores here"]

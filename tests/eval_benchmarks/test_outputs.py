@@ -125,7 +125,7 @@ def test_a_column_without_anything_is_left_out(write_ragchecker: Any) -> None:
 
     benchmark = RagcheckerMeta(write_ragchecker())
     scored = {e.id: Scored(e.id, (Score(0.0), Score(float(e.id)))) for e in benchmark.examples}
-    rows = summary_rows([Result(benchmark, "unheard_of", None, "f", "", None, scored)], 20, 0)
+    rows = summary_rows(measured([Result(benchmark, "unheard_of", None, "f", "", None, scored)]), 20, 0)
     (table,) = tables(rows, [])
     assert list(table.heads) == ["scorer", "metric", "value", "95% interval", "published", "n", "coverage"]
     assert {line[4] for line in table.lines} == {"-", "0.637", "0.592"}  # the annotators' alone is in print

@@ -29,7 +29,7 @@ def result(benchmark: Any, trial: int, value: Callable[[int], float | None], **c
 
 
 def rows_of(results: list[Result], metric: str, draws: int = 200) -> list[Row]:
-    rows = summary_rows(results, draws, 7)
+    rows = summary_rows(measured(results), draws, 7)
     assert all(list(row) == KEYS for row in rows)
     return [row for row in rows if row["metric"] == metric and row["scorer"] == "judge"]
 
@@ -138,7 +138,7 @@ def test_annotators_are_a_row_of_their_own(write_ragchecker: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     (row,) = [
         r
-        for r in summary_rows([result(benchmark, 0, float)], 50, 0)
+        for r in summary_rows(measured([result(benchmark, 0, float)]), 50, 0)
         if (r["scorer"], r["metric"]) == ("human", "spearman")
     ]
     assert row["value"] == pytest.approx(stats.spearmanr(*benchmark.labels.T).statistic)
