@@ -15,12 +15,13 @@ from eval_benchmarks.statistics import Floats
 
 LABELS = {-2: "#a50f15", -1: "#e6846e", 0: "#8a8f98", 1: "#6aaed6", 2: "#08519c"}  # answer 1 better ... answer 2
 X = np.linspace(-2.6, 2.6, 261)
+ROUNDING = 1e-9  # differences closer than this are the same
 COLUMNS = 3
 TITLE_WIDTH = 44  # characters in a line
 
 
 def density_figure(scorers: Sequence[Measured]) -> Any | None:
-    """A panel for each scorer of the RAGChecker meta-evaluation that has scores; None if there is none.
+    """A panel for each scorer of the RAGChecker meta-evaluation, empty if it gave no scores; None if there is none.
 
     A panel has a kernel density (Gaussian, Scott's bandwidth) of the differences second minus first answer, moved onto
     the labels' scale -2..2, for each label; every annotator's label and every trial is a row of its own. Differences
@@ -30,7 +31,6 @@ def density_figure(scorers: Sequence[Measured]) -> Any | None:
     from matplotlib.figure import Figure
 
     shown = [(one, *_rows(one, one.benchmark)) for one in scorers if isinstance(one.benchmark, RagcheckerMeta)]
-    shown = [(one, deltas, labels) for one, deltas, labels in shown if len(deltas)]
     if not shown:
         return None
     columns = min(COLUMNS, len(shown))
@@ -40,12 +40,8 @@ def density_figure(scorers: Sequence[Measured]) -> Any | None:
     for ax, (one, deltas, labels) in zip(panels, shown, strict=False):
         style(ax, "score difference, answer 2 minus answer 1")
         ax.set_ylabel("density")
-        ax.set_title(
-            textwrap.fill(
-                f"{one.name}\ncoverage {one.estimates[KINDS[0]].coverage:.1%}", TITLE_WIDTH, replace_whitespace=False
-            )
-        )
-        ax.title.set_fontsize(9)
+        name, coverage = textwrap.fill(one.name, TITLE_WIDTH), one.estimates[KINDS[0]].coverage
+        ax.set_title(f"{name}\ncoverage {coverage:.1%}", fontsize=9)
         for label in LABELS:
             _draw(ax, deltas[labels == label], label)
         ax.set_xlim(X[0], X[-1])
@@ -70,7 +66,7 @@ def _draw(ax: Any, deltas: Floats, label: int) -> None:
     if not len(deltas):
         return
     colour = LABELS[label]
-    if np.ptp(deltas) > 0:
+    if np.ptp(deltas) > ROUNDING:
         density = gaussian_kde(deltas)(X)
         ax.plot(X, density, color=colour, linewidth=1.6)
         ax.fill_between(X, density, color=colour, alpha=0.08)

@@ -14,7 +14,13 @@ from eval_benchmarks.inputs import load_benchmarks
 from eval_benchmarks.results import Result
 from eval_benchmarks.scorers import Scored
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, read_jsonl
+from rag_zeval.files import FieldTypes, Row, check_fields, read_jsonl
+
+ENTRY: FieldTypes = {
+    **dict.fromkeys(("benchmark", "scorer", "file", "identity"), str),
+    **dict.fromkeys(("model", "prompt_hash"), (str, type(None))),
+    "trial": int,
+}  # what the manifest says of a row file
 
 
 def read_run(run: Path) -> tuple[DictConfig, list[Result]]:
@@ -36,7 +42,11 @@ def read_run(run: Path) -> tuple[DictConfig, list[Result]]:
         if name not in benchmarks or benchmarks[name].data_hash != said["sha256"]:
             raise InputError(f"{path}: field 'data': {name} in {config.data_dir} is not what was scored")
     results: list[Result] = []
-    for entry in entries:
+    for number, entry in enumerate(entries):
+        try:
+            check_fields(entry, ENTRY)
+        except InputError as error:
+            raise InputError(f"{path}: field 'rows': entry {number}: {error}") from error
         results.append(_result(run, entry, _benchmark(entry, benchmarks, results)))
     return config, results
 
@@ -46,8 +56,10 @@ def _benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Result
     if name in benchmarks:
         return benchmarks[name]
     same = (name.removesuffix(SUFFIX), entry["scorer"], entry["model"], entry["trial"])
-    (once,) = [r for r in before if (r.benchmark.name, r.scorer, r.model, r.trial) == same]
-    return BothOrders(once.benchmark, once.scored)
+    for result in before:
+        if (result.benchmark.name, result.scorer, result.model, result.trial) == same:
+            return BothOrders(result.benchmark, result.scored)
+    raise InputError(f"{entry['file']}: there are no rows of {same[0]} by the same judge before it")
 
 
 def _result(run: Path, entry: Row, benchmark: Benchmark) -> Result:

@@ -262,6 +262,8 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         assert line.startswith("- left out: ") and line.endswith("`make data` gets it")
         assert line.removeprefix("- ") in shown.splitlines()
     assert {row["benchmark"] for row in summary(tmp_path / "out").values()} == {"nano_eval"}
+    for name in ("nano_eval: no tests against RAG-Zeval", "densities.png is not drawn", "cases.html is not written"):
+        assert f"- {name}" in written and name in shown
     assert main([*words, "benchmarks=[wikieval]"]) == 2
     assert "no benchmark can run: wikieval" in capfd.readouterr().err
 
@@ -287,6 +289,7 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         (["models=['openai:m@http://me:secret@h/v1']"], "without user, password or query"),
         (["scorers=[rag_zeval]", "models=['openai:m@http://h/v1?key=secret']"], "without user, password or query"),
         (["judge.structured=1"], "judge.structured: must be true or false, found 1"),
+        (["judge.swapped=twice"], "judge.swapped: must be true or false, found twice"),
         (["judge.structured=true", "scorers=[rag_zeval]"], "cannot be held to a schema; leave it out of models"),
         (["scorers=[ragas_faithfulness]", "models=[]"], "models: a judge needs at least one"),
         (

@@ -153,7 +153,10 @@ def test_the_densities_have_a_panel_for_each_scorer_and_a_curve_for_each_label(w
 
 def test_differences_that_are_all_the_same_have_no_density_but_are_drawn(write_ragchecker: Any) -> None:
     figure = density_figure(measured([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: (0.5, 0.5))]))
-    assert not any(len(line.get_xdata()) > 2 for line in figure.axes[0].get_lines())
+    lines = figure.axes[0].get_lines()
+    assert lines and not any(len(line.get_xdata()) > 2 for line in lines)
+    silent = density_figure(measured([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: None)]))
+    assert silent.axes[0].get_title() == "rag_zeval by m\ncoverage 0.0%" and not silent.axes[0].get_lines()
     assert density_figure(measured([judged(NanoEval(1, 1, 1), "m", lambda i: None)])) is None
 
 
