@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,15 @@ from rich.text import Text
 
 from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.inputs import check_config, load_benchmarks
 from eval_benchmarks.jobs import Job, jobs
+from eval_benchmarks.outputs import write_outputs
 from eval_benchmarks.prices import Price, price_of, read_prices
+from eval_benchmarks.results import Result, scorer_name
 from eval_benchmarks.scorers import Scored
-from eval_benchmarks.summary import Result, summary_rows
+from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.scorers.sft_ranker import SftRanker
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Example
 from rag_zeval.files import Row, RowWriter, json_line, write_json, write_text
@@ -55,20 +60,27 @@ def run(config: DictConfig) -> int:
     with _progress(console) as progress:
         for job in jobs(config, benchmarks, leave_out):
             price = price_of(job.model, prices)
-            scored = score(job, out / "rows" / job.file, progress, price)
-            results.append(Result.of(job, scored, price))
+            results.append(_result(job, out, progress, price))
+            if config.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
+                swapped = BothOrders(job.benchmark, results[-1].scored)
+                results.append(_result(replace(job, benchmark=swapped), out, progress, price))
             del job  # and with it a model, before the next is loaded
     if not results:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
-    rows = summary_rows(results, config.bootstrap.draws, config.bootstrap.seed)
     notes = [f"left out: {line}" for line in left_out] + [line for result in results for line in _failures(result)]
-    tables.show(console, rows, notes)
-    write_text(out / "tables.md", tables.markdown(rows, notes))
-    write_json(out / "summary.json", rows)
+    made, notes = write_outputs(out, results, notes, config.bootstrap.draws, config.bootstrap.seed)
+    tables.show(console, made, notes)
     write_json(out / "manifest.json", _manifest(config, benchmarks, results, notes))
     if silent := [f"{_who(r)}: {_missing(r)[0]}" for r in results if r.model and not _has_a_score(r)]:
         print("error: no score at all: " + "; ".join(silent), file=sys.stderr)
     return 1 if silent else 0
+
+
+def _result(job: Job, out: Path, progress: Progress, price: Price | None) -> Result:
+    scored = score(job, out / "rows" / job.file, progress, price)
+    prompt_hash, identity = getattr(job.scorer, "prompt_hash", None), job.scorer.identity
+    names = (job.benchmark, job.scorer.name, job.model, job.file)
+    return Result(*names, identity, prompt_hash, scored, job.trial, price)
 
 
 def score(job: Job, path: Path, progress: Progress, price: Price | None = None) -> Mapping[str, Scored]:
@@ -157,7 +169,7 @@ def _missing(result: Result) -> list[str]:
 
 
 def _who(result: Result) -> str:
-    return f"{result.benchmark.name}, " + " by ".join(filter(None, (result.scorer, result.model)))
+    return f"{result.benchmark.name}, {scorer_name(result.scorer, result.model)}"
 
 
 def _manifest(
@@ -177,6 +189,7 @@ def _manifest(
                 "benchmark": result.benchmark.name,
                 "scorer": result.scorer,
                 "model": result.model,
+                "trial": result.trial,
                 "file": f"rows/{result.file}",
                 "identity": result.identity,
                 "prompt_hash": result.prompt_hash,

@@ -28,7 +28,8 @@ class Benchmark(Protocol):
     """`data_hash` changes with anything that can change a score or a label.
 
     `shipped` are scorers whose values come with the data: their rows are always in the tables. `world` names the
-    generated world the examples are about; a judge whose card names a world knows no other texts.
+    generated world the examples are about; a judge whose card names a world knows no other texts. `human` are metrics
+    of one annotator against another, a ceiling for scorers; where the data allow none, `no_ceiling` says why.
     """
 
     name: str
@@ -36,6 +37,8 @@ class Benchmark(Protocol):
     examples: list[Example]
     data_hash: str
     shipped: tuple[Scorer, ...]
+    human: tuple[Metric, ...]
+    no_ceiling: str | None
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Metrics from the scored examples by id; an example without a score leaves its instance out."""

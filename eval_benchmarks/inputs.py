@@ -89,8 +89,10 @@ def check_config(config: DictConfig) -> None:
             variable = check_text(config, key, "the name of an environment variable")
             if not os.environ.get(variable):
                 raise InputError(f"{key}: environment variable {variable} is not set")
-    if not isinstance(config.judge.structured, bool):
-        raise InputError(f"judge.structured: must be true or false, found {_shown(config.judge.structured)}")
+    for key in ("judge.structured", "judge.swapped"):
+        value = OmegaConf.select(config, key)
+        if not isinstance(value, bool):
+            raise InputError(f"{key}: must be true or false, found {_shown(value)}")
     if config.nano_eval.split not in ("dev", "test"):
         raise InputError(f"nano_eval.split: must be dev or test, found {_shown(config.nano_eval.split)}")
     for section in (config.judge, config.nano_eval):

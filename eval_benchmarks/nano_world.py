@@ -33,6 +33,8 @@ class NanoWorld:
 
     world: str | None = WORLD
     shipped: tuple[Scorer, ...] = ()
+    human: tuple[Metric, ...] = ()
+    no_ceiling: str | None = None  # nobody annotates: the truth is known
 
     def __init__(self, name: str, ranked: Sequence[RankedExample], pairs: Sequence[RankedExample]):
         self.name, self.ranked, self._pairs = name, ranked, pairs

@@ -27,9 +27,10 @@ from rich.progress import Progress
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Metric, mean_metric
 from eval_benchmarks.jobs import Job
+from eval_benchmarks.results import Result, measured
 from eval_benchmarks.scorers import Scored, Scorer
 from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.summary import Result, summary_rows
+from eval_benchmarks.summary import summary_rows
 from rag_zeval.backends.openai_api import OpenAIBackend
 from rag_zeval.evaluator import Evaluator, Example
 from rag_zeval.llm import Sampling
@@ -58,8 +59,11 @@ REPLY = json.dumps(
 class Rows:
     """A benchmark of `n` examples, each with a question, a passage of about 600 characters and two answers."""
 
-    name, world, data_hash = "rows", None, "none"
+    name, data_hash = "rows", "none"
+    world: str | None = None
     shipped: tuple[Scorer, ...] = ()
+    human: tuple[Metric, ...] = ()
+    no_ceiling: str | None = None
 
     def __init__(self, n: int):
         passage = " ".join(["This is a passage about a town and its river."] * 13)
@@ -79,7 +83,8 @@ def run_harness(benchmark: Rows, url: str, out: Path) -> float:
     job = Job(benchmark, RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling()), "judge")
     with Progress(console=Console(stderr=True, force_terminal=False)) as progress:
         scored = score(job, out / job.file, progress)
-    (row,) = summary_rows([Result.of(job, scored)], draws=1_000, seed=0)
+    result = Result(benchmark, job.scorer.name, job.model, job.file, job.scorer.identity, None, scored)
+    (row,) = summary_rows(measured([result]), draws=1_000, seed=0)
     assert row["n"] == len(benchmark.examples)
     return time.perf_counter() - started
 
@@ -87,7 +92,7 @@ def run_harness(benchmark: Rows, url: str, out: Path) -> float:
 def run_bare(benchmark: Rows, url: str) -> float:
     """Seconds of the client alone over the same prompts, which stand ready."""
     evaluator = Evaluator(OpenAIBackend("judge", url))
-    prompts = [list(evaluator.request(example).messages) for example in benchmark.examples]
+    prompts: list[Any] = [list(evaluator.request(example).messages) for example in benchmark.examples]
 
     async def loop() -> None:
         import openai
@@ -129,7 +134,7 @@ def serve(socket_number: int) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
-    uvicorn.run(answer, fd=socket_number, log_level="error", lifespan="off")  # type: ignore[arg-type]
+    uvicorn.run(answer, fd=socket_number, log_level="error", lifespan="off")
 
 
 @contextmanager

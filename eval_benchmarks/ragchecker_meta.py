@@ -30,32 +30,46 @@ KINDS = ("pearson", "spearman", "kendall")
 
 
 class RagcheckerMeta:
-    """The benchmark in `data_dir/ragchecker_meta`. Raises InputError for data that do not fit."""
+    """The benchmark in `data_dir/ragchecker_meta`; `labels` is (instances, annotators), from -2 to 2.
+
+    Raises InputError for data that do not fit.
+    """
 
     name = "ragchecker_meta"
     world: str | None = None
+    no_ceiling: str | None = None
 
     def __init__(self, data_dir: Path):
         path = data_dir / FOLDER / LABELLED
         self.data_hash = file_sha256(path)
         self.examples, labels = _read_labelled(path)
-        self._labels = np.array([labels[example.id] for example in self.examples], dtype=float)
+        self.labels = np.array([labels[example.id] for example in self.examples], dtype=float)
         shipped = data_dir / FOLDER / SHIPPED
         self.shipped: tuple[Scorer, ...] = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
+        everything = np.ones(len(self.examples), dtype=bool)
+        self.human: tuple[Metric, ...] = tuple(Metric(kind, self._agreement(kind), everything) for kind in KINDS)
+
+    def _agreement(self, kind: str) -> Correlation:
+        """An instance's first label against its second: the annotators' check of the benchmark's paper (Table 2)."""
+        return Correlation(kind, self.labels[:, 0], self.labels[:, 1:])
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """The three correlations on the scored instances, then with a missing delta set to the median delta.
 
         The second is the convention of the benchmark's authors, named `<kind>_missing_as_median`.
         """
-        deltas = normalised(np.array([_delta(scored.get(example.id)) for example in self.examples]))
+        deltas = self.deltas(scored)
         there = ~np.isnan(deltas)
         filled = np.where(there, deltas, np.median(deltas[there]) if there.any() else np.nan)
-        main = [Metric(kind, Correlation(kind, deltas, self._labels), there) for kind in KINDS]
-        return main + [
-            Metric(f"{kind}_missing_as_median", Correlation(kind, filled, self._labels), ~np.isnan(filled))
-            for kind in KINDS
+        main = [Correlation(kind, deltas, self.labels) for kind in KINDS]
+        median = main if there.all() else [Correlation(kind, filled, self.labels) for kind in KINDS]
+        return [Metric(one.kind, one, there) for one in main] + [
+            Metric(f"{one.kind}_missing_as_median", one, ~np.isnan(filled)) for one in median
         ]
+
+    def deltas(self, scored: Mapping[str, Scored]) -> NDArray[np.float64]:
+        """Score of the second answer minus that of the first (instances,), on the labels' scale; NaN where missing."""
+        return normalised(np.array([_delta(scored.get(example.id)) for example in self.examples]))
 
 
 def load(config: DictConfig) -> tuple[RagcheckerMeta | None, list[str]]:

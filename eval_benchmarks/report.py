@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from eval_benchmarks.charts import claims_chart, reward_chart, support_chart
+from eval_benchmarks.page import render
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, write_text
 from rag_zeval.training_log import read_run
 
-TEMPLATES = Path(__file__).parent / "templates"
 NANO = ("nano_eval", "nano_cad")  # benchmarks where the base and the trained judge are compared
 FILES = {
     "synthesis": "synthesize/manifest.json",
@@ -31,7 +31,6 @@ def write_run_report(run: str | Path) -> Path:
 
     Raises InputError naming the first file of the run that is missing, and the stage that writes it.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     run = Path(run)
@@ -43,9 +42,9 @@ def write_run_report(run: str | Path) -> Path:
         "claims": Markup(claims_chart(steps)),
         "support": Markup(support_chart(supported)) if supported else None,
     }
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    environment.filters["figure"] = _figure
-    page = environment.get_template("report.html").render(
+    page = render(
+        "report.html",
+        filters={"figure": _figure},
         run=run.name,
         charts=charts,
         judges=[table for table in (side_by_side(files["summary"], name) for name in NANO) if table],

@@ -8,7 +8,7 @@ instance are drawn together.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -16,17 +16,19 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from eval_benchmarks.weighted_correlations import WEIGHTED, Floats
+
 Mask = NDArray[np.bool_]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
-EXACT_FLOAT32 = 1 << 24  # integers below this are exact in float32
-ROUNDING = 1e-13  # a relative spread below this is what rounding leaves of a constant
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
 class Statistic(Protocol):
     """A number computed from instances, some of which may be left out (`keep`) or drawn several times."""
+
+    def __hash__(self) -> int:
+        """Of the object, not of its values: draws are kept by it."""
 
     def point(self, keep: Mask) -> float:
         """The value on the kept instances; NaN where it is undefined."""
@@ -100,11 +102,23 @@ def multiplicities(n: int, draws: int, seed: int) -> Floats:
     return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64)
 
 
+def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
+    """The statistic at each bootstrap draw (draws,) of the kept instances, of which there must be one.
+
+    Computed once for an interval and all tests: two statistics with as many instances get the same draws.
+    """
+    return _drawn(statistic, keep.tobytes(), draws, seed)
+
+
+@lru_cache(maxsize=256)
+def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
+    keep = np.frombuffer(kept, dtype=bool)
+    return statistic.draws(keep, multiplicities(int(keep.sum()), draws, seed))
+
+
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
     """95% percentile interval of the statistic over the scored instances; None if it is undefined."""
-    if not scored.any():
-        return None
-    return _percentiles(statistic.draws(scored, multiplicities(int(scored.sum()), draws, seed)))
+    return percentiles(drawn(statistic, scored, draws, seed)) if scored.any() else None
 
 
 def paired_interval(
@@ -113,15 +127,14 @@ def paired_interval(
     """95% percentile interval of `second` minus `first`, drawn together over the instances that both scored."""
     if not both.any():
         return None
-    weights = multiplicities(int(both.sum()), draws, seed)
-    return _percentiles(second.draws(both, weights) - first.draws(both, weights))
+    return percentiles(drawn(second, both, draws, seed) - drawn(first, both, draws, seed))
 
 
 def hierarchical_interval(
     first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int
 ) -> tuple[float, float] | None:
     """95% percentile interval of the mean of `second` minus the mean of `first`, from `hierarchical_draws`."""
-    return _percentiles(hierarchical_draws(first, second, keep, draws, seed)) if keep.any() else None
+    return percentiles(hierarchical_draws(first, second, keep, draws, seed)) if keep.any() else None
 
 
 def hierarchical_draws(first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int) -> Floats:
@@ -154,85 +167,10 @@ def _over_seeds(models: Sequence[Ratio], keep: Mask, weights: Floats, seed: int)
         return np.where(times > 0, times * values, 0.0).sum(1) / len(models)
 
 
-def _percentiles(values: Floats) -> tuple[float, float] | None:
+def percentiles(values: Floats) -> tuple[float, float] | None:
+    """The 2.5th and the 97.5th of the values that are defined; None if none is."""
     defined = values[~np.isnan(values)]  # a draw of one instance repeated has no correlation
     if not len(defined):
         return None
     low, high = np.percentile(defined, [2.5, 97.5])
     return float(low), float(high)
-
-
-def weighted_pearson(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Pearson's r at each row of `weights` (draws, n), for `x` (n,) and `y` (n, annotators)."""
-    annotators = y.shape[1]
-    x, y = x - x.mean(), y - y.mean()
-    sums = weights @ np.stack([annotators * x, y.sum(1), annotators * x * x, (y * y).sum(1), x * y.sum(1)], axis=1)
-    return _correlation(weights.sum(1) * annotators, *sums.T)
-
-
-def weighted_spearman(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Spearman's rho (Pearson's r of mid-ranks), shapes as `weighted_pearson`."""
-    annotators = y.shape[1]
-    rows = np.repeat(weights, annotators, axis=1)
-    rank_x, rank_y = mid_ranks(np.repeat(x, annotators), rows), mid_ranks(y.ravel(), rows)
-    total = rows.sum(1)
-    centre = (total[:, None] + 1) / 2  # the mean of all mid-ranks
-    rank_x, rank_y = rank_x - centre, rank_y - centre
-    by_x, by_y = rows * rank_x, rows * rank_y
-    squares = np.einsum("dr,dr->d", by_x, rank_x), np.einsum("dr,dr->d", by_y, rank_y)
-    return _correlation(total, by_x.sum(1), by_y.sum(1), *squares, np.einsum("dr,dr->d", by_x, rank_y))
-
-
-def weighted_kendall(x: Floats, y: Floats, weights: Floats) -> Floats:
-    """Kendall's tau-b, shapes as `weighted_pearson`.
-
-    Concordant minus discordant pairs are w'Cw / 2 with C fixed, so a draw costs a matrix product and no sorting.
-    """
-    annotators = y.shape[1]
-    concordance = np.sign(x[:, None] - x[None, :])
-    concordance = concordance * sum(
-        np.sign(y[:, None, i] - y[None, :, j]) for i in range(annotators) for j in range(annotators)
-    )
-    rows = annotators * weights.sum(1)
-    kind = np.float32 if rows.max() ** 2 < EXACT_FLOAT32 else np.float64  # no sum, all integers, gets larger
-    drawn = weights.astype(kind)
-    balance = ((drawn @ concordance.astype(kind)) * drawn).sum(1).astype(np.float64) / 2
-    tied_x = _tied_pairs(np.repeat(x, annotators), np.repeat(weights, annotators, axis=1))
-    tied_y = _tied_pairs(y.ravel(), np.repeat(weights, annotators, axis=1))
-    pairs = rows * (rows - 1) / 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return balance / np.sqrt((pairs - tied_x) * (pairs - tied_y))
-
-
-WEIGHTED: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
-    "pearson": weighted_pearson,
-    "spearman": weighted_spearman,
-    "kendall": weighted_kendall,
-}
-
-
-def mid_ranks(values: Floats, weights: Floats) -> Floats:
-    """Rank (from 1; ties share the mean) of each of `values` (rows,) when it stands `weights` (draws, rows) times."""
-    groups, sizes = _group_sizes(values, weights)
-    return (np.cumsum(sizes, axis=1) - (sizes - 1) / 2)[:, groups]
-
-
-def _group_sizes(values: Floats, weights: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Group of each value among the sorted distinct ones, and each group's weight in each draw."""
-    _, groups = np.unique(values, return_inverse=True)
-    order = np.argsort(groups, kind="stable")
-    starts = np.searchsorted(groups[order], np.arange(groups.max() + 1))
-    return groups, np.add.reduceat(weights[:, order], starts, axis=1)
-
-
-def _tied_pairs(values: Floats, weights: Floats) -> Floats:
-    _, sizes = _group_sizes(values, weights)
-    return (sizes * (sizes - 1)).sum(1) / 2
-
-
-def _correlation(n: Floats, x: Floats, y: Floats, xx: Floats, yy: Floats, xy: Floats) -> Floats:
-    """Pearson's r from weighted sums: count, Σx, Σy, Σx², Σy², Σxy."""
-    spread_x, spread_y = n * xx - x * x, n * yy - y * y
-    constant = (spread_x <= ROUNDING * n * xx) | (spread_y <= ROUNDING * n * yy)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(constant, np.nan, (n * xy - x * y) / np.sqrt(spread_x * spread_y))

@@ -33,6 +33,8 @@ class Wikieval:
     name = "wikieval"
     world: str | None = None
     shipped: tuple[Scorer, ...] = ()
+    human: tuple[Metric, ...] = ()
+    no_ceiling: str | None = "the data say which answer was written to be grounded, but hold no annotator's judgement"
 
     def __init__(self, data_dir: Path):
         rows: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}

@@ -86,13 +86,18 @@ def write_report(path: str | Path, examples: Sequence[Example], rows: Sequence[R
     page = environment.get_template("report.html").render(
         lines=summary_lines(summary),
         provenance=rows[0],
-        cards=[_card(by_id[row["example"]], row) for row in rows],
+        cards=[judged(by_id[row["example"]], row) for row in rows],
         letters=LETTERS,
     )
     write_text(path, page.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _card(example: Example, row: Row) -> dict[str, Any]:
+def judged(example: Example, row: Row) -> dict[str, Any]:
+    """What a template shows of an example and a row with its "trajectory" and "scores".
+
+    answers: text, score and claims, each claim with its quotes and how far they are verbatim; reference: its pieces as
+    `marked_reference` has them.
+    """
     index = ReferenceIndex(words(example.reference))
     candidates = row["trajectory"] or [None] * len(example.answers)
     answers, quotes = [], []

@@ -15,19 +15,20 @@ import pytest
 
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.scorers.rag_zeval import RagZeval
+from eval_benchmarks.summary import KEYS
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.llm import Sampling
 from rag_zeval.prompt import find_variant
 
 ROOT = Path(__file__).parents[2]
 Rows = dict[tuple[str, str | None, str], dict[str, Any]]
-KEYS = ["benchmark", "scorer", "model", "metric", "value", "ci_low", "ci_high", "n", "coverage"]
-KEYS += ["calls", "cached", "prompt_tokens", "completion_tokens", "published", "minus"]
 
 
 def summary(out: Path) -> Rows:
+    """The rows by scorer, model and metric, without their seconds, of which two runs differ."""
     rows = json.loads((out / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert all(list(row) == KEYS for row in rows)
+    assert all((row.pop("seconds") is None) == (not row["calls"] and not row["cached"]) for row in rows)
     return {(row["scorer"], row["model"], row["metric"]): row for row in rows}
 
 
@@ -68,7 +69,7 @@ def test_judges_stand_side_by_side_with_paired_differences(
     assert {entry["prompt_hash"] is None for entry in manifest["rows"] if entry["scorer"] == "rouge_l"} == {True}
     assert all((tmp_path / "out" / entry["file"]).is_file() for entry in manifest["rows"])
     shown = capfd.readouterr().out
-    assert "ranking_accuracy" in shown and "95% interval" in shown and "completion tokens" in shown
+    assert "ranking_accuracy" in shown and "95% interval" in shown and "tokens out" in shown
     assert "| rag_zeval |" in (tmp_path / "out" / "tables.md").read_text()
 
 
@@ -110,8 +111,8 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(
 def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown() -> None:
     from eval_benchmarks.bench import _failures
     from eval_benchmarks.nano_eval import NanoEval
+    from eval_benchmarks.results import Result
     from eval_benchmarks.scorers import Score, Scored
-    from eval_benchmarks.summary import Result
 
     def lines(statuses: list[str]) -> list[str]:
         scored = {str(i): Scored(str(i), (Score(None, status), Score(1.0))) for i, status in enumerate(statuses)}
@@ -261,6 +262,8 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         assert line.startswith("- left out: ") and line.endswith("`make data` gets it")
         assert line.removeprefix("- ") in shown.splitlines()
     assert {row["benchmark"] for row in summary(tmp_path / "out").values()} == {"nano_eval"}
+    for name in ("nano_eval: no tests against RAG-Zeval", "densities.png is not drawn", "cases.html is not written"):
+        assert f"- {name}" in written and name in shown
     assert main([*words, "benchmarks=[wikieval]"]) == 2
     assert "no benchmark can run: wikieval" in capfd.readouterr().err
 
@@ -286,6 +289,7 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         (["models=['openai:m@http://me:secret@h/v1']"], "without user, password or query"),
         (["scorers=[rag_zeval]", "models=['openai:m@http://h/v1?key=secret']"], "without user, password or query"),
         (["judge.structured=1"], "judge.structured: must be true or false, found 1"),
+        (["judge.swapped=twice"], "judge.swapped: must be true or false, found twice"),
         (["judge.structured=true", "scorers=[rag_zeval]"], "cannot be held to a schema; leave it out of models"),
         (["scorers=[ragas_faithfulness]", "models=[]"], "models: a judge needs at least one"),
         (

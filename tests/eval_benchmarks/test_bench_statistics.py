@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from eval_benchmarks import speed
 from eval_benchmarks.statistics import (
     Correlation,
     Ratio,
     interval,
     mean,
-    mid_ranks,
     multiplicities,
     paired_interval,
 )
+from eval_benchmarks.weighted_correlations import mid_ranks
 
 SCIPY: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 
@@ -68,16 +69,13 @@ def test_interval_equals_resampling_in_a_loop_over_the_scored_instances(kind: st
     assert (low, high) == pytest.approx(tuple(np.percentile(loop, [2.5, 97.5])), abs=1e-9)
 
 
-def test_ten_thousand_draws_for_ten_scorers_take_less_than_five_seconds() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.integers(-2, 3, size=(280, 2)).astype(float)
-    everything = np.ones(280, bool)
+@pytest.mark.slow
+def test_all_statistics_of_ten_scorers_take_less_than_ten_seconds(capsys: Any) -> None:
+    """The figure is under 5 s on one core; the bound leaves room for a machine that does other things."""
     started = time.process_time()
-    for _ in range(10):
-        x = rng.normal(size=280).round(2)
-        for kind in SCIPY:
-            assert interval(Correlation(kind, x, y), everything, 10_000, 0)
-    assert time.process_time() - started < 5
+    assert speed.main() == 0
+    assert time.process_time() - started < 10
+    assert "10 scorers, 280 instances, 10000 draws: intervals" in capsys.readouterr().out
 
 
 def test_each_draw_takes_as_many_instances_as_there_are_and_follows_from_its_seed() -> None:
@@ -124,4 +122,5 @@ def test_what_is_constant_has_no_correlation() -> None:
 
 @given(st.lists(st.integers(-2, 2), min_size=1, max_size=10))
 def test_mid_ranks_are_those_of_scipy(values: list[int]) -> None:
-    assert mid_ranks(np.array(values, float), np.ones((1, len(values))))[0].tolist() == stats.rankdata(values).tolist()
+    _, groups, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    assert mid_ranks(sizes[None].astype(float))[0, groups].tolist() == stats.rankdata(values).tolist()

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from eval_benchmarks.__main__ import main
 
 
@@ -33,6 +35,10 @@ def test_trials_are_different_samples_and_none_is_a_cached_reply(
     assert all(len(rows) == 5 and not any(row["cached"] for row in rows) for rows in judged.values())
     seeds = [body["seed"] for body in literal_judge.requests]
     assert len(seeds) == 3 * 5 * 2 == len(set(seeds))
+    rows = json.loads((tmp_path / "out" / "summary.json").read_text())
+    trials = {(row["scorer"], row["trials"], len(row["files"])) for row in rows if row["scorer"] in ("bleu", "ccrs_ir")}
+    assert trials == {("bleu", 1, 1), ("ccrs_ir", 3, 3)}
+    assert {row["calls"] for row in rows if row["scorer"] == "ccrs_ir"} == {30}
     assert main([*words, "judge.trials=4", "judge.seed=7"]) == 0  # those that are there are not asked again
     assert len(literal_judge.requests) == 4 * 5 * 2
 
@@ -57,4 +63,8 @@ def test_a_reply_has_so_long_and_the_price_of_tokens_is_shown_on_the_way(
     (rows,) = (rows for name, rows in row_files(tmp_path / "out").items() if "ccrs_ir" in name)
     statuses = [score["status"] for row in rows for score in row["scores"]]
     assert sorted(statuses) == ["failed: no answer within 1.5 s"] + ["ok"] * 7
-    assert "$0.7490" in capsys.readouterr().out  # 7 replies of 7 and 5 tokens
+    shown = capsys.readouterr().out
+    assert "$0.7490" in shown  # 7 replies of 7 and 5 tokens
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert [row["dollars"] for row in summary if row["scorer"] == "ccrs_ir"] == [pytest.approx(0.749)] * 6
+    assert "dollars" in shown and {row["dollars"] for row in summary if row["scorer"] != "ccrs_ir"} == {None}

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.nano_eval import NanoEval
+from eval_benchmarks.results import Result, measured
 from eval_benchmarks.scorers import Score, Scored
 from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.summary import Result, summary_rows
+from eval_benchmarks.summary import summary_rows
 from rag_zeval import world
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.config import load_config
@@ -151,7 +152,11 @@ def test_a_difference_is_taken_on_the_prompts_both_judges_scored() -> None:
         return Result(benchmark, "rag_zeval", model, "file", "identity", None, scored)
 
     first, second = result("A", {0: True, 1: False, 2: True}), result("B", {1: True, 2: True, 3: False})
-    rows = {row["model"]: row for row in summary_rows([first, second], 100, 0) if row["metric"] == "ranking_accuracy"}
+    rows = {
+        row["model"]: row
+        for row in summary_rows(measured([first, second]), 100, 0)
+        if row["metric"] == "ranking_accuracy"
+    }
     assert {model: (row["value"], row["n"], row["coverage"]) for model, row in rows.items()} == {
         "A": (pytest.approx(2 / 3), 3, 0.75),
         "B": (pytest.approx(2 / 3), 3, 0.75),

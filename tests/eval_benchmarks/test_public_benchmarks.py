@@ -69,7 +69,7 @@ def test_correlations_are_of_all_annotator_rows_with_model2_minus_model1(write_r
     benchmark = RagcheckerMeta(write_ragchecker())
     scored = scored_by(RougeL(), benchmark.examples)
     deltas = [scored[e.id].values[1] - scored[e.id].values[0] for e in benchmark.examples]  # type: ignore[operator]
-    labels = benchmark._labels
+    labels = benchmark.labels
     found = values(benchmark.metrics(scored))
     assert found["pearson"] == pytest.approx(stats.pearsonr(np.repeat(deltas, 2), labels.ravel()).statistic)
     assert found["kendall"] == pytest.approx(stats.kendalltau(np.repeat(deltas, 2), labels.ravel()).statistic)
@@ -84,7 +84,7 @@ def test_a_missing_score_leaves_both_rows_out_and_is_the_median_in_the_authors_c
     metrics = {m.name: m for m in benchmark.metrics(scored)}
     assert metrics["pearson"].scored.sum() == 11
     kept = [i for i in range(13) if i not in (3, 7)]
-    x, labels = np.array([i**2 for i in range(13)], float), benchmark._labels
+    x, labels = np.array([i**2 for i in range(13)], float), benchmark.labels
     expected = stats.pearsonr(np.repeat(x[kept], 2), labels[kept].ravel()).statistic
     assert values(metrics.values())["pearson"] == pytest.approx(expected)
     x[[3, 7]] = np.median(x[kept])

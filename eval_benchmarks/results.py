@@ -1,0 +1,152 @@
+"""What was scored, and what a scorer's trials say together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.prices import Price
+from eval_benchmarks.scorers import Scored
+from eval_benchmarks.statistics import Floats, Mask
+from rag_zeval.files import Row
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one scorer (with one model, if it is a judge) gave to one benchmark; `file` holds the rows.
+
+    trial: which repetition of a sampled judge it is, from 0; price: of the judge's tokens, None if none is known.
+    """
+
+    benchmark: Benchmark
+    scorer: str
+    model: str | None
+    file: str
+    identity: str
+    prompt_hash: str | None
+    scored: Mapping[str, Scored]
+    trial: int = 0
+    price: Price | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MeanOfTrials:
+    """The mean of a statistic over trials, each on the instances that it scored: a Statistic like those it is made of.
+
+    A draw takes the same instances for all trials, so what the trials share is drawn once.
+    """
+
+    trials: tuple[Metric, ...]
+
+    def point(self, keep: Mask) -> float:
+        return float(np.mean([m.statistic.point(keep & m.scored) for m in self._within(keep)] or [np.nan]))
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        """A draw in which a trial is undefined is undefined."""
+        each = [m.statistic.draws(keep & m.scored, weights[:, m.scored[keep]]) for m in self._within(keep)]
+        return np.mean(each or [np.full(len(weights), np.nan)], axis=0)
+
+    def _within(self, keep: Mask) -> list[Metric]:
+        return [m for m in self.trials if (keep & m.scored).any()]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A metric over all trials, on the instances that at least one of them scored.
+
+    values: of the trials that have one; coverage: the mean over trials of the share of instances scored.
+    """
+
+    metric: Metric
+    values: tuple[float, ...]
+    coverage: float
+
+    @property
+    def sd(self) -> float | None:
+        """Standard deviation over trials (n - 1 below); None for fewer than two."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One scorer with one model on one benchmark: its trials, and its metrics over them by name."""
+
+    trials: tuple[Result, ...]
+    estimates: Mapping[str, Estimate]
+
+    @property
+    def benchmark(self) -> Benchmark:
+        return self.trials[0].benchmark
+
+    @property
+    def scorer(self) -> str:
+        return self.trials[0].scorer
+
+    @property
+    def model(self) -> str | None:
+        return self.trials[0].model
+
+    @property
+    def name(self) -> str:
+        return scorer_name(self.scorer, self.model)
+
+    @cached_property
+    def costs(self) -> Row:
+        """Sums over all rows of all trials; no seconds where nothing was asked, for then nothing was timed.
+
+        Tokens are those that are known; dollars need those of every row.
+        """
+        sums: Row = dict.fromkeys(("calls", "cached", "retries", "failures", "seconds"), 0)
+        tokens: dict[str, list[int]] = {"prompt_tokens": [], "completion_tokens": []}
+        dollars: float | None = 0.0
+        for result in self.trials:
+            for row in result.scored.values():
+                for name in sums:
+                    sums[name] += getattr(row, name)
+                for name, known in tokens.items():
+                    if (count := getattr(row, name)) is not None:
+                        known.append(count)
+                cost = result.price.cost(row.prompt_tokens, row.completion_tokens) if result.price else None
+                dollars = None if dollars is None or cost is None else dollars + cost
+        asked = sums["calls"] or sums["cached"]
+        seconds = round(sums["seconds"], 3) if asked else None
+        totals = {name: sum(known) if known else None for name, known in tokens.items()}
+        return {**sums, "seconds": seconds, **totals, "dollars": dollars}
+
+
+def scorer_name(scorer: str, model: str | None) -> str:
+    """`rag_zeval by MODEL`, or the scorer alone if it has no model."""
+    return " by ".join(filter(None, (scorer, model)))
+
+
+def measured(results: Iterable[Result]) -> list[Measured]:
+    """Results that differ only in their trial together, in the order in which benchmarks, then scorers first come."""
+    results = list(results)
+    benchmarks = list(dict.fromkeys(result.benchmark.name for result in results))
+    groups: dict[tuple[str, str, str | None], list[Result]] = {}
+    for result in sorted(results, key=lambda result: (benchmarks.index(result.benchmark.name), result.trial)):
+        groups.setdefault((result.benchmark.name, result.scorer, result.model), []).append(result)
+    return [Measured(tuple(trials), _estimates(trials)) for trials in groups.values()]
+
+
+def _estimates(trials: list[Result]) -> dict[str, Estimate]:
+    """By name; a metric that only some trials have (no reply could be read in the others) is taken over those."""
+    by_name: dict[str, list[Metric]] = {}
+    for result in trials:
+        for metric in result.benchmark.metrics(result.scored):
+            by_name.setdefault(metric.name, []).append(metric)
+    return {name: _estimate(name, metrics, len(trials)) for name, metrics in by_name.items()}
+
+
+def _estimate(name: str, metrics: list[Metric], trials: int) -> Estimate:
+    points = [m.statistic.point(m.scored) if m.scored.any() else math.nan for m in metrics]
+    defined = [metric for metric, value in zip(metrics, points, strict=True) if not math.isnan(value)]
+    scored = np.logical_or.reduce([metric.scored for metric in metrics])
+    together = metrics[0] if len(metrics) == 1 else Metric(name, MeanOfTrials(tuple(defined)), scored)
+    coverage = sum(float(metric.scored.mean()) for metric in metrics) / trials
+    return Estimate(together, tuple(value for value in points if not math.isnan(value)), coverage)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_benchmarks.__main__ import main
+from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.both_orders import BothOrders, has_pairs
+from eval_benchmarks.nano_eval import NanoEval
+from eval_benchmarks.scorers import Score, Scored
+from eval_benchmarks.scripted_judge import ScriptedJudge
+from rag_zeval.evaluator import Example
+from rag_zeval.prompt import INPUTS, find_variant
+
+
+class Pairs:
+    """A benchmark whose one metric is the mean score of the first answer."""
+
+    name, world, data_hash, shipped, human, no_ceiling = "pairs", None, "hash", (), (), None
+
+    def __init__(self, n: int):
+        self.examples = [Example(str(i), "q", "r", (f"first {i}", f"second {i}")) for i in range(n)]
+
+    def metrics(self, scored: Any) -> list[Metric]:
+        return [mean_metric("first", [scored[e.id].values[0] if e.id in scored else None for e in self.examples])]
+
+
+score = st.none() | st.integers(0, 3).map(lambda i: i / 3)
+pair = st.tuples(score, score)
+
+
+def judged(ids: list[str], values: list[tuple[float | None, float | None]]) -> dict[str, Scored]:
+    return {id_: Scored(id_, tuple(map(Score, both))) for id_, both in zip(ids, values, strict=True)}
+
+
+def found(original: Any, exchanged: Any) -> dict[str, tuple[float, int]]:
+    """Value and n of each metric; `exchanged` are the scores in the order shown."""
+    benchmark = Pairs(len(original))
+    both = BothOrders(benchmark, judged([e.id for e in benchmark.examples], original))
+    assert [e.answers for e in both.examples] == [e.answers[::-1] for e in benchmark.examples]
+    metrics = both.metrics(judged([e.id for e in both.examples], exchanged))
+    return {m.name: (m.statistic.point(m.scored), int(m.scored.sum())) for m in metrics if m.scored.any()}
+
+
+def test_a_flip_is_another_decision_and_a_tie_is_a_decision() -> None:
+    original = [(1.0, 0.0), (1.0, 0.0), (0.5, 0.5), (0.5, 0.5), (None, 1.0)]
+    exchanged = [(0.0, 1.0), (1.0, 0.0), (0.5, 0.5), (1.0, 0.5), (1.0, 0.0)]
+    metrics = found(original, exchanged)
+    assert metrics["flip_rate"] == (0.5, 4)  # the second and the fourth
+    assert metrics["first_minus_second"] == (pytest.approx((0 + 1 + 0 + 0.25) / 4), 4)
+    assert metrics["first"] == (pytest.approx((1 + 0.5 + 0.5 + 0.5) / 4), 4)
+
+
+@given(st.lists(pair, min_size=1, max_size=8))
+def test_a_judge_that_does_not_see_the_place_has_no_bias(values: Any) -> None:
+    metrics = found(values, [both[::-1] for both in values])
+    whole = [both for both in values if None not in both]
+    if not whole:
+        assert metrics == {}
+        return
+    assert metrics["flip_rate"] == metrics["first_minus_second"] == (0, len(whole))
+    assert metrics["first"] == (pytest.approx(np.mean([first for first, _ in whole])), len(whole))
+
+
+@given(st.lists(st.tuples(pair, pair), min_size=1, max_size=8))
+def test_which_order_came_first_does_not_matter(values: Any) -> None:
+    original, exchanged = ([both[i] for both in values] for i in (0, 1))
+    one, other = found(original, exchanged), found(exchanged, original)
+    assert one.keys() == other.keys()
+    for name in ("flip_rate", "first_minus_second"):
+        if name in one:
+            assert one[name] == pytest.approx(other[name])
+
+
+def test_a_benchmark_of_more_than_two_answers_is_not_exchanged() -> None:
+    assert has_pairs(Pairs(2)) and not has_pairs(NanoEval(1, 1, 1))
+
+
+def first_is_right(body: dict[str, Any]) -> str:
+    """A judge that supports whatever it is shown first."""
+    before, after = find_variant("paper").template.split(INPUTS)
+    content = body["messages"][0]["content"]
+    candidates = json.loads(content[len(before) : len(content) - len(after)])["candidates"]
+    claim = {"claim": "It is so.", "grounding_evidence": ["good"], "analysis": "so"}
+    return json.dumps(
+        [
+            {"id": id_, "answer": text, "atomic_claims": [{**claim, "is_supported": place == 0}]}
+            for place, (id_, text) in enumerate(candidates.items())
+        ]
+    )
+
+
+def test_judges_are_asked_in_both_orders_on_request_only(
+    scripted_judge: ScriptedJudge, write_wikieval: Any, tmp_path: Path
+) -> None:
+    scripted_judge.replies = first_is_right
+    texts = ("question", "answer", "poor_answer", "ungrounded_answer")
+    data = write_wikieval(*({**{name: f"{name} {i}" for name in texts}, "context_v1": ["good"]} for i in range(4)))
+    words = ["benchmarks=[wikieval]", "scorers=[bleu,rag_zeval]", f"models=['{scripted_judge.spec()}']"]
+    words += [f"data_dir={data}", f"out_dir={tmp_path / 'out'}", "bootstrap.draws=50", "judge.variant=paper"]
+
+    def rows() -> dict[Any, Any]:
+        summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+        return {(row["benchmark"], row["scorer"], row["metric"]): row for row in summary}
+
+    assert main(words) == 0
+    assert len(scripted_judge.requests) == 8 and {name for name, _, _ in rows()} == {"wikieval"}
+    assert main([*words, "judge.swapped=true"]) == 0
+    assert len(scripted_judge.requests) == 16  # the first eight are there already
+    found = rows()
+    assert {scorer for name, scorer, _ in found if name == "wikieval_both_orders"} == {"rag_zeval"}
+    bias = [found["wikieval_both_orders", "rag_zeval", metric] for metric in ("flip_rate", "first_minus_second")]
+    assert [(row["value"], row["n"], row["calls"]) for row in bias] == [(1, 8, 8)] * 2
+    assert found["wikieval", "rag_zeval", "poor_answer/pairwise_middle"]["value"] == 0.5  # the good one first in half
+    assert found["wikieval_both_orders", "rag_zeval", "poor_answer/pairwise_best"]["value"] == 1  # ties, all of them
+    files = bias[0]["files"]
+    assert files != found["wikieval", "rag_zeval", "poor_answer/pairwise_best"]["files"]
+    assert [(tmp_path / "out" / file).is_file() for file in files] == [True]

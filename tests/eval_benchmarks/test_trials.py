@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from eval_benchmarks.nano_eval import NanoEval
+from eval_benchmarks.ragchecker_meta import RagcheckerMeta
+from eval_benchmarks.results import Result, measured
+from eval_benchmarks.scorers import Score, Scored
+from eval_benchmarks.statistics import multiplicities
+from eval_benchmarks.summary import KEYS, summary_rows
+from rag_zeval.files import Row
+
+
+def result(benchmark: Any, trial: int, value: Callable[[int], float | None], **changes: Any) -> Result:
+    """A result whose example number i has the scores 0 and value(i)."""
+    scored = {}
+    for number, example in enumerate(benchmark.examples):
+        scores = (Score(0.0), Score(value(number)))
+        scored[example.id] = Scored(example.id, scores, calls=2, retries=1, failures=1, cached=3, seconds=0.5)
+    fields = {"scorer": "judge", "model": "M", "file": f"{trial}.jsonl", "identity": "", "prompt_hash": "p"}
+    return Result(benchmark, **{**fields, **changes}, scored=scored, trial=trial)
+
+
+def rows_of(results: list[Result], metric: str, draws: int = 200) -> list[Row]:
+    rows = summary_rows(measured(results), draws, 7)
+    assert all(list(row) == KEYS for row in rows)
+    return [row for row in rows if row["metric"] == metric and row["scorer"] == "judge"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(nano: NanoEval, data: st.DataObject) -> None:
+    """Against a loop: the mean over trials of the mean of what each scored, instances drawn once for all."""
+    n = len(nano.examples) - len(nano.ranked)
+    values = st.lists(st.sampled_from([None, 1.0, -1.0, 0.0]), min_size=n, max_size=n)
+    trials = data.draw(st.lists(values.filter(any), min_size=2, max_size=3))
+
+    def value(trial: int, number: int) -> float | None:
+        return 0.0 if number < len(nano.ranked) else trials[trial][number - len(nano.ranked)]
+
+    (row,) = rows_of(
+        [result(nano, t, lambda i, t=t: value(t, i)) for t in range(len(trials))],  # type: ignore[misc]
+        "pairwise_middle",
+    )
+    known = [[t[i] for t in trials] for i in range(n)]
+    better = [1 if supports[1] > supports[0] else -1 for supports in nano.pair_supports]
+    points = [
+        [np.nan if v is None else (np.sign(v) * b + 1) / 2 for v in k] for k, b in zip(known, better, strict=True)
+    ]
+    table = np.array(points, float)
+    means = np.nanmean(table, axis=0)
+    assert row["value"] == pytest.approx(means.mean())
+    assert row["sd"] == pytest.approx(means.std(ddof=1))
+    assert row["coverage"] == pytest.approx((~np.isnan(table)).mean())
+    there = table[~np.isnan(table).all(1)]
+    assert (row["n"], row["trials"]) == (len(there), len(trials))
+    loop = []
+    for times in multiplicities(len(there), 200, 7).astype(int):
+        drawn = np.repeat(there, times, axis=0)
+        if not np.isnan(drawn).all(0).any():
+            loop.append(np.nanmean(drawn, axis=0).mean())
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(np.percentile(loop, [2.5, 97.5])))
+
+
+@pytest.fixture(scope="module")
+def nano() -> Any:
+    benchmark: Any = NanoEval(2, 1, 6)
+    benchmark.pair_supports = [example.true_support for example in benchmark._pairs]
+    return benchmark
+
+
+def test_correlations_over_trials_leave_out_what_a_trial_has_not(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker(14))
+    rng = np.random.default_rng(0)
+    values = rng.random((3, 14)).round(1)
+    missing = {(0, 3), (1, 3), (2, 3), (1, 5)}
+    results = [
+        result(benchmark, t, lambda i, t=t: None if (t, i) in missing else float(values[t, i]))  # type: ignore[misc]
+        for t in range(3)
+    ]
+    (row,) = rows_of(results, "kendall")
+    found = []
+    for t in range(3):
+        kept = [i for i in range(14) if (t, i) not in missing]
+        x, y = np.repeat(values[t, kept], 2), benchmark.labels[kept].ravel()
+        found.append(stats.kendalltau(x, y).statistic)
+    assert (row["value"], row["sd"]) == (pytest.approx(np.mean(found)), pytest.approx(np.std(found, ddof=1)))
+    assert (row["n"], row["trials"]) == (13, 3)
+    assert row["coverage"] == pytest.approx((13 + 12 + 13) / 42)
+    assert row["ci_low"] < row["value"] < row["ci_high"]
+
+
+def test_a_trial_without_a_value_is_no_part_of_the_mean(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker())
+    scored, constant, silent = (
+        result(benchmark, trial, value) for trial, value in enumerate([float, lambda i: 1.0, lambda i: None])
+    )
+    (alone,) = rows_of([scored], "pearson")
+    (row,) = rows_of([scored, constant, silent], "pearson")
+    assert (row["value"], row["sd"], row["trials"]) == (alone["value"], None, 3)
+    assert row["coverage"] == pytest.approx(2 / 3)
+    (none,) = rows_of([constant, silent], "pearson")
+    assert (none["value"], none["ci_low"], none["sd"]) == (None, None, None)
+
+
+def test_a_row_carries_what_it_cost_and_where_it_comes_from(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker())
+    (row,) = rows_of([result(benchmark, trial, float) for trial in (1, 0)], "pearson")
+    costs = [row[name] for name in ("calls", "cached", "retries", "failures", "seconds")]
+    assert costs == [48, 72, 24, 24, 12.0]
+    assert (row["prompt_hash"], row["data_hash"]) == ("p", benchmark.data_hash)
+    assert row["files"] == ["rows/0.jsonl", "rows/1.jsonl"]
+    other = result(benchmark, 0, lambda i: -float(i), model="N", file="n.jsonl")
+    first, second, difference = rows_of([result(benchmark, 0, float), other], "pearson")
+    assert difference["files"] == [*first["files"], *second["files"]] == ["rows/0.jsonl", "rows/n.jsonl"]
+    assert (difference["calls"], difference["sd"], difference["trials"]) == (None, None, None)
+
+
+def test_trials_of_models_that_come_between_others_stay_together(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker())
+    names = [("judge", "M", 0), ("other", "M", 0), ("judge", "N", 0), ("judge", "M", 1)]
+    results = [result(benchmark, trial, float, scorer=scorer, model=model) for scorer, model, trial in names]
+    assert [(one.name, len(one.trials)) for one in measured(results)] == [
+        ("judge by M", 2),
+        ("other by M", 1),
+        ("judge by N", 1),
+    ]
+
+
+def test_annotators_are_a_row_of_their_own(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker())
+    (row,) = [
+        r
+        for r in summary_rows(measured([result(benchmark, 0, float)]), 50, 0)
+        if (r["scorer"], r["metric"]) == ("human", "spearman")
+    ]
+    assert row["value"] == pytest.approx(stats.spearmanr(*benchmark.labels.T).statistic)
+    assert (row["model"], row["n"], row["coverage"], row["calls"], row["files"]) == (None, 12, 1, None, [])
