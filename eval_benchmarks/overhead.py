@@ -1,8 +1,9 @@
-"""What the harness costs beside its HTTP client: `python -m eval_benchmarks.overhead [rows] [pairs]`.
+"""What the harness costs beside its HTTP client: `python -m eval_benchmarks.overhead [ROWS [PAIRS]]`.
 
 A run of the bench stage (prompts, one call a row by RAG-Zeval, replies parsed, rows written and read back, statistics)
 and a bare loop of the `openai` client over the same prompts, against a server on this machine that answers at once,
-64 requests open. Prints each pair of times, taken back to back, the median of their ratios, and the run's memory.
+64 requests open. Prints each pair of times, taken back to back, the median of their ratios, and the memory of this
+process at most. With 0 PAIRS the harness runs once, alone: `100000 0` is for its memory.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ REPLY = json.dumps(
     [
         {
             "id": letter,
+            "answer": f"Answer {letter}.",
             "atomic_claims": [
                 {
                     "claim": f"Claim {n} of answer {letter}.",
+                    "is_supported": n != 2,
                     "grounding_evidence": ["a passage about a town"],
                     "analysis": "The passage says so.",
-                    "is_supported": n != 2,
                 }
                 for n in range(3)
             ],
@@ -160,7 +162,10 @@ def main(argv: Sequence[str]) -> int:
             bare, ours = run_bare(benchmark, url), run_harness(benchmark, url, Path(folder) / str(pair))
             ratios.append(ours / bare)
             print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
-    print(f"median of {pairs} ratios: {median(ratios):.2f}")
+        if ratios:
+            print(f"median of {pairs} ratios: {median(ratios):.2f}")
+        else:
+            print(f"{rows} rows: harness {run_harness(benchmark, url, Path(folder)):.1f} s")
     print(f"memory of this process at most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
     return 0
 

@@ -85,17 +85,17 @@ class OpenAIEmbedder(Endpoint):
         return self.each(texts, self._embed_one)
 
     async def _embed_one(self, client: Any, text: str) -> Embedding:
-        call = client.embeddings.create(model=self.name, input=text, encoding_format="float")
-        served = await self.serve(call, _read)
+        body = {"model": self.name, "input": text, "encoding_format": "float"}
+        served = await self.serve(client, "/embeddings", body, _read)
         vector, status, tokens = served.result or (None, served.failure, None)
         return Embedding(vector, status, tokens, served.calls, max(0, served.calls - 1), served.seconds)
 
 
 def _read(answer: Any) -> tuple[Vector | None, str, int | None]:
-    tokens = count(getattr(answer, "usage", None), "prompt_tokens")
+    tokens = count(answer, "prompt_tokens")
     try:
-        vector = single_precision(answer.data[0].embedding)
-    except (AttributeError, TypeError, IndexError, OverflowError):
+        vector = single_precision(answer["data"][0]["embedding"])
+    except (KeyError, TypeError, IndexError, OverflowError):
         return None, "failed: the endpoint's answer is no embedding", tokens
     if not vector or not all(map(math.isfinite, vector)):
         return None, "failed: the endpoint sent a vector that is empty or not finite", tokens

@@ -21,6 +21,7 @@ RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connection
 PROBE_SECONDS = 10.0
 KEY_ENV = "OPENAI_API_KEY"
 
+Body = dict[str, Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _attempts: ContextVar[list[float]] = ContextVar("attempts")  # HTTP requests sent for the item being served
@@ -144,8 +145,12 @@ class Endpoint:
             thread.join()
             loop.close()
 
-    async def serve(self, call: Awaitable[Any], read: Callable[[Any], Result]) -> Served[Result]:
-        """Await one call of the client and read its answer; whatever goes wrong is the fate of this item only."""
+    async def serve(self, client: Any, path: str, body: Body, read: Callable[[Any], Result]) -> Served[Result]:
+        """Post one request and read the JSON of its answer; whatever goes wrong is the fate of this item only.
+
+        The client sends, waits and retries as ever, but makes no objects of its own of what goes out and comes in: that
+        takes a third of its time.
+        """
         import anyio
 
         attempts: list[float] = []
@@ -155,7 +160,7 @@ class Endpoint:
         try:
             # the client's timeout is one of silence; a server that drips bytes is stopped here
             with anyio.fail_after(self._timeout):
-                result = read(await call)
+                result = read(await client.post(path, body=body, cast_to=object))
         except Exception as error:
             failure = f"failed: {_reason(error, self._timeout)}"
         return Served(result, failure, len(attempts), time.perf_counter() - started)
@@ -213,7 +218,7 @@ class OpenAIBackend(Endpoint):
         return self.each(requests, self._complete_one)
 
     async def _complete_one(self, client: Any, request: Request) -> Reply:
-        served = await self.serve(client.chat.completions.create(**self._arguments(request)), _read)
+        served = await self.serve(client, "/chat/completions", self._arguments(request), _read)
         text, status, usage = served.result or (None, served.failure, (None, None))
         retries = max(0, served.calls - 1)
         return Reply(text, status, *usage, calls=served.calls, retries=retries, seconds=served.seconds)
@@ -248,21 +253,22 @@ async def _leave(client: Any) -> None:
 
 
 def _read(completion: Any) -> tuple[str | None, str, tuple[int | None, int | None]]:
-    usage = getattr(completion, "usage", None)
-    counts = (count(usage, "prompt_tokens"), count(usage, "completion_tokens"))
+    counts = count(completion, "prompt_tokens"), count(completion, "completion_tokens")
     try:
-        choice = completion.choices[0]
-        text, reason = choice.message.content, choice.finish_reason
-    except (AttributeError, TypeError, IndexError):
+        choice = completion["choices"][0]
+        text, reason = choice["message"]["content"], choice.get("finish_reason")
+    except (AttributeError, KeyError, TypeError, IndexError):
         return None, "failed: the endpoint's answer is no chat completion", counts
     if not isinstance(text, str) or reason == "content_filter":
         return None, f"failed: the endpoint sent no text (finish_reason {reason})", counts
     return text, "truncated" if reason == "length" else "ok", counts
 
 
-def count(usage: Any, field: str) -> int | None:
-    found = getattr(usage, field, None)
-    return found if isinstance(found, int) else None
+def count(answer: Any, field: str) -> int | None:
+    """A number of tokens from the `usage` of an answer, if it tells."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    found = usage.get(field) if isinstance(usage, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def _reason(error: Exception, timeout: float) -> str:
