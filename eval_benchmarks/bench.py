@@ -19,7 +19,7 @@ from rich.text import Text
 from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import BothOrders, has_pairs
-from eval_benchmarks.inputs import check_config, load_benchmarks
+from eval_benchmarks.inputs import check_config, check_text, load_benchmarks
 from eval_benchmarks.jobs import Job, jobs
 from eval_benchmarks.outputs import write_outputs
 from eval_benchmarks.prices import Price, price_of, read_prices
@@ -44,6 +44,7 @@ def run(config: DictConfig) -> int:
     """
     console = tables.open_console()
     check_config(config)
+    prices = read_prices(check_text(config, "prices", "a file")) if config.prices is not None else {}
     benchmarks, missing = load_benchmarks(config)
     left_out: list[str] = []
     out = Path(config.out_dir)
@@ -55,7 +56,6 @@ def run(config: DictConfig) -> int:
 
     for line in missing:
         leave_out(line)
-    prices = read_prices(config.prices) if config.prices is not None else {}
     results: list[Result] = []
     with _progress(console) as progress:
         for job in jobs(config, benchmarks, leave_out):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from rag_zeval.backends.openai_api import Endpoint, count
+from rag_zeval.backends.endpoint import Endpoint, count
 from rag_zeval.cache import ReplyCache, through_cache
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256

@@ -124,7 +124,6 @@ def test_a_reply_that_cannot_be_read_is_a_failure(
     act: Any, endpoint: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     endpoint.replies, endpoint.faults = "Mary Shelley.", [act] * 6
-    monkeypatch.setattr("rag_zeval.backends.openai_api.RETRIES", 0)
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.02)
     assert run(monkeypatch, "smoke", "--model", endpoint.spec()) == 1
