@@ -8,7 +8,7 @@ instance are drawn together.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from eval_benchmarks.weighted_correlations import WEIGHTED, Floats
 Mask = NDArray[np.bool_]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
+HELD = 4_000_000  # multiplicities held at once, to bound memory
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
@@ -99,7 +100,14 @@ def consistency(values: Sequence[float]) -> float | None:
 @lru_cache(maxsize=4)
 def multiplicities(n: int, draws: int, seed: int) -> Floats:
     """Array (draws, n): how often each of n instances falls into each bootstrap sample of size n."""
-    return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64)
+    return np.concatenate(list(_blocks(n, draws, seed)))
+
+
+def _blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
+    """The same in parts of at most HELD numbers (but a draw at least), one after the other."""
+    random, rows = np.random.default_rng(seed), max(1, HELD // n)
+    for start in range(0, draws, rows):
+        yield random.multinomial(n, np.full(n, 1 / n), size=min(rows, draws - start)).astype(np.float64)
 
 
 def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
@@ -113,7 +121,10 @@ def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
 @lru_cache(maxsize=256)
 def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
-    return statistic.draws(keep, multiplicities(int(keep.sum()), draws, seed))
+    n = int(keep.sum())
+    together = n * draws <= HELD  # then they are made once for all statistics
+    blocks = [multiplicities(n, draws, seed)] if together else _blocks(n, draws, seed)
+    return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
 
 
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:

@@ -14,6 +14,7 @@ from eval_benchmarks import speed
 from eval_benchmarks.statistics import (
     Correlation,
     Ratio,
+    drawn,
     interval,
     mean,
     multiplicities,
@@ -76,6 +77,18 @@ def test_all_statistics_of_ten_scorers_take_less_than_ten_seconds(capsys: Any) -
     assert speed.main() == 0
     assert time.process_time() - started < 10
     assert "10 scorers, 280 instances, 10000 draws: intervals" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("held", [1, 50, 700, 10**7])
+def test_draws_are_the_same_in_however_many_parts_they_are_made(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eval_benchmarks.statistics.HELD", held)
+    x, y = np.random.default_rng(0).normal(size=(2, 30))
+    expected = np.random.default_rng(7).multinomial(30, np.full(30, 1 / 30), size=40)
+    multiplicities.cache_clear()
+    assert (multiplicities(30, 40, 7) == expected).all()
+    for statistic in (Ratio(x, np.ones(30)), Correlation("kendall", x, y[:, None])):
+        found = drawn(statistic, np.ones(30, dtype=bool), 40, 7)
+        assert found == pytest.approx(statistic.draws(np.ones(30, dtype=bool), expected.astype(float)), abs=1e-12)
 
 
 def test_each_draw_takes_as_many_instances_as_there_are_and_follows_from_its_seed() -> None:

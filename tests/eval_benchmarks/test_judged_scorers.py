@@ -94,7 +94,9 @@ def test_whatever_goes_wrong_every_answer_has_its_value_or_a_reason(
                 assert earlier.value is None and "HTTP" not in score.status
             else:
                 assert score.value == pytest.approx(expected)
-    assert 0 < len(literal_judge.requests) - before == cache.count() - kept  # nothing is asked that was there
+    again = len(literal_judge.requests) - before
+    assert again == cache.count() - kept  # nothing is asked that was there
+    assert again or all(one.final for one in first.values())
     before = len(literal_judge.requests)
     third = run(name, literal_judge, cache, asked)
     assert len(literal_judge.requests) == before
