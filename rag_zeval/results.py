@@ -47,6 +47,7 @@ def read_examples(path: str | Path) -> list[Example]:
 
 
 def row_id(example_id: str, trial: int) -> str:
+    """The id of a result row: the example's, with `#trial` from the second trial on."""
     return example_id if trial == 0 else f"{example_id}#{trial}"
 
 

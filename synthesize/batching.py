@@ -21,6 +21,7 @@ class Job:
     refusal: str | None
 
     def row(self, status: str, responses: Sequence[Row] = ()) -> Row:
+        """The line of responses.jsonl that this question gets."""
         question = self.question
         return {
             "id": question.id,
@@ -35,6 +36,7 @@ Batch = list[Job]
 
 
 def read_job(fitting: Fitting, question: SourceQuestion) -> Job:
+    """The question's two prompts as token ids, and whether they can be answered."""
     with_passage, without_passage = (fitting.prompt(question.question, passage) for passage in (question.passage, None))
     return Job(question, with_passage, without_passage, fitting.refusal(question))
 

@@ -42,9 +42,11 @@ class Worker:
         self.answerer = Answerer(settings)
 
     def batch_tokens(self, longest: int, sharing: int) -> int:
+        """Cached tokens that a batch may take in this worker's memory (`Answerer.batch_tokens`)."""
         return self.answerer.batch_tokens(longest, sharing)
 
     def answer(self, batch: Batch) -> list[Row]:
+        """The finished rows of a batch, in its order."""
         return self.answerer.answer(batch)
 
 

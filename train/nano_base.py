@@ -102,10 +102,12 @@ class Trainer:
         self.copied_at = 0.0  # progress, in [0, 1], at which the copy warm-up ended
 
     def watch(self, name: str, value: float) -> None:
+        """Follow a value by its moving average (weight of the newest 0.1)."""
         if value == value:  # a batch without verdicts has no verdict accuracy
             self.averages[name] = 0.9 * self.averages.get(name, value) + 0.1 * value
 
     def encode(self, sample: Sample) -> tuple[list[int], list[int]]:
+        """Token ids of the prompt, in the chat template, and of the reply with its end."""
         message = [{"role": "user", "content": sample.prompt}]
         text = self.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
         return self.tokenizer(text)["input_ids"], self.tokenizer(sample.reply + END)["input_ids"]
@@ -154,6 +156,7 @@ class Trainer:
         (scale * (losses * weights).mean()).backward()
 
     def step(self, progress: float, number: int) -> None:
+        """One optimizer step, gradients clipped at 1; rates rise over 50 steps and fall over the last 40%, to 3%."""
         import torch
 
         rate = min(1.0, (number + 1) / 50) * (1.0 if progress < 0.6 else max(0.03, (1 - progress) / 0.4))
@@ -184,6 +187,7 @@ class Trainer:
         return [judging(self.rng, candidates, claims, variant, undecided) for _ in range(rows)]
 
     def train(self) -> None:
+        """All steps: copying until it is learned, then judging, harder as training goes on."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         columns = (

@@ -80,9 +80,11 @@ class RunFolder:
         write_json(self.identity, identity)
 
     def steps(self) -> Steps:
+        """The metrics of all attempts, each step once (`training_log.merge`)."""
         return merge(attempt_files(self.attempts))
 
     def next_attempt(self) -> Path:
+        """Where the next attempt logs its metrics."""
         self.attempts.mkdir(parents=True, exist_ok=True)
         return self.attempts / f"attempt-{self.count_attempts() + 1}.jsonl"
 
@@ -95,6 +97,7 @@ class RunFolder:
         return attempt
 
     def count_attempts(self) -> int:
+        """How many attempts have been started."""
         return len(attempt_files(self.attempts))
 
     def read_counts(self) -> Row:
@@ -103,11 +106,13 @@ class RunFolder:
         return counts
 
     def merge_metrics(self) -> Steps:
+        """Write the metrics of all attempts as one file; returns them."""
         steps = self.steps()
         write_merged(self.metrics, steps)
         return steps
 
     def checkpoint(self, step: int) -> Path:
+        """verl's folder of a step's checkpoint."""
         return self.checkpoints / f"global_step_{step}"
 
     def last_checkpoint(self) -> int:

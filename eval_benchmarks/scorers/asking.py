@@ -151,6 +151,7 @@ class Run(Generic[T]):
         return True
 
     def go_on(self, answers: Answers | None) -> None:
+        """Hand the steps the answers to `asks`, in their order; None starts them."""
         try:
             self.asks = self._steps.send(answers)  # type: ignore[arg-type]  # None starts a generator
         except StopIteration as end:
@@ -159,9 +160,11 @@ class Run(Generic[T]):
             self.give_up(failure)
 
     def give_up(self, failure: Failed) -> None:
+        """End without a result, asking nothing more."""
         self.failure, self.asks = failure, []
 
     def result(self) -> T:
+        """What the steps returned. Raises the Failed that ended them."""
         if self.failure is not None:
             raise self.failure
         return self._result[0]

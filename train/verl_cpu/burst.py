@@ -72,6 +72,7 @@ class Bursts:
         self.seen.clear()
 
     def put(self, request: Request) -> asyncio.Future[Rollout]:
+        """Take a request into the next burst; the future is its rollout."""
         self.waiting.append(request)
         self.arrived.set()
         return request.rollout

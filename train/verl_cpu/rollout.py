@@ -45,11 +45,17 @@ class Server:
         self.serving = asyncio.create_task(self.bursts.serve())
 
     def get_server_address(self) -> str:
+        """Where verl's manager finds this server."""
         return str(ray.util.get_node_ip_address()).strip("[]")
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling_params: dict[str, Any], request_id: str, **kwargs: Any
     ) -> TokenOutput:
+        """One sample after these token ids, as verl's agent loop asks for it.
+
+        Gives the ids written and, where `logprobs` is set, the log-probability of each. A reply has at most `max_tokens`
+        (without them, the configured response length), and never more than prompt and response have room for.
+        """
         params = sampling_params
         limit = params.get("max_tokens") or params.get("max_new_tokens") or self.config.response_length
         room = self.config.prompt_length + self.config.response_length - len(prompt_ids)
@@ -149,6 +155,10 @@ class ServerAdapter(BaseRollout):
     async def update_weights(
         self, weights: Any, global_steps: int | None = None, wire_format: str = "named_tensors", **kwargs: Any
     ) -> None:
+        """Hand the trained weights, (name, tensor) in any precision, to the server in fp32, with the step they are of.
+
+        Raises ValueError for any other format.
+        """
         if wire_format != "named_tensors":
             raise ValueError(f"rollout hf_cpu takes named tensors, not {wire_format}")
         if hasattr(weights, "__aiter__"):
