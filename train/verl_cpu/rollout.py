@@ -53,7 +53,7 @@ class Server:
     ) -> TokenOutput:
         """One sample after these token ids, as verl's agent loop asks for it.
 
-        Gives the ids written and, where `logprobs` is set, the log-probability of each. A reply has at most `max_tokens`
+        Gives the ids written and, where `logprobs` is set, the log-probability of each. It has at most `max_tokens`
         (without them, the configured response length), and never more than prompt and response have room for.
         """
         params = sampling_params
