@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.curves import METRICS
 from eval_benchmarks.dynamics.__main__ import main
-from eval_benchmarks.dynamics.entailment import NLI, entailment_by_step, open_scorer
+from eval_benchmarks.dynamics.entailment import ByNLI, entailment_by_step, open_scorer
 from eval_benchmarks.dynamics.figures import FIGURES, absent, draw, window
 from eval_benchmarks.dynamics.rollouts import read_claims, step_files
 from eval_benchmarks.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
@@ -287,7 +287,7 @@ def test_an_nli_model_gives_the_probability_of_entailment(tmp_path: Path) -> Non
 
     folder = write_model(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
     scorer = open_scorer(f"nli:{folder}")
-    assert isinstance(scorer, NLI) and scorer.name == "the NLI model nli"
+    assert isinstance(scorer, ByNLI) and scorer.name == "the NLI model nli"
     claims = [
         ("the cat sat", ("on a mat", "the dog")),
         ("the dog", ("a cat",)),
