@@ -20,11 +20,12 @@ from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.inputs import check_config, load_benchmarks
-from eval_benchmarks.jobs import Job, jobs
+from eval_benchmarks.jobs import Job, jobs, open_claim_checker
 from eval_benchmarks.outputs import write_outputs
 from eval_benchmarks.prices import Price, price_of, read_prices
 from eval_benchmarks.results import Result, scorer_name
 from eval_benchmarks.scorers import Scored
+from eval_benchmarks.scorers.checked_claims import CheckedClaims
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.sft_ranker import SftRanker
 from rag_zeval.errors import InputError
@@ -56,13 +57,18 @@ def run(config: DictConfig) -> int:
     for line in missing:
         leave_out(line)
     prices = read_prices(config.prices) if config.prices is not None else {}
+    checker = open_claim_checker(config, leave_out)
     results: list[Result] = []
     with _progress(console) as progress:
-        for job in jobs(config, benchmarks, leave_out):
+        for job in jobs(config, benchmarks, checker, leave_out):
             price = price_of(job.model, prices)
-            results.append(_result(job, out, progress, price))
+            judged = _result(job, out, progress, price)
+            results.append(judged)
+            if checker and CheckedClaims.name in config.scorers and isinstance(job.scorer, RagZeval):
+                checked = CheckedClaims(checker, judged.scored, judged.identity)
+                results.append(_result(replace(job, scorer=checked), out, progress, price))
             if config.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
-                swapped = BothOrders(job.benchmark, results[-1].scored)
+                swapped = BothOrders(job.benchmark, judged.scored)
                 results.append(_result(replace(job, benchmark=swapped), out, progress, price))
             del job  # and with it a model, before the next is loaded
     if not results:

@@ -106,7 +106,9 @@ class OwnCode:
     """
 
     def __init__(self, folder: str):
-        code = "".join(f"{path.relative_to(folder)} {file_sha256(path)}\n" for path in sorted(Path(folder).rglob("*.py")))
+        code = "".join(
+            f"{path.relative_to(folder)} {file_sha256(path)}\n" for path in sorted(Path(folder).rglob("*.py"))
+        )
         self.identity = f"code {hashlib.sha256(code.encode()).hexdigest()} weights {model_sha256(folder)}"
         self._model, missing = _load(folder, trust_remote_code=True)
         if missing:  # they would be random
@@ -139,7 +141,9 @@ def wants_code(folder: str) -> bool:
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: cannot be read as a JSON object: {error}") from error
     if "--" in json.dumps(named):  # REPOSITORY--MODULE.CLASS
-        raise InputError(f"{path}: field 'auto_map': names code of another repository; only the folder's own can be run")
+        raise InputError(
+            f"{path}: field 'auto_map': names code of another repository; only the folder's own can be run"
+        )
     return bool(named)
 
 
