@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from eval_benchmarks.__main__ import main
 from eval_benchmarks.nli import NLI, OwnCode, open_checker, wants_code
 from rag_zeval.errors import InputError
 
@@ -140,6 +141,20 @@ def test_a_model_with_code_of_its_own_is_asked_by_it_on_request_only(write_own_c
     assert len(set(found)) == len(PAIRS) and all(value is not None and 0 < value < 1 for value in found)
     (folder / "own.py").write_text((folder / "own.py").read_text() + "\n# another\n")
     assert OwnCode(str(folder)).identity != checker.identity
+
+
+def test_the_bench_asks_it_when_its_code_is_allowed(write_own_code: Any, write_ragchecker: Any, tmp_path: Path) -> None:
+    folder, out = write_own_code(), tmp_path / "out"
+    words = [f"data_dir={write_ragchecker(3, shipped=False)}", f"out_dir={out}", "benchmarks=[ragchecker_meta]"]
+    words += ["scorers=[hhem]", f"claim_checker.model={folder}", "bootstrap.draws=20"]
+    assert main(words) == 2 and not list(tmp_path.glob("modules/**/*.py"))
+    assert main([*words, "claim_checker.remote_code=true"]) == 0
+    (file,) = (out / "rows").iterdir()
+    rows = {row["id"]: row for row in map(json.loads, file.read_text().splitlines())}
+    for row in json.loads((tmp_path / "data" / "ragchecker_meta" / "human_labeled_data.json").read_text()):
+        pairs = [(row["gt_answer"], row[model]["response"]) for model in ("model1", "model2")]
+        found = [score["value"] for score in rows[str(row["instance_id"])]["scores"]]
+        assert found == pytest.approx(OwnCode(str(folder)).score(pairs))
 
 
 def test_the_flag_runs_no_code_that_the_folder_does_not_want(write_nli: Any, tmp_path: Path) -> None:
