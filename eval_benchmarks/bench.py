@@ -64,9 +64,12 @@ def run(config: DictConfig) -> int:
             price = price_of(job.model, prices)
             judged = _result(job, out, progress, price)
             results.append(judged)
-            if checker and CheckedClaims.name in config.scorers and isinstance(job.scorer, RagZeval):
-                checked = CheckedClaims(checker, judged.scored, judged.identity)
-                results.append(_result(replace(job, scorer=checked), out, progress, price))
+            if checker and CheckedClaims.name in config.scorers:
+                if isinstance(job.scorer, RagZeval):
+                    checked = CheckedClaims(checker, judged.scored, judged.identity)
+                    results.append(_result(replace(job, scorer=checked), out, progress, price))
+                elif isinstance(job.scorer, SftRanker):
+                    leave_out(f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: a ranker writes no claims")
             if config.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
                 swapped = BothOrders(job.benchmark, judged.scored)
                 results.append(_result(replace(job, benchmark=swapped), out, progress, price))

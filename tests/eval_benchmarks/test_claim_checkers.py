@@ -17,7 +17,9 @@ from eval_benchmarks.nli import NLI, Pair
 from eval_benchmarks.scorers import Score, Scored
 from eval_benchmarks.scorers.checked_claims import CheckedClaims, pieces, support
 from eval_benchmarks.scorers.hhem import LONGEST_SOURCES, Hhem
+from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.evaluator import Example
+from rag_zeval.prompt import RANKING
 
 MINICHECK = ["LABEL_0", "LABEL_1"]
 
@@ -208,6 +210,20 @@ def test_the_bench_checks_each_judges_claims_and_goes_on_where_it_was(
     assert main(words) == 0
     assert len(literal_judge.requests) == asked
     assert dict(rows("checked_claims"))[first] == kept
+
+
+def test_a_ranker_has_no_claims_to_check(
+    write_nli: Any, write_ragchecker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = ScriptedBackend(lambda request: '["A", "B"]', card={"variant": RANKING.name})
+    monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda *_, **__: ranker)
+    words = [f"data_dir={write_ragchecker(3, shipped=False)}", f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]
+    words += ["benchmarks=[ragchecker_meta]", "scorers=[rag_zeval,checked_claims]", "models=['openai:m@http://h/v1']"]
+    assert main([*words, f"claim_checker.model={write_nli(tmp_path / 'nli', MINICHECK)}"]) == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert {row["scorer"] for row in manifest["rows"]} == {"sft_ranker"}
+    line = "left out: ragchecker_meta, checked_claims by openai:m@http://h/v1: a ranker writes no claims"
+    assert line in manifest["notes"]
 
 
 @pytest.mark.parametrize(
