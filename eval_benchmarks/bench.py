@@ -20,16 +20,17 @@ from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.inputs import check_config, check_text, load_benchmarks
-from eval_benchmarks.jobs import Job, jobs
+from eval_benchmarks.jobs import Job, jobs, open_claim_checker
 from eval_benchmarks.outputs import write_outputs
 from eval_benchmarks.prices import Price, price_of, read_prices
-from eval_benchmarks.results import Result, scorer_name
+from eval_benchmarks.results import Result, StoredScores, scorer_name
 from eval_benchmarks.scorers import Scored
+from eval_benchmarks.scorers.checked_claims import CheckedClaims
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.sft_ranker import SftRanker
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Example
-from rag_zeval.files import Row, RowWriter, json_line, write_json, write_text
+from rag_zeval.files import RowWriter, json_line, write_json, write_text
 
 REASONS = 5  # reasons for missing scores shown of each scorer
 PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
@@ -56,18 +57,29 @@ def run(config: DictConfig) -> int:
 
     for line in missing:
         leave_out(line)
+    checker = open_claim_checker(config, leave_out)
     results: list[Result] = []
     with _progress(console) as progress:
-        for job in jobs(config, benchmarks, leave_out):
+        for job in jobs(config, benchmarks, checker, leave_out):
             price = price_of(job.model, prices)
-            results.append(_result(job, out, progress, price))
+            judged = _result(job, out, progress, price)
+            results.append(judged)
+            if checker and CheckedClaims.name in config.scorers:
+                if isinstance(job.scorer, RagZeval):
+                    checked = CheckedClaims(checker, judged.scored, judged.identity)
+                    results.append(_result(replace(job, scorer=checked), out, progress, price))
+                elif isinstance(job.scorer, SftRanker):
+                    leave_out(f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: a ranker writes no claims")
             if config.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
-                swapped = BothOrders(job.benchmark, results[-1].scored)
+                swapped = BothOrders(job.benchmark, judged.scored)
                 results.append(_result(replace(job, benchmark=swapped), out, progress, price))
             del job  # and with it a model, before the next is loaded
     if not results:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
     notes = [f"left out: {line}" for line in left_out] + [line for result in results for line in _failures(result)]
+    if prices:
+        asked = dict.fromkeys(result.model for result in results if result.model and not result.price)
+        notes += [f"{model}: no dollars, for {config.prices} does not name it" for model in asked]
     made, notes = write_outputs(out, results, notes, config.bootstrap.draws, config.bootstrap.seed)
     tables.show(console, made, notes)
     write_json(out / "manifest.json", _manifest(config, benchmarks, results, notes))
@@ -95,7 +107,7 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
         label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
         total = len(job.benchmark.examples)
         task = progress.add_task(label, total=total, completed=total - len(todo), cost="")
-        spent = 0.0
+        spent = sum(price.paid(Scored.from_row(row)) or 0.0 for row in rows.done.values()) if price else 0.0
         size = job.scorer.group
         groups = _groups(job.benchmark.examples, size) if size else [todo]
         for group in groups:
@@ -106,25 +118,9 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
                     rows.append(scored.row())
                     progress.advance(task)
                     if price:
-                        spent += price.cost(scored.prompt_tokens, scored.completion_tokens) or 0.0
+                        spent += price.paid(scored) or 0.0
                         progress.update(task, cost=f"${spent:.4f}")
-        return _StoredScores(rows.done)
-
-
-class _StoredScores(Mapping[str, Scored]):
-    """Scored examples by id, read from the row file when they are looked at."""
-
-    def __init__(self, rows: Mapping[str, Row]):
-        self._rows = rows
-
-    def __getitem__(self, id_: str) -> Scored:
-        return Scored.from_row(self._rows[id_])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
+        return StoredScores(rows.done)
 
 
 def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:

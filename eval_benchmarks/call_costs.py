@@ -3,14 +3,16 @@
 60 questions of the nano world, each with two answers of four sentences that cite two of five retrieved chunks, and a
 ground truth. Every scorer judges them alone, nothing cached before, by the judge that goes by the letter
 (`literal_judge`): how many calls there are, and how long prompts and replies, does not depend on a real judge's wit.
+What a scorer asks of both answers in the same words is asked, and counted, once.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,17 +67,32 @@ def count_tokens(text: str) -> int:
 
 
 class WordEmbedder:
-    """Vectors of counted words; `calls` counts the texts that came."""
+    """Vectors of counted words; `calls` counts the texts that came, `sent` their tokens."""
 
     name = identity = "words"
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.calls = self.sent = 0
 
     def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
         for index, text in enumerate(texts):
             self.calls += 1
+            self.sent += count_tokens(text)
             yield index, Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
+
+
+class LiteralJudge(ScriptedBackend):
+    """Replies by the letter; `sent` and `written` count the tokens of all prompts that came and of the replies."""
+
+    def __init__(self) -> None:
+        super().__init__(self._reply_and_count)
+        self.sent = self.written = 0
+
+    def _reply_and_count(self, request: Request) -> Reply:
+        reply = _reply(request)
+        self.sent += reply.prompt_tokens or 0
+        self.written += reply.completion_tokens or 0
+        return reply
 
 
 def _reply(request: Request) -> Reply:
@@ -87,7 +104,7 @@ def _reply(request: Request) -> Reply:
 
 def measure(name: str) -> Cost:
     """The cost of one scorer, a Measure or RAG-Zeval. Raises ValueError if an answer gets no score."""
-    backend, embedder = ScriptedBackend(_reply), WordEmbedder()
+    backend, embedder = LiteralJudge(), WordEmbedder()
     with tempfile.TemporaryDirectory() as folder:
         cache = ReplyCache(Path(folder) / "replies.sqlite")
         judge = CachedBackend(backend, cache)
@@ -96,13 +113,12 @@ def measure(name: str) -> Cost:
             if name == RagZeval.name
             else AskingScorer(MEASURES[name], judge, Sampling(), CachedEmbedder(embedder, cache))
         )
-        prompt = completion = 0
         for scored in scorer.score(examples()):
             if None in scored.values:
                 raise ValueError(f"{name}: no score for {scored.id}: {[score.status for score in scored.scores]}")
-            prompt, completion = prompt + (scored.prompt_tokens or 0), completion + (scored.completion_tokens or 0)
         cache.close()
-    return Cost(name, backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS)
+    sent = backend.sent + embedder.sent
+    return Cost(name, backend.calls / PAIRS, embedder.calls / PAIRS, sent / PAIRS, backend.written / PAIRS)
 
 
 def table() -> str:
@@ -116,5 +132,11 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-if __name__ == "__main__":
+def main(argv: Sequence[str]) -> int:
+    argparse.ArgumentParser(prog="python -m eval_benchmarks.call_costs", description=__doc__).parse_args(argv)
     sys.stdout.write(table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""`python -m eval_benchmarks.compare RUN FIRST SECOND`: a paired bootstrap test of any two scorers of a finished run.
+"""`python -m eval_benchmarks.compare RUN FIRST SECOND`: a paired test of any two scorers of a finished run.
 
 FIRST and SECOND are scorers as the tables name them: `bleu`, or with its model `"rag_zeval by checkpoints/nano-judge"`
 (the scorer alone is enough where it has one model). Nothing is scored again.

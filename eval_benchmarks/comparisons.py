@@ -1,6 +1,6 @@
-"""Paired bootstrap tests between scorers: each against RAG-Zeval, or any two.
+"""Paired tests between scorers: each against RAG-Zeval, or any two.
 
-The same resamples of the instances are taken for both scorers, so what makes an instance hard for both cancels.
+Both scorers are looked at on the same instances, so what makes an instance hard for both cancels.
 """
 
 from __future__ import annotations
@@ -11,34 +11,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from eval_benchmarks.benchmark import Metric
-from eval_benchmarks.discriminative_power import holm
+from eval_benchmarks.discriminative_power import holm, randomisation_p
 from eval_benchmarks.results import Measured
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.statistics import drawn, percentiles
 from rag_zeval.files import Row
 
 ROUNDING = 1e-12  # differences closer than this are the same
+ENOUGH = 20  # instances from which a bootstrap says something of chance
 KEYS = "benchmark metric scorer model minus_scorer minus_model difference ci_low ci_high n coverage p p_holm".split()
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A difference between two scorers, its 95% interval, and the two-sided p-value of no difference."""
+    """A difference between two scorers, its 95% interval, and the two-sided p-value of no difference.
+
+    p is None where too few instances say anything of chance.
+    """
 
     difference: float
     interval: tuple[float, float]
-    p: float
+    p: float | None
 
 
 def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedTest | None:
     """Test of `first` minus `second` on the instances both scored; None where a value is undefined.
 
+    The interval is the percentile one of bootstrap draws, the same for both. Means (wins, ranks, verdicts) are tested
+    by exchanging the scorers at random on each instance, which holds for few instances too (`randomisation_p`). A
+    correlation has no share by instance: it is tested by the bootstrap, from ENOUGH instances on, with
     p = (1 + #{|d* - d| >= |d|}) / (1 + draws), where d is the difference seen and d* that of a draw: draws about d
-    stand for what the difference would do about 0 if there were none. It is never below 1 / (1 + draws). The interval
-    is the percentile one of d*. Draws in which a value is undefined count in neither.
+    stand for what the difference would do about 0 if there were none. Draws in which a value is undefined count in
+    neither.
 
-    Sources: Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 16.4 (the distribution moved to the
-    null); Davison and Hinkley 1997, Bootstrap Methods and their Application, section 4.4 (1 added above and below).
+    Sources: Smucker et al. 2007, A comparison of statistical significance tests for information retrieval evaluation;
+    Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 16.4 (the distribution moved to the null);
+    Davison and Hinkley 1997, Bootstrap Methods and their Application, section 4.4 (1 added above and below).
     """
     both = first.scored & second.scored
     if not both.any():
@@ -48,6 +56,11 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     limits = percentiles(values)
     if np.isnan(difference) or limits is None:
         return None
+    ours, theirs = first.statistic.instances(both), second.statistic.instances(both)
+    if ours is not None and theirs is not None:
+        return PairedTest(difference, limits, randomisation_p(ours - theirs, draws, seed))
+    if both.sum() < ENOUGH:
+        return PairedTest(difference, limits, None)
     values = values[~np.isnan(values)]
     as_far = np.abs(values - difference) >= abs(difference) - ROUNDING
     return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))

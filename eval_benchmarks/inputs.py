@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from eval_benchmarks import nano_cad, nano_eval, ragchecker_meta, wikieval
 from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.nli import wants_code
 from eval_benchmarks.scorers import (
     Scorer,
     answered,
@@ -31,6 +32,8 @@ from eval_benchmarks.scorers import (
 from eval_benchmarks.scorers.asking import Measure
 from eval_benchmarks.scorers.bert_score import BertScore
 from eval_benchmarks.scorers.bleu import Bleu
+from eval_benchmarks.scorers.checked_claims import CheckedClaims
+from eval_benchmarks.scorers.hhem import Hhem
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.rouge_l import RougeL
 from rag_zeval.config import nearest
@@ -45,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[DictConfig], tuple[Benchmark | None, list[str]]]
     "nano_cad": nano_cad.load,
 }
 TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {"bleu": Bleu, "rouge_l": RougeL}
+CHECKER_SCORERS = (Hhem.name, CheckedClaims.name)  # ask claim_checker.model
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 FAMILIES = (
     ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, answered, ccrs, is_correct,
@@ -66,7 +70,8 @@ NUMBERS: dict[str, tuple[float, float]] = {  # and the least and the most of eac
 
 def check_config(config: DictConfig) -> None:
     """Raise InputError for a name that does not exist, a value out of range or a model folder that is not there."""
-    for key, known in (("benchmarks", [*BENCHMARKS]), ("scorers", [*TEXT_SCORERS, BertScore.name, JUDGE, *MEASURES])):
+    scorers = [*TEXT_SCORERS, BertScore.name, *CHECKER_SCORERS, JUDGE, *MEASURES]
+    for key, known in (("benchmarks", [*BENCHMARKS]), ("scorers", scorers)):
         if not OmegaConf.is_list(config[key]) or not config[key]:
             raise InputError(f"{key}: expected a list, such as {key}=[{known[0]}]")
         for name in config[key]:
@@ -89,7 +94,7 @@ def check_config(config: DictConfig) -> None:
             variable = check_text(config, key, "the name of an environment variable")
             if not os.environ.get(variable):
                 raise InputError(f"{key}: environment variable {variable} is not set")
-    for key in ("judge.structured", "judge.swapped"):
+    for key in ("judge.structured", "judge.swapped", "claim_checker.remote_code"):
         value = OmegaConf.select(config, key)
         if not isinstance(value, bool):
             raise InputError(f"{key}: must be true or false, found {_shown(value)}")
@@ -106,6 +111,7 @@ def check_config(config: DictConfig) -> None:
     _check_embeddings(config)
     if config.bert_score.model is not None:
         _check_has_model("bert_score.model", check_text(config, "bert_score.model", "a folder"))
+    _check_claim_checker(config)
     if not asks_a_judge(config):
         return
     if not models:
@@ -128,6 +134,20 @@ def _check_embeddings(config: DictConfig) -> None:
     spec = check_text(config, key, "the name of a model")
     if check_spec(spec) is None:
         _check_has_model(key, spec)
+
+
+def _check_claim_checker(config: DictConfig) -> None:
+    if CheckedClaims.name in config.scorers and JUDGE not in config.scorers:
+        raise InputError(f"scorers: {CheckedClaims.name} checks the claims that {JUDGE} writes; add {JUDGE}")
+    key = "claim_checker.model"
+    if config.claim_checker.model is None:
+        return
+    folder = check_text(config, key, "a folder")
+    _check_has_model(key, folder)
+    if wants_code(folder) and not config.claim_checker.remote_code:
+        raise InputError(
+            f"{key}: {folder}: its config.json asks for code of its own; claim_checker.remote_code=true runs it"
+        )
 
 
 def _check_has_model(key: str, folder: str) -> None:

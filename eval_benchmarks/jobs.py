@@ -14,16 +14,19 @@ from typing import Any
 from omegaconf import DictConfig
 
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.inputs import JUDGE, MEASURES, TEXT_SCORERS, asks_a_judge, not_trained_yet
+from eval_benchmarks.inputs import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS, asks_a_judge, not_trained_yet
 from eval_benchmarks.nano_world import WORLD
+from eval_benchmarks.nli import Checker, open_checker
 from eval_benchmarks.scorers import Scorer
 from eval_benchmarks.scorers.asking import Measure
 from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scorers.bert_score import BertScore
+from eval_benchmarks.scorers.hhem import Hhem
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.sft_ranker import SftRanker
 from rag_zeval.cache import CachedBackend, ReplyCache
 from rag_zeval.embeddings import CachedEmbedder, Embedder, open_embedder
+from rag_zeval.errors import InputError
 from rag_zeval.llm import Backend, Sampling, open_backend
 from rag_zeval.prompt import RANKING
 
@@ -50,9 +53,24 @@ class Job:
 LeaveOut = Callable[[str], None]  # takes the line that says what is left out, and why
 
 
-def jobs(config: DictConfig, benchmarks: list[Benchmark], leave_out: LeaveOut) -> Iterator[Job]:
+def open_claim_checker(config: DictConfig, leave_out: LeaveOut) -> Checker | None:
+    """The model of the scorers that ask one; None if none of them is chosen, or no model is named."""
+    chosen = [name for name in CHECKER_SCORERS if name in config.scorers]
+    if config.claim_checker.model is None:
+        for name in chosen:
+            leave_out(f"{name}: claim_checker.model names no folder with a model")
+        return None
+    try:
+        return open_checker(config.claim_checker.model, config.claim_checker.remote_code) if chosen else None
+    except InputError as error:
+        raise InputError(f"claim_checker.model: {error}") from error
+
+
+def jobs(
+    config: DictConfig, benchmarks: list[Benchmark], checker: Checker | None, leave_out: LeaveOut
+) -> Iterator[Job]:
     """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
-    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(config, leave_out)):
+    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(config, checker, leave_out)):
         yield Job(benchmark, scorer)
     for benchmark in benchmarks:
         for scorer in benchmark.shipped:
@@ -78,12 +96,14 @@ def jobs(config: DictConfig, benchmarks: list[Benchmark], leave_out: LeaveOut) -
         del backend
 
 
-def _text_scorers(config: DictConfig, leave_out: LeaveOut) -> list[Scorer]:
+def _text_scorers(config: DictConfig, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:
     chosen = [TEXT_SCORERS[name]() for name in dict.fromkeys(config.scorers) if name in TEXT_SCORERS]
     if BertScore.name in config.scorers and config.bert_score.model is None:
         leave_out(f"{BertScore.name}: bert_score.model names no folder with a model")
     elif BertScore.name in config.scorers:
         chosen.append(BertScore(config.bert_score.model))
+    if checker and Hhem.name in config.scorers:
+        chosen.append(Hhem(checker))
     return chosen
 
 
@@ -126,7 +146,9 @@ def _measure_jobs(
             leave_out(f"{benchmark.name}, {measure.name} by {spec}: this judge knows only its own prompt")
             continue
         for trial in range(config.judge.trials):
-            sampling, timeout = _sampling(config, trial), config.judge.timeout
+            sampling = _sampling(config, trial)
+            # rows of a batch wait for each other, which is no fault of theirs
+            timeout = float("inf") if backend.batched else config.judge.timeout
             yield Job(benchmark, AskingScorer(measure, backend, sampling, embedder, timeout), spec, trial)
 
 

@@ -43,7 +43,7 @@ def sentences(text: str) -> list[str]:
 def _share_of(text: str, *others: str) -> float:
     """The share of a text's sentences that stand in the others."""
     there = sentences(" ".join(others))
-    return sum(one in there for one in sentences(text)) / len(sentences(text))
+    return sum(one in there for one in sentences(text)) / max(1, len(sentences(text)))
 
 
 def _scoring(score: int) -> dict[str, Any]:
@@ -116,7 +116,7 @@ LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
         ]
     ),
     "ccrs_cc": lambda given: {"score": 100 * _share_of(given["answer"], *given["context"])},
-    "ccrs_qr": lambda given: {"score": 10 * len(sentences(given["answer"]))},
+    "ccrs_qr": lambda given: {"score": min(100, 10 * len(sentences(given["answer"])))},
     "ccrs_id": lambda given: {"score": 100 * _share_of(" ".join(given["context"]), given["answer"])},
     "ccrs_ac": lambda given: {"score": 100 * _share_of(given["answer"], given["ground_truth"])},
     "ccrs_ir": lambda given: {"score": 100 * _share_of(given["ground_truth"], given["answer"])},

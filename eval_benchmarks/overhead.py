@@ -8,6 +8,7 @@ process at most. With 0 PAIRS the harness runs once, alone: `100000 0` is for it
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import resource
@@ -154,7 +155,11 @@ def server() -> Iterator[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    rows, pairs = (*map(int, argv), *(ROWS, PAIRS)[len(argv) :])
+    parser = argparse.ArgumentParser(prog="python -m eval_benchmarks.overhead", description=__doc__)
+    parser.add_argument("rows", type=int, nargs="?", default=ROWS)
+    parser.add_argument("pairs", type=int, nargs="?", default=PAIRS)
+    given = parser.parse_args(argv)
+    rows, pairs = given.rows, given.pairs
     benchmark, ratios = Rows(rows), []
     with server() as url, tempfile.TemporaryDirectory() as folder:
         run_bare(Rows(OPEN), url)  # the server is up and both have their imports

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval_benchmarks.benchmark import field
+from eval_benchmarks.scorers import Scored
 from rag_zeval.errors import InputError
 from rag_zeval.llm import check_spec
 
@@ -20,11 +21,12 @@ class Price:
     prompt: float
     completion: float
 
-    def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Dollars for so many tokens; None where a count is not known."""
-        if prompt_tokens is None or completion_tokens is None:
+    def paid(self, scored: Scored) -> float | None:
+        """Dollars for the replies that an example was asked for; None where one did not tell its tokens."""
+        if scored.paid_tokens is None:
             return None
-        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / MILLION
+        prompt, completion = scored.paid_tokens
+        return (self.prompt * prompt + self.completion * completion) / MILLION
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:

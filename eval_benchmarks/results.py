@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +34,22 @@ class Result:
     price: Price | None = None
 
 
+class StoredScores(Mapping[str, Scored]):
+    """Scored examples by id, read from the row file when they are looked at."""
+
+    def __init__(self, rows: Mapping[str, Row]):
+        self._rows = rows
+
+    def __getitem__(self, id_: str) -> Scored:
+        return Scored.from_row(self._rows[id_])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 @dataclass(frozen=True, eq=False)
 class MeanOfTrials:
     """The mean of a statistic over trials, each on the instances that it scored: a Statistic like those it is made of.
@@ -50,6 +66,12 @@ class MeanOfTrials:
         """A draw in which a trial is undefined is undefined."""
         each = [m.statistic.draws(keep & m.scored, weights[:, m.scored[keep]]) for m in self._within(keep)]
         return np.mean(each or [np.full(len(weights), np.nan)], axis=0)
+
+    def instances(self, keep: Mask) -> Floats | None:
+        """Means over trials, where all of them scored the same instances."""
+        each = [m.statistic.instances(keep) for m in self.trials if (m.scored | ~keep).all()]
+        whole = [values for values in each if values is not None]
+        return np.mean(whole, axis=0) if whole and len(whole) == len(self.trials) else None
 
     def _within(self, keep: Mask) -> list[Metric]:
         return [m for m in self.trials if (keep & m.scored).any()]
@@ -99,7 +121,7 @@ class Measured:
     def costs(self) -> Row:
         """Sums over all rows of all trials; no seconds where nothing was asked, for then nothing was timed.
 
-        Tokens are those that are known; dollars need those of every row.
+        Tokens are those that are known, of all replies used; dollars are of the replies paid for, where all are known.
         """
         sums: Row = dict.fromkeys(("calls", "cached", "retries", "failures", "seconds"), 0)
         tokens: dict[str, list[int]] = {"prompt_tokens": [], "completion_tokens": []}
@@ -111,7 +133,7 @@ class Measured:
                 for name, known in tokens.items():
                     if (count := getattr(row, name)) is not None:
                         known.append(count)
-                cost = result.price.cost(row.prompt_tokens, row.completion_tokens) if result.price else None
+                cost = result.price.paid(row) if result.price else None
                 dollars = None if dollars is None or cost is None else dollars + cost
         asked = sums["calls"] or sums["cached"]
         seconds = round(sums["seconds"], 3) if asked else None

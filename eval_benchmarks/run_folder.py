@@ -11,10 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
 from eval_benchmarks.inputs import load_benchmarks
-from eval_benchmarks.results import Result
-from eval_benchmarks.scorers import Scored
+from eval_benchmarks.results import Result, StoredScores
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, check_fields, read_jsonl
+from rag_zeval.files import FieldTypes, Row, StoredRows, check_fields
 
 ENTRY: FieldTypes = {
     **dict.fromkeys(("benchmark", "scorer", "file", "identity"), str),
@@ -64,10 +63,12 @@ def _benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Result
 
 def _result(run: Path, entry: Row, benchmark: Benchmark) -> Result:
     path = run / entry["file"]
-    rows = read_jsonl(path, {"id": str, "scores": list})
+    if not path.is_file():
+        raise InputError(f"{path}: cannot be read: there is no such file")
+    scored = StoredScores(StoredRows(path))
     try:
-        scored = {row["id"]: Scored.from_row(row) for row in rows}
-    except TypeError as error:
+        all(scored.values())
+    except (TypeError, KeyError) as error:
         raise InputError(f"{path}: not rows of a benchmark run: {error}") from error
     scorer, model, identity, prompt_hash = (entry[key] for key in ("scorer", "model", "identity", "prompt_hash"))
     return Result(benchmark, scorer, model, path.name, identity, prompt_hash, scored, entry["trial"])

@@ -7,16 +7,19 @@ for the time of one core.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 INSTANCES, SCORERS, DRAWS = 280, 10, 10_000
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
+    argparse.ArgumentParser(prog="python -m eval_benchmarks.speed", description=__doc__).parse_args(argv)
     from eval_benchmarks.comparisons import comparison_rows
     from eval_benchmarks.results import measured
     from eval_benchmarks.summary import summary_rows
@@ -66,4 +69,4 @@ def _labelled(number: int, label: int) -> dict:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -21,7 +21,7 @@ from eval_benchmarks.weighted_correlations import WEIGHTED, Floats
 Mask = NDArray[np.bool_]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
-HELD = 4_000_000  # multiplicities held at once, to bound memory
+HELD = 8_000_000  # multiplicities held at once, to bound memory
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
@@ -37,6 +37,9 @@ class Statistic(Protocol):
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         """The value at each row of `weights` (draws, kept instances); NaN where it is undefined."""
 
+    def instances(self, keep: Mask) -> Floats | None:
+        """What each kept instance brings, where the value is their mean; None where it is not a mean over instances."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
@@ -44,6 +47,9 @@ class Ratio:
 
     top: Floats
     bottom: Floats
+
+    def instances(self, keep: Mask) -> Floats | None:
+        return self.top[keep] if (self.bottom[keep] == 1).all() else None
 
     def point(self, keep: Mask) -> float:
         return float(self.draws(keep, np.ones((1, int(keep.sum()))))[0])
@@ -63,6 +69,9 @@ class Correlation:
     kind: str
     x: Floats
     y: Floats
+
+    def instances(self, keep: Mask) -> Floats | None:
+        return None
 
     def point(self, keep: Mask) -> float:
         from scipy import stats

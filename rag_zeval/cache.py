@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import sqlite3
 from collections import deque
@@ -54,7 +55,7 @@ class ReplyCache:
 
     def get(self, key: str) -> Reply | None:
         """The stored reply, marked as cached and with no calls spent; its tokens are those it once cost."""
-        row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
+        row = self._run("SELECT reply FROM replies WHERE key = ?", key).fetchone()
         return Reply(**json.loads(row[0]), cached=True) if row else None
 
     def put(self, key: str, reply: Reply) -> None:
@@ -67,16 +68,23 @@ class ReplyCache:
             "prompt_tokens": reply.prompt_tokens,
             "completion_tokens": reply.completion_tokens,
         }
-        self._db.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, json.dumps(kept)))
+        self._run("INSERT OR IGNORE INTO replies VALUES (?, ?)", key, json.dumps(kept))
 
     def forget(self, key: str) -> None:
         """Drop a reply, so that the next one can be kept."""
-        self._db.execute("DELETE FROM replies WHERE key = ?", (key,))
+        self._run("DELETE FROM replies WHERE key = ?", key)
 
     def count(self) -> int:
         """Replies stored."""
-        count: int = self._db.execute("SELECT count(*) FROM replies").fetchone()[0]
+        count: int = self._run("SELECT count(*) FROM replies").fetchone()[0]
         return count
+
+    def _run(self, statement: str, *values: str) -> sqlite3.Cursor:
+        """Raises InputError for a disk that is full, a file that another program locks, or one that is no cache."""
+        try:
+            return self._db.execute(statement, values)
+        except sqlite3.Error as error:
+            raise InputError(f"{self.path}: the reply cache cannot be used: {error}") from error
 
     def close(self) -> None:
         self._db.close()
@@ -143,13 +151,15 @@ def through_cache(
     lacking = _Lacking(items, key, get)
     more = True
     while more:
-        lacking.keys.clear()
+        lacking.number = itertools.count()  # each call counts from 0
         for position, found in ask(lacking):
-            first, *others = lacking.waiting.pop(lacking.keys[position])
-            put(lacking.keys[position], found)
+            key_asked = lacking.asked.pop(position)
+            first, *others = lacking.waiting.pop(key_asked)
+            put(key_asked, found)
             yield first, found
+            shared = found.status == "ok"
             for index in others:
-                yield index, dataclasses.replace(found, calls=0, retries=0, seconds=0.0, cached=True)
+                yield index, dataclasses.replace(found, calls=0, retries=0, seconds=0.0, cached=shared)
             yield from lacking.take_kept()
         more = bool(lacking.kept)
         yield from lacking.take_kept()
@@ -160,7 +170,8 @@ class _Lacking(Generic[Item, Found]):
 
     def __init__(self, items: Iterable[Item], key: Callable[[Item], str], get: Callable[[str], Found | None]):
         self._items, self._key, self._get = enumerate(items), key, get
-        self.keys: list[str] = []  # in order of asking
+        self.number = itertools.count()
+        self.asked: dict[int, str] = {}  # keys of what is being asked, by the order of asking
         self.waiting: dict[str, list[int]] = {}
         self.kept: deque[tuple[int, Found]] = deque()
 
@@ -177,7 +188,7 @@ class _Lacking(Generic[Item, Found]):
                 self.kept.append((index, found))
             else:
                 self.waiting[key] = [index]
-                self.keys.append(key)
+                self.asked[next(self.number)] = key
                 return item
         raise StopIteration
 

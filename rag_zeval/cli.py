@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -212,8 +211,6 @@ def main() -> None:
 def _run_app() -> int:
     try:
         app()  # ends in SystemExit, of bad usage as well
-    except sqlite3.Error as error:  # a cache that another program locks, or that is none of ours
-        raise InputError(f"the reply cache cannot be used: {error}") from error
     except SystemExit as stop:
         if stop.code == 130:  # what typer makes of Ctrl-C, without a word
             raise KeyboardInterrupt from stop

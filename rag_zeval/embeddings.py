@@ -18,6 +18,7 @@ from rag_zeval.cache import ReplyCache, through_cache
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
 from rag_zeval.llm import Reply, check_spec, one_line
+from rag_zeval.prompt import without_surrogates
 
 SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 Vector = tuple[float, ...]
@@ -85,7 +86,7 @@ class OpenAIEmbedder(Endpoint):
         return self.each(texts, self._embed_one)
 
     async def _embed_one(self, client: Any, text: str) -> Embedding:
-        body = {"model": self.name, "input": text, "encoding_format": "float"}
+        body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
         served = await self.serve(client, "/embeddings", body, _read)
         vector, status, tokens = served.result or (None, served.failure, None)
         return Embedding(vector, status, tokens, served.calls, max(0, served.calls - 1), served.seconds)

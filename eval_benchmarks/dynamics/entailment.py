@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from eval_benchmarks.curves import Points
 from eval_benchmarks.dynamics.rollouts import Claim, read_claims, step_files
+from eval_benchmarks.nli import NLI
 from rag_zeval import world
 from rag_zeval.errors import InputError
 from rag_zeval.training_log import Steps
 
 SPECS = "oracle (nano world only) or nli:FOLDER"
 NOT_ASKED = f"not computed; entailment={SPECS} takes it from the saved rollouts"
-LONGEST = 512  # tokens of evidence and claim together
-BATCH = 32
 
 
 class Scorer(Protocol):
@@ -40,7 +39,7 @@ def open_scorer(spec: str) -> Scorer:
     if spec == "oracle":
         return Oracle()
     if kind == "nli" and folder:
-        return NLI(folder)
+        return ByNLI(folder)
     raise InputError(f"entailment={spec}: expected {SPECS}")
 
 
@@ -54,57 +53,22 @@ class Oracle:
         return [None if entailed is None else float(entailed) for entailed in found]
 
 
-class NLI:
-    """Probability of "entailment", quotes in a row as premise, claim as hypothesis; None above LONGEST tokens."""
+class ByNLI:
+    """The model's probability, quotes in a row as premise and the claim as hypothesis; None where they do not fit."""
 
     def __init__(self, folder: str):
-        import torch
-        from safetensors import SafetensorError
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        if not (Path(folder) / "config.json").is_file():
-            raise InputError(f"entailment=nli:{folder}: no model here (config.json is missing)")
-        path = str(Path(folder).resolve())  # a plain path, so nothing is ever looked up on a hub
         try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-            model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                path, dtype=torch.float32, output_loading_info=True, trust_remote_code=False
-            )
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise InputError(
-                f"entailment=nli:{folder}: not a model transformers can load: {str(error).splitlines()[0]}"
-            ) from error
-        labels = {label.lower(): at for at, label in model.config.id2label.items()}
-        if "entailment" not in labels or loaded["missing_keys"]:
-            raise InputError(
-                f"entailment=nli:{folder}: is no trained NLI model (labels: {', '.join(labels)}; weights that are "
-                f"missing: {len(loaded['missing_keys'])})"
-            )
-        self.name = f"the NLI model {Path(path).name}"
-        self._entailment = labels["entailment"]
-        self._model: Any = model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+            self._model = NLI(folder)
+        except InputError as error:
+            raise InputError(f"entailment=nli:{error}") from error
+        self.name = f"the NLI model {Path(folder).resolve().name}"
         self._known: dict[Claim, float | None] = {}  # rollouts of a prompt say much the same
 
     def score(self, claims: Sequence[Claim]) -> list[float | None]:
         new = [claim for claim in dict.fromkeys(claims) if claim not in self._known]
-        pairs = [(" ".join(quotes), claim) for claim, quotes in new]
-        tokens = [len(ids) for ids in self._tokenizer(*zip(*pairs, strict=True))["input_ids"]] if pairs else []
-        self._known |= dict.fromkeys(new)
-        short = sorted((n, at) for at, n in enumerate(tokens) if n <= min(LONGEST, self._tokenizer.model_max_length))
-        for start in range(0, len(short), BATCH):
-            batch = [at for _, at in short[start : start + BATCH]]
-            for at, value in zip(batch, self._probabilities([pairs[at] for at in batch]), strict=True):
-                self._known[new[at]] = value
+        values = self._model.score([(" ".join(quotes), claim) for claim, quotes in new])
+        self._known |= zip(new, values, strict=True)
         return [self._known[claim] for claim in claims]
-
-    def _probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        import torch
-
-        inputs = self._tokenizer(*map(list, zip(*pairs, strict=True)), padding=True, return_tensors="pt")
-        with torch.inference_mode():
-            logits = self._model(**inputs.to(self._model.device)).logits
-        values: list[float] = logits.float().softmax(-1)[:, self._entailment].tolist()
-        return values
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rag_zeval.embeddings import Embedding
 from rag_zeval.evaluator import Example
+from rag_zeval.llm import Reply
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,9 @@ class Scored:
 
     Costs belong to the example, since one call may judge all answers together. calls: HTTP requests or generations,
     retries among them; cached: replies that cost no call; tokens: of all replies, cached ones too, None where the
-    endpoint does not tell them; failures: replies that did not come; seconds: from asking to the reply, summed over
-    calls. A row that is not `final` (a reply did not come) is asked again by the next run.
+    endpoint does not tell them; paid_tokens: (prompt, completion) of the replies that came for a call, None if one did
+    not tell; failures: replies that did not come; seconds: from asking to the reply, summed over calls. A row that is
+    not `final` (a reply did not come) is asked again by the next run.
     """
 
     id: str
@@ -41,6 +44,7 @@ class Scored:
     retries: int = 0
     failures: int = 0
     seconds: float = 0.0
+    paid_tokens: tuple[int, int] | None = (0, 0)
 
     @property
     def values(self) -> tuple[float | None, ...]:
@@ -52,7 +56,22 @@ class Scored:
 
     @staticmethod
     def from_row(row: dict[str, Any]) -> Scored:
-        return Scored(**{**row, "scores": tuple(Score(**score) for score in row["scores"])})
+        paid = row.get("paid_tokens")
+        scores = tuple(Score(**score) for score in row["scores"])
+        return Scored(**{**row, "scores": scores, "paid_tokens": tuple(paid) if paid else None})
+
+
+def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:
+    """Tokens of prompts and of what came, over replies that are not cached and did come; None if one is not known."""
+    prompt = completion = 0
+    for one in replies:
+        if one.cached or one.status.startswith("failed"):
+            continue
+        tokens = (one.prompt_tokens, one.completion_tokens) if isinstance(one, Reply) else (one.tokens, 0)
+        if tokens[0] is None or tokens[1] is None:
+            return None
+        prompt, completion = prompt + tokens[0], completion + tokens[1]
+    return prompt, completion
 
 
 class Scorer(Protocol):

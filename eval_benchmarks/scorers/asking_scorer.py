@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from eval_benchmarks.scorers import Score, Scored
+from eval_benchmarks.scorers import Score, Scored, paid_tokens
 from eval_benchmarks.scorers.asking import Ask, Embed, Failed, Found, Measure, Run
 from rag_zeval.embeddings import Embedder, Embedding
 from rag_zeval.evaluator import Example
@@ -98,6 +98,7 @@ class _Row:
             retries=sum(one.retries for one in self.got),
             failures=sum(not _came(one) for one in self.got),
             seconds=round(sum(one.seconds for one in self.got), 3),
+            paid_tokens=paid_tokens(self.got),
         )
 
 

@@ -45,7 +45,7 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
     values = evaluation.scores or [None] * answers
     failed = evaluation.status.startswith("failed")
     reason = evaluation.status if failed else "failed: no claims"
-    replied = not failed or evaluation.completion_tokens is not None
+    replied = evaluation.reply is not None
     return Scored(
         evaluation.id,
         tuple(Score(value, reason if value is None else evaluation.status) for value in values),
@@ -62,7 +62,15 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
         retries=max(0, evaluation.calls - 1),
         failures=int(not replied),
         seconds=round(evaluation.seconds, 3),
+        paid_tokens=_paid_tokens(evaluation, replied),
     )
+
+
+def _paid_tokens(evaluation: Evaluation, replied: bool) -> tuple[int, int] | None:
+    if evaluation.cached or not replied:
+        return 0, 0
+    prompt, completion = evaluation.prompt_tokens, evaluation.completion_tokens
+    return None if prompt is None or completion is None else (prompt, completion)
 
 
 def _keeps_format(evaluation: Evaluation, variant: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from eval_benchmarks.scorers import Score, Scored
+from eval_benchmarks.scorers import Score, Scored, paid_tokens
 from eval_benchmarks.scorers.rag_zeval import GROUP
 from rag_zeval.evaluator import Example
 from rag_zeval.llm import Backend, Reply, Request, Sampling, one_line
@@ -35,8 +35,7 @@ class SftRanker:
                 asked.append(example)
             else:
                 yield Scored(example.id, (Score(None, "failed: one answer alone has no rank"),) * len(example.answers))
-        requests = [self._request(example) for example in asked]
-        for index, reply in self._backend.complete(requests):
+        for index, reply in self._backend.complete(map(self._request, asked)):
             yield _scored(asked[index], reply)
 
     def _request(self, example: Example) -> Request:
@@ -64,4 +63,5 @@ def _scored(example: Example, reply: Reply) -> Scored:
         retries=reply.retries,
         failures=int(reply.text is None),
         seconds=round(reply.seconds, 3),
+        paid_tokens=paid_tokens([reply]),
     )

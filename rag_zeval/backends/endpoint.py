@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import queue
 import threading
@@ -102,7 +103,7 @@ class Endpoint:
         if not self._reached:
             self.probe()
         finished: queue.SimpleQueue[tuple[int, Result] | Exception] = queue.SimpleQueue()
-        line = _Line[tuple[int, Item]](self._concurrency)
+        line = _Waiting[tuple[int, Item]](self._concurrency)
         client = openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key(),
@@ -159,7 +160,9 @@ class Endpoint:
         try:
             # the client's timeout is one of silence; a server that drips bytes is stopped here
             with anyio.fail_after(self._timeout):
-                result = read(await client.post(path, body=body, cast_to=object))
+                answer = await client.post(path, body=body, cast_to=object)
+            # the client leaves it a text where the header does not say JSON
+            result = read(json.loads(answer) if isinstance(answer, str) else answer)
         except Exception as error:
             failure = f"failed: {_reason(error, self._timeout)}"
         return Served(result, failure, len(attempts), time.perf_counter() - started)
@@ -168,7 +171,7 @@ class Endpoint:
         return os.environ.get(self._key_env) or "none"  # a local server asks for none, the client insists on one
 
 
-class _Line(Generic[Item]):
+class _Waiting(Generic[Item]):
     """What waits for one of `most` workers of another thread. A worker leaves when it finds nothing."""
 
     def __init__(self, most: int):
@@ -222,7 +225,7 @@ def _reason(error: Exception, timeout: float) -> str:
         return one_line(f"HTTP {error.status_code}: {body.get('message') or error.message}")
     if isinstance(error, openai.APIConnectionError):
         return _connection_reason(error)
-    if isinstance(error, ValueError):
+    if isinstance(error, json.JSONDecodeError):
         return one_line(f"the endpoint's answer is not valid JSON: {error}")
     return one_line(f"{type(error).__name__}: {error}")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +280,53 @@ def check_faults() -> Any:
             assert one.scores[0].status.removeprefix("failed: ")
 
     return check
+
+
+BERT = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+ROBERTA = {"cls_token": "<s>", "pad_token": "<pad>", "sep_token": "</s>", "unk_token": "<unk>", "eos_token": "</s>"}
+WORDS = [*"the cat sat on a mat dog .".split(), *VOCABULARY]
+
+
+@pytest.fixture
+def write_nli() -> Any:
+    """Writes a small sequence classifier with random weights, a BERT or a RoBERTa; the folder."""
+
+    def write(folder: Path, labels: Sequence[str], roberta: bool = False, window: int = 16) -> Path:
+        import torch
+        from tokenizers import Tokenizer, models, pre_tokenizers, processors
+        from transformers import (
+            BertConfig,
+            BertForSequenceClassification,
+            PreTrainedTokenizerFast,
+            RobertaConfig,
+            RobertaForSequenceClassification,
+        )
+
+        torch.manual_seed(0)
+        marks = ROBERTA if roberta else BERT
+        vocabulary = {word: at for at, word in enumerate([*dict.fromkeys(marks.values()), *WORDS])}
+        cls, sep = marks["cls_token"], marks["sep_token"]
+        plain = Tokenizer(models.WordLevel(vocabulary, unk_token=marks["unk_token"]))
+        plain.pre_tokenizer = pre_tokenizers.Whitespace()
+        plain.post_processor = processors.TemplateProcessing(
+            single=f"{cls} $A {sep}",
+            pair=f"{cls} $A {sep} {sep} $B {sep}" if roberta else f"{cls} $A {sep} $B:1 {sep}:1",
+            special_tokens=[(mark, vocabulary[mark]) for mark in (cls, sep)],
+        )
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, model_max_length=window, **marks)
+        tokenizer.save_pretrained(folder)
+        config = (RobertaConfig if roberta else BertConfig)(
+            vocab_size=len(vocabulary),
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=window + 2 * roberta,  # a RoBERTa counts from 2
+            initializer_range=1.0,
+            id2label=dict(enumerate(labels)),
+            label2id={label: at for at, label in enumerate(labels)},
+        )
+        (RobertaForSequenceClassification if roberta else BertForSequenceClassification)(config).save_pretrained(folder)
+        return folder
+
+    return write

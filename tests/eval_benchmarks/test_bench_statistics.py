@@ -74,7 +74,7 @@ def test_interval_equals_resampling_in_a_loop_over_the_scored_instances(kind: st
 def test_all_statistics_of_ten_scorers_take_less_than_ten_seconds(capsys: Any) -> None:
     """The figure is under 5 s on one core; the bound leaves room for a machine that does other things."""
     started = time.process_time()
-    assert speed.main() == 0
+    assert speed.main([]) == 0
     assert time.process_time() - started < 10
     assert "10 scorers, 280 instances, 10000 draws: intervals" in capsys.readouterr().out
 

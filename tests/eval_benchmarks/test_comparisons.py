@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 from eval_benchmarks.benchmark import Metric, mean_metric
 from eval_benchmarks.comparisons import KEYS, PairedTest, comparison_rows, paired_test
 from eval_benchmarks.ragchecker_meta import RagcheckerMeta
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.results import MeanOfTrials, Result, measured
 from eval_benchmarks.scorers import Score, Scored
 from eval_benchmarks.statistics import Correlation, multiplicities
 
@@ -34,11 +35,34 @@ def check(test: PairedTest | None, seen: float, draws: list[float], p: float) ->
     assert test.interval == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
 
 
-def test_a_mean_is_tested_as_by_a_textbook_loop() -> None:
+@pytest.mark.parametrize("trials", [1, 2])
+def test_a_mean_is_tested_by_all_ways_to_exchange_the_scorers(trials: int) -> None:
     rng = np.random.default_rng(0)
-    first, second = rng.random(30), rng.random(30) - 0.1
-    test = paired_test(mean_metric("m", first.tolist()), mean_metric("m", second.tolist()), DRAWS, SEED)
-    check(test, *textbook(30, lambda taken: first[taken].mean(), lambda taken: second[taken].mean()))
+    first, second = rng.integers(0, 5, (trials, 7)) / 4, rng.integers(0, 4, (trials, 7)) / 4
+    d = first.mean(0) - second.mean(0)
+    exchanged = [abs(np.mean(d * signs)) for signs in itertools.product((1, -1), repeat=7)]
+    ours, theirs = (
+        Metric("m", MeanOfTrials(tuple(mean_metric("m", one.tolist()) for one in each)), np.ones(7, dtype=bool))
+        for each in (first, second)
+    )
+    test = paired_test(ours, theirs, DRAWS, SEED)
+    assert test and test.p == pytest.approx(np.mean([value >= abs(d.mean()) - 1e-12 for value in exchanged]))
+    seen, draws, _ = textbook(7, lambda taken: first[:, taken].mean(), lambda taken: second[:, taken].mean())
+    assert test.difference == pytest.approx(seen)
+    assert test.interval == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
+
+
+def test_few_instances_show_little() -> None:
+    for wins, p in ((1, 1), (2, 0.5), (5, 2 / 2**5)):
+        test = paired_test(mean_metric("m", [1.0] * wins), mean_metric("m", [0.0] * wins), 10_000, SEED)
+        assert test and test.p == p
+    labels = np.array([[-2.0, -1.0], [0.0, 1.0], [2.0, 2.0]])
+    ours, theirs = (
+        Metric("pearson", Correlation("pearson", np.array(x), labels), np.ones(3, dtype=bool))
+        for x in ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0])
+    )
+    test = paired_test(ours, theirs, DRAWS, SEED)
+    assert test and test.difference > 0 and test.p is None
 
 
 def test_a_correlation_is_tested_as_by_a_textbook_loop_on_what_both_scored() -> None:
@@ -71,7 +95,7 @@ def test_exchanging_the_scorers_negates_the_difference_and_keeps_p(first: Any, s
     assert back.difference == -test.difference
     assert back.interval == pytest.approx((-test.interval[1], -test.interval[0]))
     assert back.p == test.p
-    assert 1 / (DRAWS + 1) <= test.p <= 1
+    assert test.p is not None and 1 / (DRAWS + 1) <= test.p <= 1
 
 
 @given(scores.filter(any), st.sampled_from([0.0, 0.1, 3.0]))
@@ -82,7 +106,8 @@ def test_what_is_better_by_the_same_everywhere_has_the_smallest_p_and_equals_hav
     test = paired_test(better, mean_metric("m", values), DRAWS, SEED)
     assert test is not None
     assert test.difference == pytest.approx(shift) == test.interval[0] == pytest.approx(test.interval[1])
-    assert test.p == pytest.approx(1 / (DRAWS + 1) if shift else 1)
+    n = sum(value is not None for value in values)
+    assert test.p == (1 if not shift else pytest.approx(2 / 2**n) if 2**n <= DRAWS else pytest.approx(0, abs=0.02))
 
 
 def test_without_a_difference_p_is_near_uniform() -> None:
@@ -92,7 +117,7 @@ def test_without_a_difference_p_is_near_uniform() -> None:
     for _ in range(300):
         first, second = (mean_metric("m", rng.normal(size=60).tolist()) for _ in range(2))
         test = paired_test(first, second, DRAWS, SEED)
-        assert test is not None
+        assert test is not None and test.p is not None
         found.append(test.p)
     assert 0.02 <= np.mean(np.array(found) <= 0.05) <= 0.09
     assert np.mean(found) == pytest.approx(0.5, abs=0.06)

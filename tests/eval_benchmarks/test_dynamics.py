@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.curves import METRICS
 from eval_benchmarks.dynamics.__main__ import main
-from eval_benchmarks.dynamics.entailment import NLI, entailment_by_step, open_scorer
+from eval_benchmarks.dynamics.entailment import ByNLI, entailment_by_step, open_scorer
 from eval_benchmarks.dynamics.figures import FIGURES, absent, draw, window
 from eval_benchmarks.dynamics.rollouts import read_claims, step_files
 from eval_benchmarks.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
@@ -248,46 +248,13 @@ def test_without_rollouts_the_page_says_why(run: Path) -> None:
     assert np.flatnonzero(~np.isnan(found.curves["entailment"])).tolist() == [4]
 
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] the cat sat on a mat dog".split()
-
-
-def write_model(folder: Path, labels: Sequence[str]) -> Path:
-    """A small classifier with random weights."""
-    import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
-
-    torch.manual_seed(0)
-    plain = Tokenizer(models.WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    plain.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    PreTrainedTokenizerFast(
-        tokenizer_object=plain, unk_token="[UNK]", pad_token="[PAD]", model_max_length=16
-    ).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-        initializer_range=1.0,
-        id2label=dict(enumerate(labels)),
-        label2id={label: at for at, label in enumerate(labels)},
-    )
-    BertForSequenceClassification(config).save_pretrained(folder)
-    return folder
-
-
-def test_an_nli_model_gives_the_probability_of_entailment(tmp_path: Path) -> None:
+def test_an_nli_model_gives_the_probability_of_entailment(write_nli: Any, tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    folder = write_model(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
+    folder = write_nli(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
     scorer = open_scorer(f"nli:{folder}")
-    assert isinstance(scorer, NLI) and scorer.name == "the NLI model nli"
+    assert isinstance(scorer, ByNLI) and scorer.name == "the NLI model nli"
     claims = [
         ("the cat sat", ("on a mat", "the dog")),
         ("the dog", ("a cat",)),
@@ -304,15 +271,15 @@ def test_an_nli_model_gives_the_probability_of_entailment(tmp_path: Path) -> Non
     assert abs(wanted[0] - wanted[1]) > 1e-3 and scorer.score([]) == [] and scorer.score(claims[::-1]) == found[::-1]
 
 
-def test_what_is_no_nli_model_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
     from transformers import BertConfig, BertModel
 
     for spec in ("magic", "nli:", "oracle:x", f"nli:{tmp_path / 'nowhere'}"):
         with pytest.raises(InputError, match="entailment="):
             open_scorer(spec)
     with pytest.raises(InputError, match="is no trained NLI model \\(labels: good, bad"):
-        open_scorer(f"nli:{write_model(tmp_path / 'sentiment', ['good', 'bad'])}")
-    untrained = write_model(tmp_path / "untrained", ["entailment", "not_entailment"])
+        open_scorer(f"nli:{write_nli(tmp_path / 'sentiment', ['good', 'bad'])}")
+    untrained = write_nli(tmp_path / "untrained", ["entailment", "not_entailment"])
     config = BertConfig.from_pretrained(untrained)
     (untrained / "model.safetensors").unlink()
     BertModel(config).save_pretrained(tmp_path / "bare")
