@@ -106,8 +106,9 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
         trial = f"trial {job.trial + 1}" if job.trial else None
         label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
         total = len(job.benchmark.examples)
-        task = progress.add_task(label, total=total, completed=total - len(todo), cost="")
         spent = sum(price.paid(Scored.from_row(row)) or 0.0 for row in rows.done.values()) if price else 0.0
+        cost = f"${spent:.4f}" if price else ""
+        task = progress.add_task(label, total=total, completed=total - len(todo), cost=cost)
         size = job.scorer.group
         groups = _groups(job.benchmark.examples, size) if size else [todo]
         for group in groups:

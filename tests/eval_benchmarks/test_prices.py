@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.prices import Price, price_of, read_prices
+from eval_benchmarks.scorers import Scored, paid_tokens
+from rag_zeval.embeddings import Embedding
 from rag_zeval.errors import InputError
+from rag_zeval.llm import Reply
 
 
 def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: Path) -> None:
@@ -21,10 +24,18 @@ def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: P
     assert [price_of(spec, prices) for spec in ("openai:small@http://host/v1", "elsewhere", None)] == [None] * 3
 
 
-def test_the_cost_is_that_of_both_kinds_of_tokens_and_unknown_where_one_is() -> None:
-    assert Price(2.0, 8.5).cost(1_000_000, 2_000_000) == 19.0
-    assert Price(2.0, 8.5).cost(500, 0) == 0.001
-    assert Price(2.0, 8.5).cost(None, 2) is None and Price(2.0, 8.5).cost(2, None) is None
+def test_what_is_paid_is_that_of_both_kinds_of_tokens_and_unknown_where_one_is() -> None:
+    assert Price(2.0, 8.5).paid(Scored("1", (), paid_tokens=(1_000_000, 2_000_000))) == 19.0
+    assert Price(2.0, 8.5).paid(Scored("1", (), paid_tokens=(500, 0))) == 0.001
+    assert Price(2.0, 8.5).paid(Scored("1", (), paid_tokens=None)) is None
+
+
+def test_only_replies_that_came_for_a_call_are_paid_for() -> None:
+    told, cached = Reply("x", "ok", 7, 5, calls=1), Reply("x", "ok", 7, 5, cached=True)
+    lost, vector = Reply(None, "failed: HTTP 500", calls=6), Embedding((1.0,), "ok", 3, calls=1)
+    assert paid_tokens([told, cached, lost, vector, told]) == (17, 10)
+    assert paid_tokens([told, Reply("x", "ok", 7, None, calls=1)]) is None
+    assert paid_tokens([]) == (0, 0)
 
 
 @pytest.mark.parametrize(

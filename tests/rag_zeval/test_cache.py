@@ -144,6 +144,27 @@ def test_another_model_gets_no_old_reply(tmp_path: Path) -> None:
         assert [reply.text for _, reply in cached.complete([ask("a")])] == [name]
 
 
+def test_what_goes_wrong_with_the_file_later_is_one_line(tmp_path: Path) -> None:
+    cache = ReplyCache(tmp_path / "replies.sqlite")
+    cache._db.execute("DROP TABLE replies")
+    for act in (lambda: cache.get("k"), lambda: cache.put("k", Reply("x", "ok")), lambda: cache.forget("k")):
+        with pytest.raises(InputError, match="the reply cache cannot be used: no such table"):
+            act()
+
+
+def test_a_failure_that_others_waited_for_is_theirs_and_not_from_the_cache(tmp_path: Path) -> None:
+    class Batched(ScriptedBackend):
+        def complete(self, requests: Any) -> Any:
+            return super().complete([*requests])
+
+    model = Batched(lambda _: Reply(None, "failed: HTTP 500", calls=2))
+    found = dict(CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite")).complete([ask("a"), ask("a")]))
+    assert [(found[i].calls, found[i].cached, found[i].status) for i in (0, 1)] == [
+        (2, False, "failed: HTTP 500"),
+        (0, False, "failed: HTTP 500"),
+    ]
+
+
 def test_a_file_that_is_no_cache_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("my notes, long enough to be looked at as a header" * 20)

@@ -100,7 +100,7 @@ def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
         ({"status": 200, "body": b"{broken"}, "not valid JSON", 1),
         ({"status": 200, "body": {"hello": "world"}}, "no chat completion", 1),
         ({"status": 200, "body": [1, 2]}, "no chat completion", 1),
-        ({"status": 200, "body": b"<html>", "headers": {"Content-Type": "text/html"}}, "no chat completion", 1),
+        ({"status": 200, "body": b"<html>", "headers": {"Content-Type": "text/html"}}, "not valid JSON", 1),
         ("no text", "sent no text", 1),
     ],
 )
@@ -112,6 +112,15 @@ def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act:
     assert (bad.calls, bad.retries) == (calls, calls - 1)
     assert good.status == "ok"
     assert len(endpoint.requests) == bad.calls + good.calls
+
+
+@pytest.mark.parametrize("header", ["text/plain", "application/octet-stream"])
+def test_json_is_read_whatever_its_header_says(endpoint: Any, header: str) -> None:
+    message = {"role": "assistant", "content": "fine"}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    endpoint.faults = [{"status": 200, "body": json.dumps(body).encode(), "headers": {"Content-Type": header}}]
+    (reply,) = ask(endpoint)
+    assert (reply.text, reply.status, reply.prompt_tokens) == ("fine", "ok", None)
 
 
 @pytest.mark.parametrize("act", ["hang", "drip"])
