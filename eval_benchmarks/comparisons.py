@@ -37,9 +37,9 @@ class PairedTest:
 def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedTest | None:
     """Test of `first` minus `second` on the instances both scored; None where a value is undefined.
 
-    The interval is the percentile one of bootstrap draws, the same for both. Means (wins, ranks, verdicts) are tested
-    by exchanging the scorers at random on each instance, which holds for few instances too (`randomisation_p`). A
-    correlation has no share by instance: it is tested by the bootstrap, from ENOUGH instances on, with
+    The interval is the percentile one of bootstrap draws, the same for both. Means over instances (wins, ranks,
+    accuracy) are tested by exchanging the scorers at random on each of them, which holds for few instances too
+    (`randomisation_p`). A correlation or a rate over claims is tested by the bootstrap, from ENOUGH instances on:
     p = (1 + #{|d* - d| >= |d|}) / (1 + draws), where d is the difference seen and d* that of a draw: draws about d
     stand for what the difference would do about 0 if there were none. Draws in which a value is undefined count in
     neither.
