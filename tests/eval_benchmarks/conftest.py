@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 from collections import Counter
@@ -329,4 +330,16 @@ def write_nli() -> Any:
         (RobertaForSequenceClassification if roberta else BertForSequenceClassification)(config).save_pretrained(folder)
         return folder
 
+    return write
+
+
+@pytest.fixture(scope="session")
+def write_bert() -> Callable[..., Path]:
+    """Writes a tiny BERT into a folder: `parity/tiny_bert.py`, which the original's recorder uses too."""
+    path = Path(__file__).parent / "parity" / "tiny_bert.py"
+    spec = importlib.util.spec_from_file_location("tiny_bert", path)
+    assert spec and spec.loader
+    tiny_bert = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tiny_bert)
+    write: Callable[..., Path] = tiny_bert.write_bert
     return write

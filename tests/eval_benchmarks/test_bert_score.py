@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import string
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Example
 
 torch = pytest.importorskip("torch")
-WINDOW = 20
+WINDOW = 20  # of the tiny BERT
 VECTORS = st.lists(st.lists(st.floats(-1, 1, width=16), min_size=3, max_size=3), min_size=1, max_size=5)
 
 
@@ -56,27 +55,10 @@ def test_f1_is_the_harmonic_mean(precision: float, recall: float) -> None:
         f1(precision, -0.1)
 
 
-def write_model(folder: Path, layers: int) -> Path:
-    """A random BERT that reads characters between [CLS] and [SEP]."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    vocabulary = {token: i for i, token in enumerate(["?", "[CLS]", "[SEP]", *string.ascii_lowercase, " "])}
-    characters = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
-    characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    special = [("[CLS]", 1), ("[SEP]", 2)]
-    characters.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, cls_token="[CLS]", sep_token="[SEP]")
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "max_position_embeddings": WINDOW}
-    BertModel(BertConfig(vocab_size=len(vocabulary), num_hidden_layers=layers, **sizes)).save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("bert"), 12)
+def folder(write_bert: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written: Path = write_bert(tmp_path_factory.mktemp("bert"))
+    return written
 
 
 def test_answers_are_scored_by_the_states_of_the_models_own_layer(folder: Path) -> None:
@@ -108,9 +90,9 @@ def test_answers_are_scored_by_the_states_of_the_models_own_layer(folder: Path) 
     assert BertScore(str(folder)).identity == scorer.identity
 
 
-def test_a_model_whose_layer_is_not_known_is_refused(tmp_path: Path) -> None:
+def test_a_model_whose_layer_is_not_known_is_refused(write_bert: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no layer is known for bert with 2 layers"):
-        BertScore(str(write_model(tmp_path, 2)))
+        BertScore(str(write_bert(tmp_path, 2)))
 
 
 def test_the_bench_leaves_it_out_without_a_folder_and_runs_it_with_one(
