@@ -58,7 +58,7 @@ def response_schema(n_candidates: int, variant: str = "paper") -> dict[str, Any]
     """JSON schema (draft 2020-12) of the trajectories that `parse_strict` accepts, for servers that decode by one.
 
     Fields stand in the variant's order, which such servers keep, and no others are allowed: `parse_strict` minds
-    neither. Rule (4), that a supported claim quotes something, is no part of it. Raises InputError.
+    neither. Rule (4), that claims hold text and supported ones quote some, is no part of it. Raises InputError.
     """
     found = find_variant(variant)
     claims = {"type": "array", "items": _object({name: _FIELDS[name] for name in found.claim_fields}), "minItems": 1}
@@ -94,13 +94,17 @@ def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
     return tuple(letters)
 
 
-def supported_claims_have_evidence(trajectory: Trajectory, variant: str = "paper") -> bool:
-    """Rule (4) of the format reward: every supported claim quotes something; always true without evidence at all."""
-    return not find_variant(variant).has_evidence or all(
-        any(quote.strip() for quote in claim.grounding_evidence)
+def claims_hold_text(trajectory: Trajectory, variant: str = "paper") -> bool:
+    """Rule (4) of the format reward: every claim says something, and every supported one quotes something.
+
+    Quotes are asked of variants with evidence alone.
+    """
+    quoting = find_variant(variant).has_evidence
+    return all(
+        bool(claim.claim.strip())
+        and (not (quoting and claim.is_supported) or any(quote.strip() for quote in claim.grounding_evidence))
         for candidate in trajectory
         for claim in candidate.atomic_claims
-        if claim.is_supported
     )
 
 
@@ -171,27 +175,36 @@ def _cut_out_list(text: str) -> str:
     return re.sub(r",(\s*[\]}])", r"\1", text[start.start() : end + 1])
 
 
-_ID = re.compile(r"""["']id["']\s*:\s*["']([A-Z])["']""")
-_CLAIM = re.compile(r"""["']claim["']\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
-_SUPPORTED = re.compile(r"""["']is_supported["']\s*:\s*["']?(true|false)\b""", re.IGNORECASE)
+_ID = re.compile(r"""(["'])id\1\s*:\s*["']([A-Z])["']""")
+_CLAIM = {
+    quote: re.compile(rf"""{quote}claim{quote}\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""") for quote in "\"'"
+}
+_SUPPORTED = {
+    quote: re.compile(rf"""{quote}is_supported{quote}\s*:\s*["']?(true|false)\b""", re.IGNORECASE) for quote in "\"'"
+}
 
 
 def _search(text: str, n_candidates: int) -> Trajectory:
     marks = list(_ID.finditer(text))
-    ids, expected = [mark.group(1) for mark in marks], list(LETTERS[:n_candidates])
+    ids, expected = [mark.group(2) for mark in marks], list(LETTERS[:n_candidates])
     if ids != expected:
         raise FormatError(f"found candidates {ids}, expected {expected}")
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     bodies = [text[mark.end() : end] for mark, end in zip(marks, ends, strict=True)]
-    return tuple(CandidateEvaluation(id_, _search_claims(id_, body)) for id_, body in zip(ids, bodies, strict=True))
+    quotes = [mark.group(1) for mark in marks]
+    return tuple(
+        CandidateEvaluation(id_, _search_claims(id_, body, quote))
+        for id_, body, quote in zip(ids, bodies, quotes, strict=True)
+    )
 
 
-def _search_claims(candidate: str, body: str) -> tuple[AtomicClaim, ...]:
-    claims = list(_CLAIM.finditer(body))
+def _search_claims(candidate: str, body: str, quote: str) -> tuple[AtomicClaim, ...]:
+    """`quote`: around the names of fields. The other one is text, such as an echoed answer that spells claims."""
+    claims = list(_CLAIM[quote].finditer(body))
     read = []
     for at, claim in enumerate(claims):
         stop = claims[at + 1].start() if at + 1 < len(claims) else len(body)
-        verdict = _SUPPORTED.search(body, claim.end(), stop)
+        verdict = _SUPPORTED[quote].search(body, claim.end(), stop)
         if verdict is None:
             raise FormatError(f"candidate {candidate}: a claim has no readable verdict")
         read.append(AtomicClaim(claim.group(1) or claim.group(2) or "", verdict.group(1).lower() == "true"))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from rag_zeval.prompt import without_surrogates
+
 
 class PolicyTokens:
     """Callable text -> token texts, whitespace stripped, empty ones left out; for any transformers tokenizer."""
@@ -18,7 +20,7 @@ class PolicyTokens:
         self._texts: dict[int, str] = {}
 
     def __call__(self, text: str) -> list[str]:
-        ids = self._tokenizer(" " + text.strip(), add_special_tokens=False)["input_ids"]
+        ids = self._tokenizer(" " + without_surrogates(text).strip(), add_special_tokens=False)["input_ids"]
         texts = [self._texts[i] if i in self._texts else self._text(i) for i in ids]
         return [token for token in texts if token]
 

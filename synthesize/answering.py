@@ -58,14 +58,17 @@ class Answerer:
 
     def answer(self, batch: Batch) -> list[Row]:
         """A row for each job, in their order."""
+        reason = None
         try:
             answers = self._decode(batch)
         except torch.AcceleratorError:  # the GPU is in no state to answer anything more
             raise
         except RuntimeError as error:  # out of memory, mostly: one question must not take the others with it
-            reason = str(error).splitlines()[0]
-            if len(batch) == 1:
-                return [batch[0].row(f"failed: {reason}")]
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+        # behind the block: in it, the error would hold the caches that did not fit
+        if reason is not None and len(batch) == 1:
+            return [batch[0].row(f"failed: {reason}")]
+        if reason is not None:
             log.warning("%d questions together failed (%s): trying one by one", len(batch), reason)
             return [row for job in batch for row in self.answer([job])]
         return [

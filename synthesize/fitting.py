@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
+from rag_zeval.llm import one_line
 from synthesize.prompt import prompt_ids, qa_prompt
 from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion
@@ -66,4 +67,6 @@ def loading(settings: Settings) -> Iterator[str]:
     try:
         yield str(Path(settings.model).resolve())
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{settings.model}: transformers cannot load it: {str(error).splitlines()[0]}") from error
+        raise InputError(
+            f"{settings.model}: transformers cannot load it: {one_line(str(error) or type(error).__name__)}"
+        ) from error

@@ -5,7 +5,7 @@
 stands in both rows of a pair, so that both write the same token. It only holds while vLLM computes the two in the same
 steps; a prefill in chunks, a preemption or a late partner breaks a pair without any error. So a pair counts only if
 
-- it was never seen out of step (`CoupledPairs` gives such a pair up: it must not steer the rest), and
+- it was seen together, and never out of step (`CoupledPairs` gives such a pair up: it must not steer the rest), and
 - both requests wrote the same tokens to their end.
 
 To make that the rule, both prompts are read beforehand (a = 0 and a = -1 are ordinary requests on them), partners are
@@ -37,6 +37,7 @@ from synthesize.cad import Prompts, Response
 
 WAVES = 3  # how often a pair is tried
 lost_pairs: set[str] = set()  # names of pairs that were seen out of step
+coupled_pairs: set[str] = set()  # names of pairs that were seen together
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class CoupledPairs(LogitsProcessor):
                         logits[row, end] = 0
             elif len(rows) == 2:
                 together.append((rows[True], rows[False], self.rows[rows[True]].alpha))
+                coupled_pairs.add(pair)
         if together:
             reading, blind = (torch.tensor([pair[at] for pair in together], device=logits.device) for at in (0, 1))
             alpha = torch.tensor([pair[2] for pair in together], device=logits.device, dtype=logits.dtype)[:, None]
@@ -185,8 +187,10 @@ class VLLMDecoder:
         outputs = self._generate(requests)
         found: list[list[int] | None] = []
         for name, *written in zip(names, outputs[::2], outputs[1::2], strict=True):
-            found.append(written[0] if written[0] == written[1] and name not in lost_pairs else None)
+            kept = written[0] == written[1] and name in coupled_pairs - lost_pairs
+            found.append(written[0] if kept else None)
             lost_pairs.discard(name)
+            coupled_pairs.discard(name)
         return found
 
     def _generate(self, requests: Sequence[tuple[Sequence[int], Any]]) -> list[list[int]]:

@@ -24,7 +24,7 @@ from rag_zeval.answer_quality import (
 )
 from rag_zeval.errors import InputError
 from rag_zeval.files import iter_jsonl
-from rag_zeval.prompt import judge_messages
+from rag_zeval.prompt import judge_messages, without_surrogates
 from rag_zeval.schema import LETTERS
 
 DATA_SOURCE = "rag_zeval"
@@ -166,12 +166,13 @@ def candidate_sets(question: Question, k: int, seed: int, flags: Flags) -> Itera
 def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
     """A row of verl's RLHF data set; `alphas` are those of candidates A, B, ... as shown."""
     answers = [question.answers[alpha] for alpha in alphas]
-    truth = {"alphas": list(alphas), "reference": question.passage, "variant": variant}
+    # as the prompt has it: half an emoji, from a broken cut, can be written into no file
+    truth = {"alphas": list(alphas), "reference": without_surrogates(question.passage), "variant": variant}
     return {
         "data_source": DATA_SOURCE,
         "prompt": judge_messages(variant, question.question, question.passage, answers),
         "reward_model": {"style": "rule", "ground_truth": json.dumps(truth, ensure_ascii=False)},
-        "extra_info": {"id": question.id, "k": len(answers), "alphas": list(alphas)},
+        "extra_info": {"id": without_surrogates(question.id), "k": len(answers), "alphas": list(alphas)},
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, parse_row
-from rag_zeval.parser import FormatError, parse_strict, supported_claims_have_evidence
+from rag_zeval.parser import FormatError, claims_hold_text, parse_strict
 from rag_zeval.prompt import find_variant
 from rag_zeval.schema import Trajectory
 from rag_zeval.training_log import Steps
@@ -61,7 +61,7 @@ def _read(row: Row) -> Trajectory:
     if not find_variant(truth["variant"]).has_evidence:
         raise InputError(f"prompt variant '{truth['variant']}' asks for no evidence")
     trajectory = parse_strict(row["output"], len(truth["alphas"]), truth["variant"])
-    if not supported_claims_have_evidence(trajectory, truth["variant"]):
+    if not claims_hold_text(trajectory, truth["variant"]):
         raise FormatError("a supported claim quotes nothing")
     return trajectory
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from eval_benchmarks.scorers import Score, Scored
 from rag_zeval.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.llm import Backend, Sampling
-from rag_zeval.parser import supported_claims_have_evidence
+from rag_zeval.parser import claims_hold_text
 from rag_zeval.schema import as_json
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
@@ -75,6 +75,4 @@ def _paid_tokens(evaluation: Evaluation, replied: bool) -> tuple[int, int] | Non
 
 def _keeps_format(evaluation: Evaluation, variant: str) -> bool:
     trajectory = evaluation.trajectory
-    return (
-        evaluation.status == STRICT and bool(trajectory) and supported_claims_have_evidence(trajectory or (), variant)
-    )
+    return evaluation.status == STRICT and bool(trajectory) and claims_hold_text(trajectory or (), variant)

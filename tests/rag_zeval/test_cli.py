@@ -200,7 +200,7 @@ def test_a_cache_that_breaks_is_one_line(run: Run, endpoint: Any, tmp_path: Path
     rows = write_rows(tmp_path / "in.jsonl", [row(0)])
     done = run("evaluate", rows, "--model", endpoint.spec(), "--cache", "other.sqlite")
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1] == "error: the reply cache cannot be used: no such column: reply"
+    assert done.stderr.splitlines()[-1] == "error: other.sqlite: the reply cache cannot be used: no such column: reply"
 
 
 def test_bad_usage_and_help_keep_their_statuses(run: Run) -> None:

@@ -163,3 +163,11 @@ def test_quotes_are_counted_for_each_claim_and_move_no_reward(numbers):
     assert parts["score"] == (1.5 if in_order else 0.0)
     assert failed()["quotes"] == reward("nonsense", alphas)["quotes"] == 0.0
     assert "quotes" in WATCHED  # so a failure counts in no mean
+
+
+@pytest.mark.parametrize("variant", ["paper", "no-evidence"])
+def test_claims_that_say_nothing_break_the_format(variant):
+    assert format_reward(text([claim()]), 1, variant)[0] == 0
+    for empty in ("", " \n"):
+        assert format_reward(text([claim(), claim(claim=empty)]), 1, variant) == (-0.5, None)
+        assert format_reward(text([claim(claim=empty, supported=False)]), 1, variant) == (-0.5, None)

@@ -39,3 +39,9 @@ def test_every_sentence_of_a_passage_is_verbatim_and_a_changed_one_is_not(tokeni
 def test_different_bytes_stay_different(tokenize):
     assert tokenize("é") != tokenize("è")
     assert tokenize("日本") != tokenize("日木")
+
+
+def test_half_an_emoji_costs_a_quote_no_more_than_its_token(tokenize):
+    sentence = world.questions("dev", 1, seed=0)[0].passage
+    whole, broken = tokenize(sentence), tokenize(sentence + " \ud83d")
+    assert broken[: len(whole)] == whole

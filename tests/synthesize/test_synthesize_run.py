@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from itertools import pairwise
 from pathlib import Path
 
@@ -166,6 +167,34 @@ def test_one_question_that_fails_in_a_batch_takes_no_other_with_it(tiny_model):
     assert rows.pop(asked[2].id)["status"] == "failed: no memory left"
     del undisturbed[asked[2].id]
     assert rows == undisturbed
+
+
+def test_what_did_not_fit_is_gone_before_its_questions_are_tried_one_by_one(tiny_model, monkeypatch):
+    from synthesize.answering import Answerer
+    from synthesize.batching import read_job
+    from synthesize.fitting import Fitting
+    from synthesize.sources import load_questions
+
+    config = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
+    settings = read_settings({**config, "model": str(tiny_model), "max_new_tokens": 4, "device": "cpu"})
+    answerer = Answerer(settings)
+    jobs = [read_job(Fitting(settings), question) for question in load_questions("nano", "train", 3, 0)]
+    caches, decode = [], answerer._decode
+
+    class Cache:
+        pass
+
+    def overflowing(batch):
+        assert all(cache() is None for cache in caches)
+        if len(batch) > 1:
+            cache = Cache()
+            caches.append(weakref.ref(cache))
+            raise RuntimeError
+        return decode(batch)
+
+    monkeypatch.setattr(answerer, "_decode", overflowing)
+    assert [row["status"] for row in answerer.answer(jobs)] == ["ok"] * 3
+    assert len(caches) == 1
 
 
 @pytest.mark.parametrize(

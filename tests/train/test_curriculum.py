@@ -5,6 +5,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,14 @@ def test_missing_responses_are_named(tmp_path: Path) -> None:
 def test_malformed_stages_are_named(entry: Any) -> None:
     with pytest.raises(InputError, match=r"stages\[1\]: must (be|have)"):
         read_stages([{"k": 3, "rows": None}, entry], "stages")
+
+
+def test_a_row_with_half_an_emoji_can_be_written(tmp_path: Path) -> None:
+    broken = replace(question("q\ud83d"), passage="It rains \ud83d.")
+    row = build_row(broken, sorted(broken.answers)[:2], "compact")
+    write_parquet(tmp_path / "rows.parquet", [row])
+    truth = json.loads(row["reward_model"]["ground_truth"])
+    assert truth["reference"] == "It rains \ufffd." and truth["reference"] in row["prompt"][0]["content"]
 
 
 def test_parquet_gives_back_the_rows(tmp_path: Path) -> None:
