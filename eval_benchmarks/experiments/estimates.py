@@ -96,7 +96,8 @@ def estimate(
     """Mean of `second` minus mean of `first` (0 if there is none), on the instances that all of them scored.
 
     `value`, `ci_low`, `ci_high` (None if undefined), `n` instances, `coverage` of all, and with `seeds`, the names of
-    the models of `second`, `by_seed`: each one's value minus the mean of `first`.
+    the models of `second`, `by_seed`: each one's value minus the mean of `first`, and `t_low`, `t_high`: Student's 95%
+    interval of their mean, from the spread between seeds alone, which few seeds do not make too narrow.
     """
     models = [*first, *second]
     keep = np.logical_and.reduce([model.scored for model in models])
@@ -110,6 +111,7 @@ def estimate(
     row |= {"n": int(keep.sum()), "coverage": float(keep.mean())}
     if seeds:
         row["by_seed"] = {str(name): _defined(point) for name, point in zip(seeds, points, strict=True)}
+        row["t_low"], row["t_high"] = _t_interval(points)
     return row
 
 
@@ -145,6 +147,16 @@ def _metric(result: Result, benchmark: str, name: str) -> Metric | None:
 def _ratio(metric: Metric) -> Ratio:
     assert isinstance(metric.statistic, Ratio), metric.name  # a result file holds nothing else
     return metric.statistic
+
+
+def _t_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Student's 95% interval of the mean; (None, None) for fewer than two values or an undefined one."""
+    from scipy import stats
+
+    if len(values) < 2 or math.isnan(sum(values)):
+        return None, None
+    half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    return _mean(values) - half, _mean(values) + half
 
 
 def _mean(values: Sequence[float]) -> float:

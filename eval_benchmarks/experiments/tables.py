@@ -45,7 +45,8 @@ def _how(experiment: Experiment, found: Found, draws: int) -> str:
         f"Intervals: 95%, hierarchical bootstrap over seeds and prompts, {draws} draws; what is compared is drawn with "
         "the same prompts. n: prompts that all the models of a value gave a readable judgement on, and their share; "
         '"(unread: wrong)" counts the others as wrong. Few seeds show only part of the variance between seeds: '
-        "where seeds differ more than prompts do, an interval is too narrow, so each seed's value stands beside it.",
+        "where seeds differ more than prompts do, an interval is too narrow. So each seed's value stands beside it, "
+        "and by seeds alone (t), Student's 95% interval of the differences from the base, each seed one value.",
     ]
     if experiment.tables:
         lines.append(
@@ -69,7 +70,7 @@ def _directions(experiment: Experiment, rows: Sequence[Row], arms: Iterable[str]
 
 
 def _heads(experiment: Experiment) -> list[str]:
-    heads = ["benchmark", "metric", "arm", "mean over seeds", "each seed", "minus base"]
+    heads = ["benchmark", "metric", "arm", "mean over seeds", "each seed", "minus base", "by seeds alone (t)"]
     return [*heads, *([f"{experiment.reference} minus arm", "direction"] if experiment.tables else []), "n", "coverage"]
 
 
@@ -83,6 +84,7 @@ def _cells(experiment: Experiment, rows: Sequence[Row]) -> Iterator[list[str]]:
             _value(row),
             NONE if row["arm"] == BASE else ", ".join(_number(value) for value in row["by_seed"].values()),
             signed(row["minus_base"]),
+            _by_seeds(row["minus_base"]),
             *against,
             str(row["n"]),
             f"{row['coverage']:.1%}",
@@ -106,6 +108,12 @@ def _spent(found: Found) -> Iterator[list[str]]:
 def _value(row: Row) -> str:
     limits = "" if row["ci_low"] is None else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
     return _number(row["value"]) + limits
+
+
+def _by_seeds(difference: Row | None) -> str:
+    if difference is None or difference["t_low"] is None:
+        return NONE
+    return f"{difference['t_low']:+.3f} to {difference['t_high']:+.3f}"
 
 
 def _number(value: float | None) -> str:

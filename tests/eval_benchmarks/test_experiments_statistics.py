@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
+from eval_benchmarks.benchmark import mean_metric
+from eval_benchmarks.experiments.estimates import estimate
 from eval_benchmarks.statistics import (
     Floats,
     Ratio,
@@ -116,3 +119,19 @@ def test_arms_are_paired_by_prompt_and_their_seeds_are_not() -> None:
 def _width(limits: tuple[float, float] | None) -> float:
     assert limits
     return limits[1] - limits[0]
+
+
+@given(st.lists(st.integers(-20, 20), min_size=2, max_size=6))
+def test_by_seeds_alone_is_students_interval(values: list[int]) -> None:
+    models = [mean_metric("m", [float(value)] * N) for value in values]
+    row = estimate([mean_metric("m", [0.0] * N)], models, 60, 0, [*range(len(values))])
+    if len(set(values)) > 1:
+        found = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+        assert (row["t_low"], row["t_high"]) == pytest.approx((found.low, found.high))
+    else:
+        assert (row["t_low"], row["t_high"]) == (values[0], values[0])
+
+
+def test_one_seed_has_no_interval_by_seeds() -> None:
+    row = estimate([], [mean_metric("m", [1.0] * N)], 60, 0, [1])
+    assert (row["t_low"], row["t_high"]) == (None, None)
