@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +14,16 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from eval_benchmarks import tables
@@ -32,6 +42,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Example
 from rag_zeval.files import RowWriter, json_line, write_json, write_text
 
+TELL = 60.0  # seconds between lines of progress where there is no terminal
 REASONS = 5  # reasons for missing scores shown of each scorer
 PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
 
@@ -83,6 +94,7 @@ def run(config: DictConfig) -> int:
     made, notes = write_outputs(out, results, notes, config.bootstrap.draws, config.bootstrap.seed)
     tables.show(console, made, notes)
     write_json(out / "manifest.json", _manifest(config, benchmarks, results, notes))
+    console.print(Text(f"tables: {out / 'tables.html'}"), soft_wrap=True)
     if silent := [f"{_who(r)}: {_missing(r)[0]}" for r in results if r.model and not _has_a_score(r)]:
         print("error: no score at all: " + "; ".join(silent), file=sys.stderr)
     return 1 if silent else 0
@@ -109,6 +121,7 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
         spent = sum(price.paid(Scored.from_row(row)) or 0.0 for row in rows.done.values()) if price else 0.0
         cost = f"${spent:.4f}" if price else ""
         task = progress.add_task(label, total=total, completed=total - len(todo), cost=cost)
+        told = time.monotonic()
         size = job.scorer.group
         groups = _groups(job.benchmark.examples, size) if size else [todo]
         for group in groups:
@@ -121,7 +134,20 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
                     if price:
                         spent += price.paid(scored) or 0.0
                         progress.update(task, cost=f"${spent:.4f}")
+                    if time.monotonic() - told > TELL:
+                        told = time.monotonic()
+                        _tell(progress, task)
+        _tell(progress, task)
         return StoredScores(rows.done)
+
+
+def _tell(progress: Progress, number: TaskID) -> None:
+    """A line on how far a job is, where the output is no terminal and shows no bar."""
+    task = next(task for task in progress.tasks if task.id == number)
+    if not progress.console.is_terminal:
+        rate = f", {task.finished_speed or task.speed or 0.0:.1f}/s" if task.elapsed else ""
+        cost = f", {task.fields['cost']}" if task.fields["cost"] else ""
+        progress.console.print(f"{task.description}: {task.completed:.0f}/{task.total:.0f}{rate}{cost}", soft_wrap=True)
 
 
 def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
@@ -166,7 +192,8 @@ def _missing(result: Result) -> list[str]:
 
 
 def _who(result: Result) -> str:
-    return f"{result.benchmark.name}, {scorer_name(result.scorer, result.model)}"
+    trial = f", trial {result.trial + 1}" if result.trial else ""
+    return f"{result.benchmark.name}, {scorer_name(result.scorer, result.model)}{trial}"
 
 
 def _manifest(
@@ -212,4 +239,5 @@ def _progress(console: Console) -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[cost]}"),
         console=console,
+        disable=not console.is_terminal,
     )

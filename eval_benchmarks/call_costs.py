@@ -9,7 +9,6 @@ What a scorer asks of both answers in the same words is asked, and counted, once
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval_benchmarks.inputs import MEASURES
-from eval_benchmarks.literal_judge import literal_reply
+from eval_benchmarks.literal_judge import count_tokens, literal_reply
 from eval_benchmarks.scorers import Scorer
 from eval_benchmarks.scorers.asking_scorer import AskingScorer
 from eval_benchmarks.scorers.rag_zeval import RagZeval
@@ -55,15 +54,10 @@ def examples() -> list[Example]:
         question = ranked.question
         sentences = [*question.sentences.values()]
         chunks = tuple(" ".join(sentences[at::CHUNKS]) for at in range(CHUNKS))
-        answers = tuple(f"{answer} [1][2]" for answer in ranked.answers)
+        answers = tuple(f"{answer.removesuffix('.')} [1][2]." for answer in ranked.answers)
         truth = world.answer(question, question.facts)
         asked.append(Example(ranked.id, question.question, question.passage, answers, truth, chunks))
     return asked
-
-
-def count_tokens(text: str) -> int:
-    """Words and punctuation marks: near enough to compare scorers by, and the same for every model."""
-    return len(re.findall(r"\w+|[^\w\s]", text))
 
 
 class WordEmbedder:

@@ -35,6 +35,11 @@ def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
     raise ValueError(f"no prompt of ours: {content[:80]}")
 
 
+def count_tokens(text: str) -> int:
+    """Words and punctuation marks: near enough to compare scorers by, and the same for every model."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
 def sentences(text: str) -> list[str]:
     """A text's sentences, without their full stops and citations."""
     return [part.strip() for part in re.sub(r"\[\d+\]", "", text).replace("\n", " ").split(".") if part.strip()]

@@ -76,6 +76,7 @@ class ScriptedJudge:
     replies: one for all; the first of a mapping whose key stands in the prompt; or what a function makes of the
     request's body: a text, an HTTP answer, or None. Where there is none the answer is HTTP 400.
     faults: names of FAULTS or HTTP answers for the next requests, one each and in order of arrival; "ok" is none.
+    count: counts the tokens of a text; without it every prompt has 7 and every reply 5.
     models, models_status: what it says when asked for its models. requests, headers: what came; delay: seconds before
     an answer; open_most: requests that were open at once.
     """
@@ -83,6 +84,7 @@ class ScriptedJudge:
     def __init__(self, replies: Replies = "", *, port: int = 0, retry_after: str = "1"):
         self.replies = replies
         self.vector: Callable[[str], list[float]] = word_vector
+        self.count: Callable[[str], int] | None = None
         self.faults: list[str | Answer] = []
         self.models: list[Body] = []
         self.models_status = 200
@@ -139,7 +141,11 @@ class ScriptedJudge:
         content = None if fault == "no text" else SPOILED["cut"](text) if cut else text
         message = {"role": "assistant", "content": content}
         choice = {"index": 0, "message": message, "finish_reason": "length" if cut else "stop"}
-        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+        sent, written = 7, 5
+        if self.count:
+            sent = sum(self.count(message["content"]) for message in body["messages"])
+            written = self.count(content or "")
+        usage = {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
         completion = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
         send(handler, 200, {**completion, "choices": [choice], "usage": usage})
 
@@ -235,11 +241,13 @@ def main(argv: Sequence[str]) -> int:
         if name not in ("ok", *FAULTS):
             raise InputError(f"--faults: there is no '{name}'; there is: ok, {', '.join(FAULTS)}")
     replies: Replies = read_replies(given.replies) if given.replies else {}
+    count: Callable[[str], int] | None = None
     if given.literal:
-        from eval_benchmarks.literal_judge import literal_reply
+        from eval_benchmarks.literal_judge import count_tokens, literal_reply
 
-        replies = literal_reply
+        replies, count = literal_reply, count_tokens
     judge = ScriptedJudge(replies, port=given.port)
+    judge.count = count
     judge.faults.extend(faults)
     print(f"models=['{judge.spec()}']   (Ctrl-C ends it)", flush=True)
     try:

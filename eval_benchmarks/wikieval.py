@@ -20,6 +20,7 @@ from rag_zeval.files import iter_jsonl
 
 FOLDER = "wikieval"
 NEGATIVES = ("poor_answer", "ungrounded_answer")
+ALL_ROWS = 50  # of the benchmark; a folder may hold a sample
 PREFIXES = ("Answer:", "Question:")
 
 
@@ -80,7 +81,11 @@ def load(config: DictConfig) -> tuple[Wikieval | None, list[str]]:
     data_dir = Path(config.data_dir)
     if not any((data_dir / FOLDER).glob("*.jsonl")):
         return None, [f"wikieval (Table 1, every scorer): no {data_dir / FOLDER}/*.jsonl is there"]
-    return Wikieval(data_dir), []
+    benchmark = Wikieval(data_dir)
+    rows = len(benchmark.examples) // len(NEGATIVES)
+    if rows < ALL_ROWS:
+        return benchmark, [f"wikieval: {ALL_ROWS - rows} of its {ALL_ROWS} rows (published values are of all)"]
+    return benchmark, []
 
 
 def clean(text: str) -> str:

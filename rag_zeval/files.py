@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -113,7 +114,10 @@ class StoredRows(Mapping[str, Row]):
         start = self._starts[id_]
         with open(self._path, "rb") as lines:
             lines.seek(start)
-            return parse_row(lines.readline().decode("utf-8"))
+            try:
+                return parse_row(lines.readline().decode("utf-8"))
+            except (InputError, UnicodeDecodeError) as error:  # somebody else wrote into it
+                raise InputError(f"{self._path}: row '{id_}': {error}") from error
 
     def __contains__(self, id_: object) -> bool:
         return id_ in self._starts
@@ -129,14 +133,22 @@ class RowWriter:
     """Append-only JSONL of finished rows, each with a string "id"; a restart finds in `done` what is there already.
 
     A last line torn by a kill is cut off when the file is opened, so its row is simply done again.
-    Raises InputError when a complete line is not a row, or an id stands twice.
+    Raises InputError when a complete line is not a row, an id stands twice, or another process is writing the file.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.done = StoredRows(self.path)
         self._file = open(self.path, "ab")  # noqa: SIM115 (closed in __exit__)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed, or this process ends
+            self.done = StoredRows(self.path)
+        except BlockingIOError as error:
+            self._file.close()
+            raise InputError(f"{self.path}: another run is writing this file") from error
+        except InputError:
+            self._file.close()
+            raise
         self._file.truncate(self.done.size)
 
     def append(self, row: Row) -> None:

@@ -292,3 +292,22 @@ def test_ragchecker_shares_divide_the_answers_claims_among_them(checks: ragcheck
     low, high = sorted([ragchecker.precision(checks), ragchecker.recall(checks)])
     assert low * (1 - 1e-9) <= ragchecker.f1(checks) <= high * (1 + 1e-9)
     assert ragchecker.f1(checks) * (low + high) == pytest.approx(2 * low * high)
+
+
+def test_the_example_of_the_docs_works(literal_judge: Any) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "scorers.md").read_text(encoding="utf-8")
+    section = docs.split("## On your own examples")[1]
+    code = (
+        section.split("```python\n")[1]
+        .split("```")[0]
+        .replace("MODEL@http://localhost:8000/v1", "j@" + literal_judge.url)
+    )
+    known: dict[str, Any] = {
+        "question": "q",
+        "passage": text(0),
+        "answer": text(0, 1),
+        "truth": text(0),
+        "other": text(9),
+    }
+    exec(code, known)
+    assert known["scored"].values == (0.5,)  # of two claims one is wrong and in no chunk

@@ -44,6 +44,16 @@ def test_a_row_written_twice_is_refused(tmp_path):
         RowWriter(tmp_path / "r.jsonl")
 
 
+def test_a_file_that_another_run_writes_is_refused_and_free_when_it_ends(tmp_path):
+    with RowWriter(tmp_path / "r.jsonl") as writer:
+        writer.append({"id": "a"})
+        with pytest.raises(InputError, match=r"r\.jsonl: another run is writing this file"):
+            RowWriter(tmp_path / "r.jsonl")
+        writer.append({"id": "b"})
+    with RowWriter(tmp_path / "r.jsonl") as writer:
+        assert list(writer.done) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
