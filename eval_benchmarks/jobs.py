@@ -154,6 +154,8 @@ def _measure_jobs(
 
 def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveOut) -> bool:
     lacking = [need for need in measure.needs if not any(getattr(e, need) for e in benchmark.examples)]
+    if measure.only and not any(map(measure.only[1], benchmark.examples)):
+        lacking.append(measure.only[0])
     if lacking:
         leave_out(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(lacking)}")
     return not lacking

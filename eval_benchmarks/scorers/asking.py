@@ -182,8 +182,9 @@ class Found:
 class Measure:
     """A scorer to be run by `AskingScorer`: `steps(example, answer)` asks with `prompts` and gives one answer's value.
 
-    needs: fields of Example without which there is no value; embeds: whether texts are embedded. Without prompts no
-    judge is asked.
+    needs: fields of Example without which there is no value; only: what it judges, in words, and whether an example has
+    it: a benchmark of which none does is left out. embeds: whether texts are embedded. Without prompts no judge is
+    asked.
     """
 
     name: str
@@ -191,6 +192,7 @@ class Measure:
     prompts: tuple[ScorerPrompt, ...] = ()
     needs: tuple[str, ...] = ()
     embeds: bool = False
+    only: tuple[str, Callable[[Example], bool]] | None = None
 
     def lacks(self, example: Example) -> list[str]:
         """The needed fields that the example does not have."""

@@ -92,7 +92,12 @@ def _measure(value: Callable[[Sequence[Judged]], float]) -> Measure:
         shown = [{"text": part.text, "support": pairs} for part, pairs in zip(parts, supports, strict=True)]
         return Found(value(supports), {"parts": shown})
 
-    return Measure(f"citation_{value.__name__}", steps, (CITATION,), ("chunks",))
+    only = ("answers that cite chunks", _cites)
+    return Measure(f"citation_{value.__name__}", steps, (CITATION,), ("chunks",), only=only)
+
+
+def _cites(example: Example) -> bool:
+    return any(part.cited for answer in example.answers for part in parts_of(answer))
 
 
 MEASURES = (_measure(precision), _measure(recall), _measure(f1))

@@ -115,3 +115,25 @@ def test_a_reply_has_so_long_and_the_price_of_tokens_is_shown_on_the_way(
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert [row["dollars"] for row in summary if row["scorer"] == "ccrs_ir"] == [pytest.approx(0.749)] * 6
     assert "dollars" in shown and {row["dollars"] for row in summary if row["scorer"] != "ccrs_ir"} == {None}
+
+
+def test_citations_are_not_judged_where_no_answer_cites(
+    literal_judge: Any, write_wikieval: Any, tmp_path: Path, capsys: Any
+) -> None:
+    def words(answer: str, out: str) -> list[str]:
+        row = {"question": "q", "answer": answer, "poor_answer": "It snows.", "ungrounded_answer": "It is hot."}
+        data = write_wikieval({**row, "context_v1": ["It rains."]})
+        judge = f"models=['{literal_judge.spec()}']"
+        return [
+            f"data_dir={data}",
+            "benchmarks=[wikieval]",
+            "scorers=[bleu,citation_f1]",
+            judge,
+            f"out_dir={tmp_path / out}",
+        ]
+
+    assert main(words("It rains.", "plain")) == 0
+    assert "left out: wikieval, citation_f1: the benchmark has no answers that cite chunks" in capsys.readouterr().out
+    assert literal_judge.requests == []
+    assert main(words("It rains [1].", "citing")) == 0
+    assert len(literal_judge.requests) == 1
