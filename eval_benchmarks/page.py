@@ -1,4 +1,4 @@
-"""HTML pages from `templates/`: one file each, without outside assets, all values escaped."""
+"""HTML pages from `templates/`, here and in rag_zeval: one file each, without outside assets, all values escaped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_benchmarks.curves import DPI
+from rag_zeval import report
 
 TEMPLATES = Path(__file__).parent / "templates"
 CSS_DPI = 96
@@ -17,7 +18,8 @@ def render(template: str, filters: Mapping[str, Callable[..., str]] | None = Non
     """The page; a lone surrogate in a judge's text becomes a question mark."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    loader = FileSystemLoader([TEMPLATES, report.TEMPLATES])
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.filters.update(filters or {})
     return environment.get_template(template).render(**values).encode("utf-8", "replace").decode("utf-8")
 

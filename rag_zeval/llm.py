@@ -103,6 +103,12 @@ class Backend(Protocol):
         """
 
 
+def known_total(counts: Sequence[int | None]) -> int | None:
+    """The sum of the counts that are known, 0 if there are none at all; None if there are and none is known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known or not counts else None
+
+
 def in_rounds(requests: Iterable[Request]) -> Iterator[list[tuple[int, Request]]]:
     """All requests there are for now, with their indices, until there are none: for a model that computes many."""
     todo = enumerate(requests)

@@ -17,6 +17,7 @@ from rag_zeval.bootstrap import mean_interval
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.files import Row, iter_jsonl, write_text
+from rag_zeval.llm import known_total
 from rag_zeval.schema import LETTERS
 
 
@@ -164,16 +165,11 @@ def summarize(rows: Sequence[Row]) -> Summary:
         trial_sd=_sd([sum(trial) / len(trial) for trial in by_trial.values()]),
         calls=sum(row["calls"] for row in rows),
         cached=sum(row["cached"] for row in rows),
-        prompt_tokens=_total([row["prompt_tokens"] for row in called]),
-        completion_tokens=_total([row["completion_tokens"] for row in called]),
+        prompt_tokens=known_total([row["prompt_tokens"] for row in called]),
+        completion_tokens=known_total([row["completion_tokens"] for row in called]),
         untold=sum(None in (row["prompt_tokens"], row["completion_tokens"]) for row in called),
         statuses=_count_statuses(rows),
     )
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    told = [count for count in counts if count is not None]
-    return sum(told) if told or not counts else None
 
 
 def _count_statuses(rows: Sequence[Row]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +13,7 @@ from eval_benchmarks.scorers import Score, Scored, paid_tokens
 from eval_benchmarks.scorers.asking import Ask, Embed, Failed, Found, Measure, Run
 from rag_zeval.embeddings import Embedder, Embedding
 from rag_zeval.evaluator import Example
-from rag_zeval.llm import Backend, Reply, Request, Sampling
+from rag_zeval.llm import Backend, Reply, Request, Sampling, known_total
 
 GROUP = 128  # examples asked about together: of a local model a batch, else the most that are under way at once
 T = TypeVar("T")
@@ -91,8 +91,8 @@ class _Row:
             tuple(scores),
             {"answers": parts},
             calls=sum(one.calls for one in self.got),
-            prompt_tokens=_total([_prompt_tokens(one) for one in self.got]),
-            completion_tokens=_total([one.completion_tokens for one in self.got if isinstance(one, Reply)]),
+            prompt_tokens=known_total([_prompt_tokens(one) for one in self.got]),
+            completion_tokens=known_total([one.completion_tokens for one in self.got if isinstance(one, Reply)]),
             final=not self.late and all(_came(one) for one in self.got),
             cached=sum(one.cached for one in self.got),
             retries=sum(one.retries for one in self.got),
@@ -108,12 +108,6 @@ def _came(one: Reply | Embedding) -> bool:
 
 def _prompt_tokens(one: Reply | Embedding) -> int | None:
     return one.prompt_tokens if isinstance(one, Reply) else one.tokens
-
-
-def _total(counts: Sequence[int | None]) -> int | None:
-    """The sum of what is known; None if nothing is."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known or not counts else None
 
 
 @dataclass(frozen=True)
