@@ -121,19 +121,24 @@ def serve(
 @app.command()
 def smoke(
     model: ModelSpec = None,
+    served: Annotated[Path | None, typer.Option(help="The folder that `serve` was started with here.")] = None,
     variant: VariantName = None,
     structured: Structured = False,
     api_key_env: KeyEnv = None,
 ) -> None:
     """Ask a judge about one example: scores, status and speed. Exit code 1 if its reply cannot be read.
 
-    Without --model, the judge that `serve` serves on this machine.
+    With --served, the judge that `serve` serves on this machine, its prompt as its card says; --model then says where
+    it is if that is another port. With --model alone, any judge.
     """
-    from rag_zeval.serve import SPEC
+    from rag_zeval.serve import served_spec
     from rag_zeval.smoke import smoke
 
-    check_structured(model or SPEC, structured)
-    if not smoke(model or SPEC, variant=variant, structured=structured, api_key_env=api_key_env):
+    spec = model if served is None else served_spec(served, model)
+    if spec is None:
+        raise InputError("no judge named: add --served with the folder that is served here, or --model with any judge")
+    check_structured(spec, structured)
+    if not smoke(spec, served, variant=variant, structured=structured, api_key_env=api_key_env):
         raise typer.Exit(1)
 
 

@@ -1,7 +1,9 @@
 """For all tests: hypothesis without deadlines (a busy machine is no bug) and alike in CI; a judge without a model."""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -21,3 +23,24 @@ def scripted_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedJudge]:
     judge = ScriptedJudge()
     yield judge
     judge.close()
+
+
+@pytest.fixture
+def growth() -> Callable[[Callable[[int], Any], int], float]:
+    """How many times as long a call takes with 4 n as with n: about 4 where time is linear, 16 where it is quadratic.
+
+    CPU time, the least of three, so that a busy machine is no bug; what takes under 5 ms counts as 5 ms.
+    """
+
+    def measure(call: Callable[[int], Any], n: int) -> float:
+        def seconds(size: int) -> float:
+            taken = []
+            for _ in range(3):
+                started = time.process_time()
+                call(size)
+                taken.append(time.process_time() - started)
+            return max(min(taken), 0.005)
+
+        return seconds(4 * n) / seconds(n)
+
+    return measure
