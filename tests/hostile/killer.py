@@ -203,13 +203,12 @@ def size(stage: Stage, out: Path) -> int:
 
 
 def settling(stage: Stage, out: Path) -> bool:
-    """Whether rows are being taken out of a file at this moment."""
+    """Whether rows are being taken out of a file, or were when the process was killed."""
     return any(out.glob(stage.files + ".kept*"))
 
 
 def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, chance: random.Random) -> None:
     """SIGKILL the group at a moment drawn: before the first new row, while rows are taken out, or after it."""
-    before = size(stage, out)
     mode = chance.random()
     limit = time.monotonic() + HANG
     if mode < 0.2:
@@ -219,11 +218,13 @@ def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, 
     elif mode < 0.5 and not all(map(stage.good, rows_of(stage, out)[0].values())):
         while process.poll() is None and time.monotonic() < limit and not settling(stage, out):
             pass
-        time.sleep(chance.uniform(0, 0.003))
+        time.sleep(chance.choice([0.0, chance.uniform(0, 0.003)]))
     else:
-        while process.poll() is None and time.monotonic() < limit and size(stage, out) == before:
+        least = size(stage, out)
+        while process.poll() is None and time.monotonic() < limit and size(stage, out) <= least:
+            least = min(least, size(stage, out))
             time.sleep(0.001)
-        time.sleep(chance.uniform(0, whole.work / 4))
+        time.sleep(chance.uniform(0, whole.work / 2))
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -250,6 +251,7 @@ def kills(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[
             status, error = ended(process)
             ending = status != -signal.SIGKILL
             struck, runs = struck + (not ending), runs + ending
+            counts["killed while rows were taken out"] += settling(stage, out)
             time.sleep(0 if ending else 2 * DELAY)  # what it had asked is still coming in
             paid = stage.judge.paid[paid_before:] if stage.judge else []
             checks = check(stage, done, out, paid, whole if ending else None)
