@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -365,6 +366,27 @@ def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(tmp_path: Path
     whole, killed = (re.sub('"seconds": [0-9.]+', "", text) for text in texts)
     assert killed == whole and len(lines) == 10
     assert summary(tmp_path / "killed") == summary(tmp_path / "whole")
+
+
+def test_rows_to_which_no_reply_came_are_asked_again_in_the_same_file(
+    judge_server: Any, nano_words: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    replies, spec = judge_server.server.replies, judge_server.spec("perfect")
+    judge_server.server.replies = lambda body: None if len(judge_server.server.requests) % 3 == 0 else replies(body)
+    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{spec}']", f"out_dir={tmp_path}"]
+    assert main(words) == 0
+    judge_server.server.replies = replies
+    (rows,) = (tmp_path / "rows").iterdir()
+    inode, before, asked = rows.stat().st_ino, rows.read_bytes(), judge_server.asked["perfect"]
+    failed = sum(not row["final"] for row in row_file(tmp_path, "rag_zeval"))
+    with open(rows, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert main(words) == 2
+    assert f"error: {rows}: another run is writing this file\n" in capsys.readouterr().err
+    assert rows.read_bytes() == before and judge_server.asked["perfect"] == asked
+    assert main(words) == 0
+    assert rows.stat().st_ino == inode and judge_server.asked["perfect"] == asked + failed > asked
+    assert all(row["final"] for row in row_file(tmp_path, "rag_zeval")) and len(row_file(tmp_path, "rag_zeval")) == 24
 
 
 def test_a_judge_is_asked_with_the_prompt_its_card_names() -> None:
