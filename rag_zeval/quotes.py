@@ -12,6 +12,8 @@ from rag_zeval.evidence import ReferenceIndex
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\w\s]")
 
+SEARCHED = 200_000  # characters of quotes that are looked for; a judge's reply of 16,384 tokens has fewer
+
 
 def words(text: str) -> list[str]:
     """Words and punctuation marks; CJK characters one by one, for they are written without spaces."""
@@ -23,13 +25,14 @@ class Quoted:
     """A reference with what is quoted of it.
 
     verbatim: for each quote, longest run of its words that stands in the reference / words of the quote, in [0, 1]. It
-    is the evidence reward's measure on words, without its minimum length: a report shows short quotes as they are.
+    is the evidence reward's measure on words, without its minimum length: a report shows short quotes as they are. None
+    for quotes that were not looked for.
     starts, ends: the characters from which and up to which all words of a quote stand in a row; places that overlap
     or touch are one.
     """
 
     reference: str
-    verbatim: dict[str, float]
+    verbatim: dict[str, float | None]
     starts: array[int]
     ends: array[int]
 
@@ -46,9 +49,18 @@ class Quoted:
 
 
 def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
-    """Find quotes in a reference, word by word: spacing does not matter."""
-    wanted = {quote: tuple(words(quote)) for quote in quotes}
-    found = Quoted(reference, dict.fromkeys(wanted, 0.0), array("q"), array("q"))
+    """Find quotes in a reference, word by word: spacing does not matter.
+
+    A quote with which they have more than SEARCHED characters in all is not looked for: a server may send any length.
+    """
+    found = Quoted(reference, dict.fromkeys(quotes), array("q"), array("q"))
+    wanted: dict[str, tuple[str, ...]] = {}
+    room = SEARCHED
+    for text in found.verbatim:
+        if len(text) <= room:
+            room -= len(text)
+            wanted[text] = tuple(words(text))
+    found.verbatim.update(dict.fromkeys(wanted, 0.0))
     distinct = dict.fromkeys(filter(None, wanted.values()))
     if not distinct:
         return found

@@ -148,12 +148,12 @@ def flag_questions(
     return {q.id: find_flags(q.answers, q.passage, q.unfinished, answer_filter) for q in questions}
 
 
-def candidate_sets(question: Question, k: int, seed: int, flags: Flags) -> Iterator[list[float]]:
+def candidate_sets(question: Question, k: int, seed: int, flags: Flags, turn: int = 0) -> Iterator[list[float]]:
     """Every k of the question's α that may be shown together, in the order shown.
 
-    Drawn from the seed and the question's id.
+    Drawn from the seed, the question's id and `turn`: how many stages with this k there were before.
     """
-    rng = random.Random(f"{seed}:{k}:{question.id}")
+    rng = random.Random(f"{seed}:{k}:{question.id}" + (f":{turn}" if turn else ""))
     subsets = list(itertools.combinations([alpha for alpha, text in question.answers.items() if text.strip()], k))
     rng.shuffle(subsets)
     for subset in subsets:
@@ -189,13 +189,13 @@ def build_curriculum(
 ) -> Curriculum:
     """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
 
-    A question is used at most once in a stage; one that cannot be used is replaced by the next and counted.
-    Raises InputError, with the figures, when too few remain.
+    A question is used at most once in a stage, and its candidates are drawn anew in a later one with the same k; one
+    that cannot be used is replaced by the next and counted. Raises InputError, with the figures, when too few remain.
     """
     flags = flag_questions(questions, [*validation, *stages], answer_filter)
     curriculum, used = Curriculum(flagged=count_flags(flags.values())), set[str]()
 
-    def fill(split: str, pool: Sequence[Question], at: int, stage: Stage, rows: list[Row]) -> None:
+    def fill(split: str, pool: Sequence[Question], at: int, stage: Stage, rows: list[Row], turn: int = 0) -> None:
         name = f"{split} stage {at}"
         left_out: Counter[str] = Counter(dict.fromkeys((*REASONS, TOO_LONG), 0))
         shown: list[list[float]] = []
@@ -205,7 +205,7 @@ def build_curriculum(
             if reason := blocking_reason(flags[question.id], question.answers, stage.k):
                 left_out[reason] += 1
                 continue
-            chosen = next(candidate_sets(question, stage.k, seed, flags[question.id]))
+            chosen = next(candidate_sets(question, stage.k, seed, flags[question.id], turn))
             row = build_row(question, chosen, variant)
             if prompt_tokens(row["prompt"]) > max_prompt_tokens:
                 left_out[TOO_LONG] += 1
@@ -226,7 +226,8 @@ def build_curriculum(
         fill("val", [q for q in questions if q.id not in used], at, stage, curriculum.val)
     rest = [q for q in questions if q.id not in used]
     for at, stage in enumerate(stages, 1):
-        fill("train", rest, at, stage, curriculum.train)
+        before = sum(earlier.k == stage.k for earlier in stages[: at - 1])
+        fill("train", rest, at, stage, curriculum.train, before)
     return curriculum
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
 from train.curriculum import Stage, build_curriculum, prompt_counter, read_questions, read_stages
 from train.gpu_memory import GIB, PHASES, Setup, cache_tokens, memory_parts, misfit, read_setup, total
@@ -92,9 +93,13 @@ def checked_by_verl(verl: DictConfig) -> str | None:
 
 
 def read_rows(config: DictConfig) -> Rows:
-    """The rows that training would have: built, but not written, if the answers are there."""
+    """The rows that training would have: built, but not written, if the answers are there.
+
+    Raises InputError if they cannot be had, of these answers or of those that the profile will give.
+    """
     stages = read_stages(config.stages, "stages")
     if not glob.glob(config.responses):
+        check_answers_to_come(config)
         return Rows(stages, None, "as configured")
     questions, _ = read_questions(config.responses, config.alphas)
     count = prompt_counter(config.base_model) if Path(config.base_model).is_dir() else None
@@ -119,6 +124,28 @@ def read_rows(config: DictConfig) -> Rows:
         return Rows(known, None, f"of {config.responses}; without the model their tokens are not known")
     mean = sum(lengths[row["prompt"][-1]["content"]] for row in curriculum.train) / len(curriculum.train)
     return Rows(known, mean, f"of {config.responses}")
+
+
+def check_answers_to_come(config: DictConfig) -> None:
+    """Raises InputError, with the figures, for rows that the answers of the profile's `make synthesize` cannot give."""
+    asked = load_config("synthesize", [f"profile={config.profile}"])
+    source = f"`make synthesize PROFILE={config.profile}`"
+    left = asked.n_questions
+    for key in ("validation", "stages"):
+        for at, stage in enumerate(read_stages(config[key], key)):
+            if config.alphas and stage.k > len(config.alphas):
+                raise InputError(f"{key}[{at}]: K={stage.k}, but alphas names {len(config.alphas)}")
+            if stage.k > len(asked.alphas):
+                raise InputError(f"{key}[{at}]: K={stage.k}, but {source} gives answers at {len(asked.alphas)} alphas")
+            if left is None:  # all that its files hold
+                continue
+            if left < (stage.rows or 1):
+                raise InputError(
+                    f"{key}[{at}]: {stage.rows or 'some'} rows with K={stage.k}, but {left} questions: {source} asks "
+                    f"{asked.n_questions} (n_questions), and validation takes {asked.n_questions - left}"
+                )
+            if key == "validation":  # its questions are in no stage; a stage may use all that are left
+                left -= stage.rows or left
 
 
 def describe_rows(config: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:

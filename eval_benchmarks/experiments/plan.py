@@ -19,6 +19,7 @@ RL = "train"
 TRAINING = ("sft", RL)
 PLACES = ("out_dir", "responses", "base_model", "model", "threads")  # where and how fast, not what; hashes say what
 BASE = "base"  # the arm without training
+PROFILE = "nano"  # whose budgets, prompt variants and benchmarks the experiments have
 
 Settings = dict[str, Any]
 
@@ -93,7 +94,15 @@ class Experiment:
 
 
 def read_experiment(config: DictConfig) -> Experiment:
-    """The experiment that the configuration names. Raises InputError for names and numbers that do not fit."""
+    """The experiment that the configuration names.
+
+    Raises InputError for names and numbers that do not fit, and for a profile that no experiment is planned for.
+    """
+    if config.profile != PROFILE:
+        raise InputError(
+            f"profile={config.profile}: the experiments are planned for profile={PROFILE} alone: "
+            "their budgets, prompt variants and benchmarks are those of its world"
+        )
     known = list(config.experiments)
     name = str(config.experiment)
     if name not in known:

@@ -13,6 +13,7 @@ from eval_benchmarks.scripted_judge import ScriptedJudge
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.evaluator import Evaluator, Example
 from rag_zeval.files import Row
+from rag_zeval.quotes import SEARCHED
 from rag_zeval.report import TEMPLATES, write_report
 from rag_zeval.results import result_row, summarize
 from rag_zeval.schema import LETTERS
@@ -77,6 +78,13 @@ def test_it_shows_what_the_judge_found_and_which_quotes_are_real(tmp_path: Path)
     assert "✗ not supported" in invented.text
 
 
+def test_quotes_longer_than_any_judge_writes_are_shown_and_not_looked_for(tmp_path: Path) -> None:
+    example, long = Example("r1", "Who?", "Ann was born. She paints.", ("a",)), "She paints. " * (SEARCHED // 12)
+    shown = page(tmp_path, example, trajectory("c", ["She paints.", long, "Ann was born."]))
+    assert shown.text.count("verbatim") == 2 and shown.text.count("not looked for") == 1 and long in shown.text
+    assert shown.tags.count("mark") == 3  # the two short quotes, and the legend's
+
+
 def test_a_failed_row_shows_its_reason_and_the_raw_reply(tmp_path: Path) -> None:
     shown = page(tmp_path, Example("r1", "Who?", "r", ("a", "b")), "I <b>refuse</b>.")
     assert "failed: format:" in shown.text and "I <b>refuse</b>." in shown.text and shown.text.count("–") >= 4
@@ -111,9 +119,18 @@ def test_a_long_run_is_written_a_row_at_a_time(tmp_path: Path) -> None:
     assert path.read_text() == old
 
 
-def test_a_reference_of_ten_megabytes_fits_in_memory(scripted_judge: ScriptedJudge, tmp_path: Path) -> None:
-    reference = "".join(f"<Word{at}> number-{at}\n" for at in range(400_000))
-    scripted_judge.replies = trajectory("c", [reference[:2_000], reference[-30:] + "never said"])
+LONG_REFERENCE = "".join(f"<Word{at}> number-{at}\n" for at in range(400_000))
+
+
+@pytest.mark.parametrize(
+    ("reference", "quotes"),
+    [(LONG_REFERENCE, [LONG_REFERENCE[:2_000], LONG_REFERENCE[-30:] + "never said"]), ("r", ["r", "." * 10_000_000])],
+    ids=["reference", "quote"],
+)
+def test_ten_megabytes_fit_in_memory(
+    reference: str, quotes: list[str], scripted_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    scripted_judge.replies = trajectory("c", quotes)
     (tmp_path / "in.jsonl").write_text(json.dumps({"question": "q", "reference": reference, "answer": "a"}))
     line = ["evaluate", "in.jsonl", "--model", scripted_judge.spec(), "--html", "report.html"]
     program = "import resource, sys; from rag_zeval.cli import main\ntry: main()\n"

@@ -170,6 +170,25 @@ def test_rows_depend_on_the_questions_not_on_their_order(seed: int, rng: random.
     assert first.train == again.train and first.val == again.val
 
 
+def test_a_second_stage_of_the_same_candidates_draws_anew() -> None:
+    questions = [question(f"q{at}") for at in range(300)]
+    once, twice = (build(questions, stages, []) for stages in ([Stage(3, 300)], [Stage(3, 300), Stage(3, 300)]))
+    first, second = twice.train[:300], twice.train[300:]
+    assert first == once.train  # the first stage of a K is what it was
+    drawn = [{row["extra_info"]["id"]: row["extra_info"]["alphas"] for row in rows} for rows in (first, second)]
+    assert drawn[0].keys() == drawn[1].keys()
+    same = sum(drawn[1][name] == shown for name, shown in drawn[0].items())
+    assert same < 30  # by chance one in 24: four sets, each in six orders
+    four = build(questions, [Stage(4, 300), Stage(3, 300), Stage(4, 300)], []).train
+    assert (
+        [row["extra_info"]["alphas"] for row in four[300:600]]
+        == [  # another K between them changes nothing
+            row["extra_info"]["alphas"] for row in build(questions, [Stage(4, 9), Stage(3, 300)], []).train[9:]
+        ]
+    )
+    assert len({json.dumps(row["prompt"]) for row in four}) > 870
+
+
 def test_a_replaced_question_leaves_the_others_where_they_are() -> None:
     questions = [question(f"q{at}") for at in range(30)]
     ids = [row["extra_info"]["id"] for row in build(questions, [Stage(4, 20)], []).train]

@@ -136,6 +136,50 @@ def test_too_few_answers_are_refused_after_the_plan(
     assert error.startswith("error: ") and "needs 100 rows, but" in error and error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("profile", "words", "said"),
+    [
+        (
+            "paper",
+            ["stages=[{k: 3, rows: 11000}]"],
+            "stages[0]: 11000 rows with K=3, but 8800 questions: `make synthesize PROFILE=paper` asks 9000 "
+            "(n_questions), and validation takes 200",
+        ),
+        ("nano", ["stages=[{k: 4, rows: 9}, {k: 3, rows: 1437}]"], "stages[1]: 1437 rows with K=3, but 1436 questions"),
+        ("nano", ["validation=[{k: 3, rows: 1500}]"], "stages[0]: 200 rows with K=3, but 0 questions"),
+        ("nano", ["validation=[{k: 3, rows: null}]"], "stages[0]: 200 rows with K=3, but 0 questions"),
+        ("nano", ["validation=[{k: 3, rows: 800}, {k: 4, rows: 701}]"], "validation[1]: 701 rows with K=4, but 700"),
+        (
+            "nano",
+            ["stages=[{k: 5, rows: 9}]"],
+            "stages[0]: K=5, but `make synthesize PROFILE=nano` gives answers at 4 alphas",
+        ),
+        ("nano", ["alphas=[0,-1]"], "validation[0]: K=3, but alphas names 2"),
+    ],
+)
+def test_rows_that_the_profiles_answers_cannot_give_are_refused(
+    profile: str, words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, error = planned(profile, tmp_path, capsys, *words, "responses=nowhere.jsonl")
+    assert code == 2 and error.startswith(f"error: {said}") and error.count("\n") == 1
+
+
+def test_all_questions_of_the_profile_may_be_used_in_each_stage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["stages=[{k: 4, rows: 1436}, {k: 3, rows: 1436}]", "responses=nowhere.jsonl"]  # 1500 but for 2 x 32
+    assert planned("nano", tmp_path, capsys, *words)[0] == 0
+
+
+def test_answers_that_are_there_are_counted_whatever_the_profile_asks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], write_responses: Callable[..., str]
+) -> None:
+    responses, _ = write_world(write_responses, 12)
+    words = ["stages=[{k: 4, rows: 11}]", "validation=[{k: 4, rows: 2}]", f"responses={responses}"]
+    code, _, error = planned("nano", tmp_path, capsys, *words)
+    assert code == 2 and "train stage 1 (K=4) needs 11 rows, but 10 questions gave 10" in error
+
+
 def test_rows_that_are_not_known_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, shown, _ = planned("nano", tmp_path, capsys, "stages=[{k: 3, rows: null}]", "responses=nowhere.jsonl")
     assert code == 0 and line("steps", shown).startswith("not known: rows: null takes all there are")
