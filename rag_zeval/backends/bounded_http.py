@@ -21,9 +21,10 @@ HEADERS = {
 
 @dataclass
 class Exchange:
-    """One item as it goes over the wire: requests sent for it, and why the last answer was not read, if it was not."""
+    """One item as it goes over the wire: requests sent for it, the last answer's text, and why it was not read, if so."""
 
     sent: int = 0
+    text: str = ""
     refusal: str | None = None
 
 
@@ -33,8 +34,8 @@ exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the item that is b
 class BoundedClient(openai.DefaultAsyncHttpxClient):
     """Reads at most `max_bytes` of an answer's body, none that is packed; follows nowhere. Streams are left alone.
 
-    What it does not read, it says in the `exchange`, and hands on as an answer without a body: an exception would make
-    the openai client try again, and pay again.
+    What it read stands in the `exchange`. The openai client gets the answer without a body: it would make copies, and
+    take an exception of ours for a reason to ask, and pay, again.
     """
 
     def __init__(self, max_bytes: int, **settings: Any):
@@ -45,31 +46,29 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         if stream:
             return await super().send(request, stream=True, **settings)
         under_way = exchange.get()
-        under_way.sent, under_way.refusal = under_way.sent + 1, None
+        under_way.sent, under_way.text, under_way.refusal = under_way.sent + 1, "", None
         response = await super().send(request, stream=True, **settings)
-        body, most = bytearray(), self._max_bytes if response.is_success else ERROR_BYTES
-        packed = response.headers.get("content-encoding", "identity")
         try:
-            if packed != "identity":
-                under_way.refusal = f"the answer is packed (Content-Encoding {packed}), and none was asked for"
-            else:
-                async for part in response.aiter_raw():
-                    body += part
-                    if len(body) > most:
-                        break
+            await self._read(response, under_way)
         finally:
             await response.aclose()
-        if len(body) > most:
-            if response.is_success:
-                under_way.refusal = f"the answer is longer than {self._max_bytes / MIB:g} MiB"
-            del body[0 if response.is_success else most :]
-        return type(response)(
-            response.status_code,
-            headers={name: value for name, value in response.headers.items() if name in KEPT_HEADERS},
-            content=bytes(body),
-            request=request,
-            default_encoding="utf-8-sig",  # JSON's, and its mark of byte order is none of the text
-        )
+        headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
+        return type(response)(response.status_code, headers=headers, request=request)
+
+    async def _read(self, response: Any, under_way: Exchange) -> None:
+        packed = response.headers.get("content-encoding", "identity")
+        if packed != "identity":
+            under_way.refusal = f"the answer is packed (Content-Encoding {packed}), and none was asked for"
+            return
+        body, most = bytearray(), self._max_bytes if response.is_success else ERROR_BYTES
+        async for part in response.aiter_raw():
+            body += part
+            if len(body) > most:
+                break
+        if len(body) > most and response.is_success:
+            under_way.refusal = f"the answer is longer than {self._max_bytes / MIB:g} MiB"
+        else:  # JSON is UTF-8, whatever a header says, and its mark of byte order none of the text
+            under_way.text = body[:most].decode("utf-8-sig", "replace")
 
 
 def read_json(text: str) -> Any:
@@ -88,12 +87,11 @@ def _whole_number(digits: str) -> int | float:
     return int(digits) if len(digits) < 20 else float(digits)  # Python reads no int of more than 4,300 digits
 
 
-def error_text(response: Any) -> str:
+def error_text(response: Any, text: str) -> str:
     """What a server says went wrong: `HTTP status: message`, or where it sends us."""
     status = f"HTTP {response.status_code}"
     if response.has_redirect_location:
         return f"{status}: sends us on to {response.headers['location']}, where prompts do not follow"
-    text = response.text
     try:
         body = read_json(text)
     except ValueError:

@@ -11,11 +11,14 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rag_zeval.backends.keys import key_remover, read_key
 from rag_zeval.errors import InputError
 from rag_zeval.llm import one_line
+
+if TYPE_CHECKING:
+    from rag_zeval.backends.bounded_http import Exchange
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 PROBE_SECONDS = 10.0
@@ -181,11 +184,11 @@ class Endpoint:
         try:
             # the client's timeout is one of silence; a server that drips bytes is stopped here
             with anyio.fail_after(self._timeout):
-                answer = await client.post(path, body=body, cast_to=str)
+                await client.post(path, body=body, cast_to=str)
             failure = under_way.refusal or ""
-            result = None if failure else read(read_json(without_key(answer)))
+            result = None if failure else read(read_json(without_key(under_way.text)))
         except Exception as error:
-            failure = _reason(error, self._timeout)
+            failure = _reason(error, self._timeout, under_way)
         failure = f"failed: {one_line(without_key(failure))}" if failure else ""
         return Served(result, failure, under_way.sent, time.perf_counter() - started)
 
@@ -233,7 +236,7 @@ def count(answer: Any, field: str) -> int | None:
     return found if type(found) is int and 0 <= found < MOST_TOKENS else None
 
 
-def _reason(error: Exception, timeout: float) -> str:
+def _reason(error: Exception, timeout: float, under_way: Exchange) -> str:
     import openai
 
     from rag_zeval.backends.bounded_http import error_text
@@ -241,7 +244,7 @@ def _reason(error: Exception, timeout: float) -> str:
     if isinstance(error, (TimeoutError, openai.APITimeoutError)):
         return f"no answer within {timeout:g} s"
     if isinstance(error, openai.APIStatusError):
-        return error_text(error.response)
+        return error_text(error.response, under_way.refusal or under_way.text)
     if isinstance(error, openai.APIConnectionError):
         return _connection_reason(error)
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ import time
 import urllib.parse
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 POUR_BYTES = 4 << 30  # what an endless mode sends at most
@@ -50,10 +51,10 @@ class Exchange:
         self.connection.sendall(content)
 
     def pour(self, pieces: Iterable[bytes], pause: float = 0.0) -> None:
-        """Send until the client leaves, the server stops, or it is enough."""
+        """Send until the client leaves, the server stops, or it is enough; never so fast that nobody else is served."""
         sent = 0
         for piece in pieces:
-            if sent > POUR_BYTES or self.server.stopped.wait(pause) if pause else self.server.stopped.is_set():
+            if sent > POUR_BYTES or self.server.stopped.wait(pause or 0.001):
                 return
             self.send(piece)
             sent += len(piece)
@@ -116,9 +117,12 @@ def raw(at: Exchange) -> bytes:
     return json.dumps(at.right()).encode()
 
 
-def wide(at: Exchange, characters: int) -> bytes:
-    """A body of characters that take four bytes each, which its text does as well."""
-    return json.dumps(at.right(text="\U0001f600" * characters), ensure_ascii=False).encode()
+@cache
+def big(text: str, times: int) -> bytes:
+    """An answer whose text is this one many times; a wide character takes four bytes in it, and in memory."""
+    message = {"role": "assistant", "content": text * times}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    return whole(json.dumps({"choices": choices}, ensure_ascii=False).encode())
 
 
 def then_closed(content: Callable[[Exchange], bytes]) -> Respond:
@@ -213,7 +217,6 @@ def with_claim(at: Exchange, claim: str) -> str:
 
 JSON_HEAD = head("Content-Type: application/json")
 CHUNKED_HEAD = head("Content-Type: application/json", "Transfer-Encoding: chunked")
-BIG = 50_000_000
 
 MODES: dict[str, Respond] = {
     "good": answered(lambda at: at.right()),
@@ -248,15 +251,15 @@ MODES: dict[str, Respond] = {
     "endless tiny chunks": poured(CHUNKED_HEAD, b"1\r\n \r\n" * 4096),
     "an endless error": poured(head(status=400, reason="Bad"), FLOOD),
     "an endless 500": poured(head(status=500, reason="Bad"), FLOOD),
-    "50 MB": answered(lambda at: at.right(text="x" * BIG)),
-    "50 MB of wide characters": answered(lambda at: wide(at, BIG // 4)),
-    "15 MB of text": answered(lambda at: at.right(text="x" * 15_000_000)),
+    "50 MB": lambda at: big("x", 50_000_000),
+    "50 MB of wide characters": lambda at: big("\U0001f600", 12_500_000),
+    "15 MB of text": lambda at: big("x", 15_000_000),
+    "15 MB of wide characters": lambda at: big("\U0001f600", 3_750_000),
+    "15 MB of escapes": lambda at: big("\x01", 2_500_000),
+    "15 MB of empty objects in the text": lambda at: big("{},", 5_000_000),
     "15 MB around the reply": answered(lambda at: at.right("x " * 3_750_000 + at.text + " x" * 3_750_000)),
-    "15 MB of wide characters": answered(lambda at: wide(at, 3_750_000)),
     "15 MB of empty lists": answered(lambda at: b'{"choices": [' + b"[]," * 5_000_000 + b"[]]}"),
-    "15 MB of empty objects in the text": answered(lambda at: at.right(text="[" + "{}," * 5_000_000 + "{}]")),
     "15 MB of numbers": answered(lambda at: b'{"choices": [' + b"-9," * 5_000_000 + b"1]}"),
-    "15 MB of escapes": answered(lambda at: at.right(text="\x01" * 2_500_000)),
     "an announced petabyte": then_closed(lambda at: head(f"Content-Length: {10**15}") + FLOOD),
     # encodings of content
     "gzip": lambda at: whole(compressed(at, 31), "Content-Encoding: gzip"),

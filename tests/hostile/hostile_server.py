@@ -34,8 +34,10 @@ class HostileServer:
         self.port = self._listening[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/v1"
         self.other_url = f"http://127.0.0.1:{self._listening[1].getsockname()[1]}/v1"
-        for listening, serve in zip(self._listening, (self._serve, self._serve_elsewhere), strict=True):
-            threading.Thread(target=self._accept, args=(listening, serve), daemon=True).start()
+        places = zip(self._listening, (self._serve, self._serve_elsewhere), strict=True)
+        self._accepting = [threading.Thread(target=self._accept, args=place, daemon=True) for place in places]
+        for thread in self._accepting:
+            thread.start()
 
     def set(self, mode: str, hit: set[int] | None = None, on_models: bool = False) -> None:
         assert mode in MODES
@@ -44,7 +46,8 @@ class HostileServer:
 
     def close(self) -> None:
         self.stopped.set()
-        for listening in self._listening:
+        for listening, thread in zip(self._listening, self._accepting, strict=True):
+            thread.join()  # a port is not free while somebody accepts on it
             listening.close()
 
     def _accept(self, listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
@@ -103,7 +106,7 @@ def _listen(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
     listening.listen(256)
-    listening.settimeout(0.5)
+    listening.settimeout(0.1)
     return listening
 
 
