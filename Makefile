@@ -48,7 +48,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce synthesize train dynamics bench serve smoke report proof ablations nano-base nano-judge data bench-speed bench-step measure test test-vllm parity lint format clean
+.PHONY: help env reproduce synthesize train dynamics bench serve smoke report proof ablations nano-base nano-judge data bench-speed bench-step measure test hostile test-vllm parity lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|paper|single] [ARGS="key=value ..."]'
@@ -130,6 +130,9 @@ measure: $(READY) ## time context-aware decoding at 7B's shape on this GPU (a sm
 
 test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
 	$(PY) -m pytest $(ARGS)
+
+hostile: $(READY) ## attack what docs/reliability.md promises, at length (ARGS="replies http": these parts): about an hour
+	$(PY) tests/hostile/campaign.py $(ARGS)
 
 # vLLM's CPU build wants another torch than the rest, so its tests have an environment of their own. They are the same
 # tests as elsewhere, those marked vllm.

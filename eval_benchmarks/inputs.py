@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -36,6 +35,8 @@ from eval_benchmarks.scorers.checked_claims import CheckedClaims
 from eval_benchmarks.scorers.hhem import Hhem
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.rouge_l import RougeL
+from rag_zeval.backends.endpoint import KEY_ENV
+from rag_zeval.backends.keys import read_key
 from rag_zeval.config import nearest
 from rag_zeval.errors import InputError
 from rag_zeval.llm import can_constrain, check_spec, read_card
@@ -65,6 +66,8 @@ NUMBERS: dict[str, tuple[float, float]] = {  # and the least and the most of eac
     "judge.temperature": (0, 10),
     "judge.top_p": (0, 1),
     "judge.timeout": (0.001, 1e6),
+    "judge.connect_timeout": (0.001, 1e6),
+    "judge.max_body_mib": (0.001, 1e6),
 }
 
 
@@ -92,7 +95,7 @@ def check_config(config: DictConfig) -> None:
     for key in ("judge.api_key_env", "embeddings.api_key_env"):
         if OmegaConf.select(config, key) is not None:
             variable = check_text(config, key, "the name of an environment variable")
-            if not os.environ.get(variable):
+            if read_key(variable) is None:
                 raise InputError(f"{key}: environment variable {variable} is not set")
     for key in ("judge.structured", "judge.swapped", "claim_checker.remote_code"):
         value = OmegaConf.select(config, key)
@@ -121,6 +124,8 @@ def check_config(config: DictConfig) -> None:
             raise InputError(f"models: '{spec}' stands {times} times")
         if config.judge.structured and not can_constrain(spec):
             raise InputError(f"judge.structured: replies of {spec} cannot be held to a schema; leave it out of models")
+        if check_spec(spec):
+            read_key(config.judge.api_key_env or KEY_ENV)
         _check_model(spec)
 
 
@@ -134,6 +139,8 @@ def _check_embeddings(config: DictConfig) -> None:
     spec = check_text(config, key, "the name of a model")
     if check_spec(spec) is None:
         _check_has_model(key, spec)
+    else:
+        read_key(config.embeddings.api_key_env or KEY_ENV)
 
 
 def _check_claim_checker(config: DictConfig) -> None:

@@ -30,6 +30,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.llm import Backend, Sampling, open_backend
 from rag_zeval.prompt import RANKING
 
+CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # settings of an endpoint
 REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once
 
 
@@ -169,8 +170,7 @@ def _open_embedder(config: DictConfig, cache: ReplyCache) -> Embedder:
 
 def _calls(config: DictConfig) -> dict[str, Any]:
     """How endpoints are called."""
-    judge = config.judge
-    return {"concurrency": judge.concurrency, "timeout": judge.timeout, "api_key_env": judge.api_key_env}
+    return {name: config.judge[name] for name in CALLS}
 
 
 def _sampling(config: DictConfig, trial: int = 0) -> Sampling:

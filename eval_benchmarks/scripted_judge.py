@@ -77,11 +77,11 @@ class ScriptedJudge:
     request's body: a text, an HTTP answer, or None. Where there is none the answer is HTTP 400.
     faults: names of FAULTS or HTTP answers for the next requests, one each and in order of arrival; "ok" is none.
     count: counts the tokens of a text; without it every prompt has 7 and every reply 5.
-    models, models_status: what it says when asked for its models. requests, headers: what came; delay: seconds before
-    an answer; open_most: requests that were open at once.
+    models, models_status: what it says when asked for its models. requests, headers: what came, if it is to `keep` that
+    (a long run is hundreds of MB); delay: seconds before an answer; open_most: requests that were open at once.
     """
 
-    def __init__(self, replies: Replies = "", *, port: int = 0, retry_after: str = "1"):
+    def __init__(self, replies: Replies = "", *, port: int = 0, retry_after: str = "1", keep: bool = True):
         self.replies = replies
         self.vector: Callable[[str], list[float]] = word_vector
         self.count: Callable[[str], int] | None = None
@@ -93,6 +93,7 @@ class ScriptedJudge:
         self.delay = 0.0
         self.open_most = 0
         self._open = 0
+        self._keep = keep
         self._retry_after = retry_after
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -116,8 +117,9 @@ class ScriptedJudge:
         """Take a request's body and answer it, or fail as the next fault says."""
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
         with self._lock:
-            self.requests.append(body)
-            self.headers.append({name.lower(): value for name, value in handler.headers.items()})
+            if self._keep:
+                self.requests.append(body)
+                self.headers.append({name.lower(): value for name, value in handler.headers.items()})
             fault = self.faults.pop(0) if self.faults else "ok"
             self._open += 1
             self.open_most = max(self.open_most, self._open)
@@ -246,7 +248,7 @@ def main(argv: Sequence[str]) -> int:
         from eval_benchmarks.literal_judge import count_tokens, literal_reply
 
         replies, count = literal_reply, count_tokens
-    judge = ScriptedJudge(replies, port=given.port)
+    judge = ScriptedJudge(replies, port=given.port, keep=False)
     judge.count = count
     judge.faults.extend(faults)
     print(f"models=['{judge.spec()}']   (Ctrl-C ends it)", flush=True)

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,6 +40,8 @@ def reply_key(identity: str, request: Request) -> str:
 class ReplyCache:
     """Replies by key, in one SQLite file that several processes may share; a kill loses no reply stored before it.
 
+    Only its owner may read a file made here (mode 0600), for replies quote what was asked; one that is there keeps its
+    mode.
     Raises InputError when the file cannot be opened as such a cache.
     """
 
@@ -46,6 +49,7 @@ class ReplyCache:
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives its side files the same mode
             self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)  # each statement commits itself
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")

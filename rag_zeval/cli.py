@@ -33,6 +33,9 @@ HtmlPath = Annotated[Path | None, typer.Option(help="Also write a report that sh
 CachePath = Annotated[Path | None, typer.Option(help="SQLite file that keeps replies, to never pay twice.")]
 Trials = Annotated[int, typer.Option(min=1, help="How often to judge each row (samples differ).")]
 Concurrency = Annotated[int, typer.Option(min=1, help="Open requests at once (endpoints only).")]
+Timeout = Annotated[float, typer.Option(help="Seconds for a reply, retries included (endpoints only).")]
+ConnectTimeout = Annotated[float, typer.Option(help="Seconds for a connection, and for an endpoint's first answer.")]
+MaxBodyMib = Annotated[float, typer.Option(help="MiB that an endpoint's answer may have.")]
 MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens a reply may have.")]
 Temperature = Annotated[float, typer.Option(help="Of sampling; 0 is greedy.")]
 Structured = Annotated[bool, typer.Option("--structured", help="Send the reply's JSON schema (endpoints and vLLM).")]
@@ -62,6 +65,9 @@ def evaluate(
     cache: CachePath = None,
     trials: Trials = 1,
     concurrency: Concurrency = 8,
+    timeout: Timeout = 600.0,
+    connect_timeout: ConnectTimeout = 10.0,
+    max_body_mib: MaxBodyMib = 16.0,
     max_tokens: MaxTokens = Sampling.max_tokens,
     temperature: Temperature = Sampling.temperature,
     structured: Structured = False,
@@ -90,7 +96,14 @@ def evaluate(
     if variant is not None:
         find_variant(variant)  # all that can be wrong is found before a model is loaded
     replies = ReplyCache(cache) if cache is not None else None
-    backend = open_backend(model, concurrency=concurrency, api_key_env=api_key_env)
+    backend = open_backend(
+        model,
+        concurrency=concurrency,
+        timeout=timeout,
+        connect_timeout=connect_timeout,
+        max_body_mib=max_body_mib,
+        api_key_env=api_key_env,
+    )
     sampling = Sampling(temperature=temperature, max_tokens=max_tokens)
     evaluator = Evaluator(
         CachedBackend(backend, replies) if replies is not None else backend, variant, sampling, structured

@@ -55,15 +55,13 @@ class Embedder(Protocol):
         """
 
 
-def open_embedder(
-    spec: str, *, concurrency: int = 8, timeout: float = 600.0, api_key_env: str | None = None
-) -> Embedder:
-    """The embedder a spec names: a folder, or `openai:MODEL@URL`; the other settings as in `llm.open_backend`.
+def open_embedder(spec: str, **calls: Any) -> Embedder:
+    """The embedder a spec names: a folder, or `openai:MODEL@URL`, called as `Endpoint` takes it (`calls`).
 
-    Raises InputError for a spec of no such form and for a folder without a model.
+    Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:
-        return OpenAIEmbedder(*endpoint, concurrency=concurrency, timeout=timeout, api_key_env=api_key_env)
+        return OpenAIEmbedder(*endpoint, **calls)
     if not Path(spec).is_dir():
         raise InputError(f"embeddings '{spec}': no such folder; name a model as {SPECS}")
     return LocalEmbedder(spec)

@@ -18,6 +18,7 @@ Messages = Sequence[Mapping[str, str]]
 _ENDPOINT = re.compile(
     r"openai:((?:(?!://).)+)@(https?://(?:[\w.-]+|\[[\da-fA-F:]+\])(?::\d{1,5})?(?:/[\w./~:%+-]*)?)", re.ASCII
 )
+LINE_READ = 10_000  # characters of a foreign text that are looked at
 SPECS = "transformers:FOLDER, openai:MODEL@http://host:port/v1 or vllm:FOLDER"
 
 
@@ -134,17 +135,33 @@ def can_constrain(spec: str) -> bool:
     return check_spec(spec) is not None or spec.startswith("vllm:")
 
 
-def open_backend(spec: str, *, concurrency: int = 8, timeout: float = 600.0, api_key_env: str | None = None) -> Backend:
+def open_backend(
+    spec: str,
+    *,
+    concurrency: int = 8,
+    timeout: float = 600.0,
+    connect_timeout: float = 10.0,
+    max_body_mib: float = 16.0,
+    api_key_env: str | None = None,
+) -> Backend:
     """The backend a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
 
-    concurrency: open requests at once; timeout: seconds for one request with its retries; api_key_env: NAME of the
-    environment variable with the key (default OPENAI_API_KEY). All three matter to an endpoint only.
-    Raises InputError for a spec of no such form and for a folder without a model.
+    concurrency: open requests at once; timeout: seconds for one request with its retries; connect_timeout: seconds for
+    a connection, and for a server's first sign of life; max_body_mib: MiB of an answer; api_key_env: NAME of the
+    environment variable with the key (default OPENAI_API_KEY). All five matter to an endpoint only.
+    Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.backends.openai_api import OpenAIBackend
 
-        return OpenAIBackend(*endpoint, concurrency=concurrency, timeout=timeout, api_key_env=api_key_env)
+        return OpenAIBackend(
+            *endpoint,
+            concurrency=concurrency,
+            timeout=timeout,
+            connect_timeout=connect_timeout,
+            max_body_mib=max_body_mib,
+            api_key_env=api_key_env,
+        )
     if spec.startswith("vllm:"):
         from rag_zeval.backends.vllm_local import VLLMBackend
 
@@ -185,5 +202,8 @@ def too_long(prompt_tokens: int, window: int) -> Reply:
 
 
 def one_line(text: str) -> str:
-    """Foreign text as a status may quote it: on one line, at most 300 characters."""
-    return " ".join(text.split())[:300]
+    """Foreign text as a status may quote it and a terminal may get it: on one line, at most 300 characters.
+
+    A space stands for all that does not print: controls, marks of writing direction, halves of characters.
+    """
+    return " ".join("".join(c if c.isprintable() else " " for c in text[:LINE_READ]).split())[:300]

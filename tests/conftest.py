@@ -1,11 +1,13 @@
 """For all tests: hypothesis without deadlines (a busy machine is no bug) and alike in CI; a judge without a model."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hostile_server import HostileServer
 from hypothesis import settings
 
 from eval_benchmarks.scripted_judge import ScriptedJudge
@@ -15,11 +17,16 @@ settings.load_profile("steady")
 
 
 @pytest.fixture
-def scripted_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedJudge]:
-    """A server on this machine, reached whatever proxy the machine uses."""
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers on this machine are reached whatever proxy the machine uses."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def scripted_judge(no_proxy: None) -> Iterator[ScriptedJudge]:
+    """A server on this machine that keeps the protocol."""
     judge = ScriptedJudge()
     yield judge
     judge.close()
@@ -44,3 +51,12 @@ def growth() -> Callable[[Callable[[int], Any], int], float]:
         return seconds(4 * n) / seconds(n)
 
     return measure
+
+
+@pytest.fixture
+def hostile(no_proxy: None) -> Iterator[HostileServer]:
+    """A server on this machine that breaks it; its right reply has one claim, for one answer."""
+    claim = {"claim": "It is so.", "is_supported": True, "grounding_evidence": ["It is so."], "analysis": "Clear."}
+    server = HostileServer(lambda body: json.dumps([{"id": "A", "answer": "a", "atomic_claims": [claim]}]))
+    yield server
+    server.close()

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
+import math
 import queue
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from rag_zeval.backends.keys import key_remover, read_key
 from rag_zeval.errors import InputError
 from rag_zeval.llm import one_line
+
+if TYPE_CHECKING:
+    from rag_zeval.backends.bounded_http import Exchange
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 PROBE_SECONDS = 10.0
 KEY_ENV = "OPENAI_API_KEY"
+MOST_TOKENS = 2**53  # a count beyond it is none
 
 Body = dict[str, Any]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_attempts: ContextVar[list[float]] = ContextVar("attempts")  # HTTP requests sent for the item being served
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,11 @@ class Served(Generic[Result]):
 class Endpoint:
     """A model over HTTP: up to `concurrency` requests at once, each within `timeout` seconds, retries included.
 
-    The key is read from the environment variable of the given name whenever it is needed, and kept nowhere.
-    Raises InputError if a variable named by the caller is not set, or the openai package is missing.
+    connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
+    max_body_mib: MiB that the body of an answer may have. The key is read from the environment variable of the given
+    name whenever it is needed, kept nowhere, and taken out of what the server sends (`key_remover`).
+    Raises InputError if a variable named by the caller is not set, or one holds no key, for a limit that is not above
+    0, and if the openai package is missing.
     """
 
     def __init__(
@@ -51,13 +57,20 @@ class Endpoint:
         *,
         concurrency: int = 8,
         timeout: float = 600.0,
+        connect_timeout: float = PROBE_SECONDS,
+        max_body_mib: float = 16.0,
         max_retries: int = RETRIES,
         api_key_env: str | None = None,
     ):
-        if api_key_env is not None and not os.environ.get(api_key_env):
+        self._key_env = api_key_env or KEY_ENV
+        if read_key(self._key_env) is None and api_key_env is not None:
             raise InputError(f"environment variable {api_key_env} is not set: it must hold the API key")
         if concurrency < 1:
             raise InputError(f"concurrency is {concurrency}, must be at least 1")
+        limits = {"timeout": timeout, "connect_timeout": connect_timeout, "max_body_mib": max_body_mib}
+        for name, value in limits.items():
+            if not 0 < value < math.inf:
+                raise InputError(f"{name} is {value:g}, must be a number above 0")
         try:
             import openai  # noqa: F401
         except ImportError as error:
@@ -65,27 +78,31 @@ class Endpoint:
         self.name = model
         self.url = url.rstrip("/")
         self.identity = f"{self.url} {model}"
-        self._key_env = api_key_env or KEY_ENV
-        self._concurrency, self._timeout, self._max_retries = concurrency, timeout, max_retries
+        self._concurrency, self._max_retries = concurrency, max_retries
+        self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
         self._reached = False
 
-    def probe(self) -> None:
-        """Raise InputError if nothing answers at the URL or it refuses the key. Any other answer will do."""
+    async def _probe(self, http: Any) -> None:
+        """Raise InputError if nothing answers at the URL or it refuses the key. Any other answer will do, unread."""
+        import anyio
         import openai
 
-        client = openai.OpenAI(base_url=self.url, api_key=self._key(), max_retries=0, timeout=PROBE_SECONDS)
+        url, headers = f"{self.url}/models", {"Authorization": f"Bearer {self._key()}"}
+        # a connection has a shorter limit than the whole, so that it shows which of the two it was
+        timeout = openai.Timeout(None, connect=0.9 * self._connect_timeout)
         try:
-            with client:
-                client.models.list()
-        except openai.AuthenticationError as error:
-            raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)") from error
-        except openai.APIConnectionError as error:
-            # a server that took the connection but is busy is there: its requests have their own time limit
-            if type(error.__cause__).__name__ != "ReadTimeout":
-                raise InputError(f"cannot reach {self.url}: {_connection_reason(error)}") from error
-        except (openai.OpenAIError, ValueError):
-            pass  # no list of models here; that is no reason to stop
-        self._reached = True
+            with anyio.fail_after(self._connect_timeout):
+                async with http.stream("GET", url, headers=headers, timeout=timeout) as answer:
+                    status = answer.status_code
+        except TimeoutError:  # it took the connection, so it is there: requests have their own time limit
+            told = f"no answer within {self._connect_timeout:g} s; requests are sent all the same"
+            print(f"note: {url}: {told}", file=sys.stderr)
+        except Exception as error:  # the client's own, of which there are two generations
+            reason = one_line(key_remover(self._key())(_connection_reason(error)))
+            raise InputError(f"cannot reach {self.url}: {reason}") from None
+        else:
+            if status == 401:
+                raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
 
     def each(
         self, items: Iterable[Item], serve: Callable[[Any, Item], Awaitable[Result]]
@@ -96,20 +113,21 @@ class Endpoint:
         """
         import openai
 
+        from rag_zeval.backends.bounded_http import MIB, BoundedClient
+
         todo = enumerate(items)
         waiting = next(todo, None)
         if waiting is None:
             return
-        if not self._reached:
-            self.probe()
         finished: queue.SimpleQueue[tuple[int, Result] | Exception] = queue.SimpleQueue()
         line = _Waiting[tuple[int, Item]](self._concurrency)
+        http = BoundedClient(int(self._max_body_mib * MIB))
         client = openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key(),
-            timeout=self._timeout,
+            timeout=openai.Timeout(self._timeout, connect=self._connect_timeout),
             max_retries=self._max_retries,
-            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [_count_attempt]}),
+            http_client=http,
         )
 
         async def work() -> None:
@@ -126,6 +144,9 @@ class Endpoint:
         thread.start()
         under_way = 0
         try:
+            if not self._reached:
+                asyncio.run_coroutine_threadsafe(self._probe(http), loop).result()
+                self._reached = True
             while waiting or under_way:
                 while waiting:
                     if line.put(waiting):
@@ -153,22 +174,26 @@ class Endpoint:
         """
         import anyio
 
-        attempts: list[float] = []
-        _attempts.set(attempts)
+        from rag_zeval.backends.bounded_http import Exchange, exchange, read_json
+
+        under_way = Exchange()
+        exchange.set(under_way)
         started = time.perf_counter()
         result, failure = None, ""
+        without_key = key_remover(self._key())
         try:
             # the client's timeout is one of silence; a server that drips bytes is stopped here
             with anyio.fail_after(self._timeout):
-                answer = await client.post(path, body=body, cast_to=object)
-            # the client leaves it a text where the header does not say JSON
-            result = read(json.loads(answer) if isinstance(answer, str) else answer)
+                await client.post(path, body=body, cast_to=str)
+            failure = under_way.refusal or ""
+            result = None if failure else read(read_json(without_key(under_way.text)))
         except Exception as error:
-            failure = f"failed: {_reason(error, self._timeout)}"
-        return Served(result, failure, len(attempts), time.perf_counter() - started)
+            failure = _reason(error, self._timeout, under_way)
+        failure = f"failed: {one_line(without_key(failure))}" if failure else ""
+        return Served(result, failure, under_way.sent, time.perf_counter() - started)
 
     def _key(self) -> str:
-        return os.environ.get(self._key_env) or "none"  # a local server asks for none, the client insists on one
+        return read_key(self._key_env) or "none"  # a local server asks for none, the client insists on one
 
 
 class _Waiting(Generic[Item]):
@@ -195,10 +220,6 @@ class _Waiting(Generic[Item]):
             return None
 
 
-async def _count_attempt(_: Any) -> None:
-    _attempts.get().append(time.perf_counter())
-
-
 async def _leave(client: Any) -> None:
     """Give up what is still open, and close the client."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -209,25 +230,24 @@ async def _leave(client: Any) -> None:
 
 
 def count(answer: Any, field: str) -> int | None:
-    """A number of tokens from the `usage` of an answer, if it tells."""
+    """A number of tokens from the `usage` of an answer, in [0, 2^53), if it tells."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     found = usage.get(field) if isinstance(usage, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    return found if type(found) is int and 0 <= found < MOST_TOKENS else None
 
 
-def _reason(error: Exception, timeout: float) -> str:
+def _reason(error: Exception, timeout: float, under_way: Exchange) -> str:
     import openai
+
+    from rag_zeval.backends.bounded_http import error_text
 
     if isinstance(error, (TimeoutError, openai.APITimeoutError)):
         return f"no answer within {timeout:g} s"
     if isinstance(error, openai.APIStatusError):
-        body = error.body if isinstance(error.body, dict) else {}
-        return one_line(f"HTTP {error.status_code}: {body.get('message') or error.message}")
+        return error_text(error.response, under_way.refusal or under_way.text)
     if isinstance(error, openai.APIConnectionError):
         return _connection_reason(error)
-    if isinstance(error, json.JSONDecodeError):
-        return one_line(f"the endpoint's answer is not valid JSON: {error}")
-    return one_line(f"{type(error).__name__}: {error}")
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _connection_reason(error: BaseException) -> str:
@@ -237,5 +257,5 @@ def _connection_reason(error: BaseException) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, OSError) and error.strerror:
-        return one_line(error.strerror)
-    return one_line(str(error) or type(error).__name__)
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rag_zeval.backends.endpoint import Endpoint, count
-from rag_zeval.llm import Messages, Reply, Request
+from rag_zeval.llm import Messages, Reply, Request, one_line
 
 
 class OpenAIBackend(Endpoint):
@@ -53,5 +53,5 @@ def _read(completion: Any) -> tuple[str | None, str, tuple[int | None, int | Non
     except (AttributeError, KeyError, TypeError, IndexError):
         return None, "failed: the endpoint's answer is no chat completion", counts
     if not isinstance(text, str) or reason == "content_filter":
-        return None, f"failed: the endpoint sent no text (finish_reason {reason})", counts
+        return None, f"failed: the endpoint sent no text (finish_reason {one_line(str(reason))})", counts
     return text, "truncated" if reason == "length" else "ok", counts

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_server import shows_key
 
 from eval_benchmarks.__main__ import main
+from eval_benchmarks.literal_judge import literal_reply
 from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.summary import KEYS
 from rag_zeval.backends.scripted import ScriptedBackend
@@ -140,6 +142,51 @@ def test_the_key_and_the_number_of_open_requests_reach_the_endpoint(
     assert {headers["authorization"] for headers in judge_server.server.headers} == {"Bearer secret-of-the-test"}
     assert judge_server.server.open_most == 1
     assert "secret-of-the-test" not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_broken_key_is_one_line_before_anything_is_scored(
+    judge_server: Any, nano_words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    spec = judge_server.spec("perfect")
+    said = "error: environment variable {} is no API key: no HTTP header can carry what it holds\n"
+    for words, name in (
+        (["scorers=[rag_zeval,rouge_l]", f"models=['{spec}']"], "OPENAI_API_KEY"),
+        (["scorers=[rag_zeval,rouge_l]", f"models=['{spec}']", "judge.api_key_env=BENCH_KEY"], "BENCH_KEY"),
+        (["scorers=[embedding_similarity,rouge_l]", f"embeddings.model='{spec}'"], "OPENAI_API_KEY"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setenv(name, "sk-canary\r\nX: y")
+            assert main([*nano_words, *words, f"out_dir={tmp_path}"]) == 2
+        shown = capsys.readouterr()
+        assert (shown.err, shown.out, list(tmp_path.iterdir())) == (said.format(name), "", [])
+
+
+def test_limits_reach_the_endpoint_and_a_key_that_comes_back_stands_nowhere(
+    hostile: Any, write_wikieval: Any, tmp_path: Path, monkeypatch: Any, capfd: Any
+) -> None:
+    canary = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+    monkeypatch.setenv("OPENAI_API_KEY", canary)
+    hostile.honest = literal_reply
+    texts = {"answer": "It is so.", "poor_answer": "It is not.", "ungrounded_answer": "Is it?"}
+    data = write_wikieval(*({**texts, "question": f"question {n}", "context_v1": ["It is so."]} for n in range(4)))
+    words = ["benchmarks=[wikieval]", "scorers=[rag_zeval,is_correct]", f"models=['openai:judge@{hostile.url}']"]
+    words += [f"data_dir={data}", "bootstrap.draws=20", "judge.timeout=1", "judge.max_body_mib=0.5"]
+    for mode, said in (
+        ("an endless body", "the answer is longer than 0.5 MiB"),
+        ("hangs", "no answer within 1 s"),
+        ("the key in an error", "HTTP 400: Incorrect API key provided: [key]."),
+        ("the key in a reply", ""),
+    ):
+        hostile.set(mode, {1, 2})
+        out = tmp_path / mode
+        assert main([*words, f"out_dir={out}"]) == 0
+        shown = capfd.readouterr()
+        assert said in shown.out
+        contents = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
+        assert [
+            key for text in (shown.out.encode(), shown.err.encode(), *contents) for key in shows_key(text, canary)
+        ] == []
+        assert [path.stat().st_mode & 0o777 for path in out.glob("replies.sqlite*")] in ([0o600], [0o600] * 3)
 
 
 def test_only_questions_without_a_reply_are_asked_again(
@@ -300,6 +347,8 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         (["embeddings.model=5"], "embeddings.model: must be the name of a model, found 5"),
         (["embeddings.model='openai:m@http://me:secret@h/v1'"], "without user, password or query"),
         (["embeddings.api_key_env=NO_SUCH_KEY"], "embeddings.api_key_env: environment variable NO_SUCH_KEY is not set"),
+        (["judge.connect_timeout=0"], "judge.connect_timeout: must be a number from 0.001"),
+        (["judge.max_body_mib=much"], "judge.max_body_mib: must be a number from 0.001"),
         (["judge.temperature=hot"], "judge.temperature: must be a number"),
         (["judge.variant=papre"], "prompt variant 'papre' does not exist"),
         (["scorer=[bleu]"], "there is no key 'scorer' (did you mean 'scorers'?)"),

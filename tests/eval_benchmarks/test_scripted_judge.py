@@ -42,6 +42,11 @@ def test_texts_with_words_in_common_are_near_each_other() -> None:
     assert product("where was Ann born", "Where was Bob born") > product("where was Ann born", "red wine tastes")
 
 
+def memory(process: int) -> int:
+    """KiB that a process has in memory."""
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())[0])
+
+
 def test_by_hand_it_reads_replies_and_faults_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "replies.json").write_text(json.dumps({"first": RIGHT, "second": "plain"}))
     words: list[Any] = ["--replies", tmp_path / "replies.json", "--faults", "ok,fenced"]
@@ -56,6 +61,10 @@ def test_by_hand_it_reads_replies_and_faults_and_ends_with_ctrl_c(tmp_path: Path
             assert found
             replies = [text(found[1], prompt) for prompt in ("the first", "the second", "a third")]
             assert replies == [json.dumps(RIGHT), SPOILED["fenced"]("plain"), None]
+            before = memory(process.pid)
+            long = [Request(({"role": "user", "content": f"first {n} {'x' * 500_000}"},)) for n in range(100)]
+            assert {reply.text for _, reply in open_backend(found[1]).complete(long)} == {json.dumps(RIGHT)}
+            assert memory(process.pid) - before < 30 * 1024  # of 50 MB that came
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=20) == 0 and process.stderr.read() == ""
         finally:

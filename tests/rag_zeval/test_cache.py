@@ -144,6 +144,17 @@ def test_another_model_gets_no_old_reply(tmp_path: Path) -> None:
         assert [reply.text for _, reply in cached.complete([ask("a")])] == [name]
 
 
+def test_only_its_owner_reads_a_cache(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        cache = ReplyCache(tmp_path / "cache.sqlite")
+        cache.put("key", Reply("text", "ok"))
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("cache.sqlite", "cache.sqlite-wal", "cache.sqlite-shm"), 0o600)
+
+
 def test_what_goes_wrong_with_the_file_later_is_one_line(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "replies.sqlite")
     cache._db.execute("DROP TABLE replies")

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_server import shows_key
 
+from eval_benchmarks.literal_judge import literal_reply
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.cli import main
 from rag_zeval.errors import InputError, exit_status
@@ -206,6 +208,53 @@ def test_a_cache_that_breaks_is_one_line(run: Run, endpoint: Any, tmp_path: Path
     done = run("evaluate", rows, "--model", endpoint.spec(), "--cache", "other.sqlite")
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == "error: other.sqlite: the reply cache cannot be used: no such column: reply"
+
+
+CANARY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+
+
+def test_a_key_with_the_end_of_its_line_works_and_a_broken_one_is_not_shown(
+    run: Run, endpoint: Any, reply_text: Any, tmp_path: Path
+) -> None:
+    endpoint.replies = reply_text(2)
+    rows = write_rows(tmp_path / "in.jsonl", [row(0)])
+    done = run("evaluate", rows, "--model", endpoint.spec(), OPENAI_API_KEY=f"{CANARY}\r")
+    assert done.returncode == 0, done.stderr
+    assert endpoint.headers[0]["authorization"] == f"Bearer {CANARY}"
+    for command in (["evaluate", rows], ["smoke"]):
+        done = run(*command, "--model", endpoint.spec(), OPENAI_API_KEY=f"{CANARY}\r\nX: y")
+        said = "error: environment variable OPENAI_API_KEY is no API key: no HTTP header can carry what it holds\n"
+        assert (done.returncode, done.stderr, done.stdout) == (2, said, "")
+
+
+def test_a_key_that_comes_back_stands_nowhere(run: Run, hostile: Any, tmp_path: Path) -> None:
+    hostile.honest = literal_reply
+    rows = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(6)])
+    judge = ["--model", f"openai:judge@{hostile.url}", "--html", "o.html", "--cache", "c.sqlite", "--timeout", 3]
+    for mode in ("the key in an error", "the key in a reply", "the key escaped in a reply", "the key in a page"):
+        hostile.set(mode, {1, 2, 3})
+        done = run("evaluate", rows, *judge, OPENAI_API_KEY=CANARY)
+        assert done.returncode == 0, done.stderr
+        shown = [done.stdout.encode(), done.stderr.encode(), *(path.read_bytes() for path in tmp_path.iterdir())]
+        assert [shows_key(content, CANARY) for content in shown] == [[]] * len(shown)
+
+
+def test_limits_reach_the_endpoint_and_are_said(run: Run, hostile: Any, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "in.jsonl", [{**row(0), "answers": ["yes"]}])
+    judge = ["--model", f"openai:judge@{hostile.url}", "--out", "o.jsonl"]
+    for mode, limit, said in (
+        ("hangs", ["--timeout", 0.5], "no answer within 0.5 s"),
+        ("an endless body", ["--max-body-mib", 0.5], "the answer is longer than 0.5 MiB"),
+    ):
+        hostile.set(mode)
+        done = run("evaluate", rows, *judge, *limit)
+        assert done.returncode == 1 and f"failed: {said}" in done.stdout
+    hostile.set("hangs", on_models=True)
+    done = run("evaluate", rows, *judge, "--connect-timeout", 0.5)
+    assert done.returncode == 0
+    assert f"note: {hostile.url}/models: no answer within 0.5 s; requests are sent all the same\n" in done.stderr
+    done = run("evaluate", rows, *judge, "--timeout", "nan")
+    assert (done.returncode, done.stderr) == (2, "error: timeout is nan, must be a number above 0\n")
 
 
 def test_bad_usage_and_help_keep_their_statuses(run: Run) -> None:

@@ -73,6 +73,19 @@ def test_what_goes_wrong_is_the_status_of_that_text_alone(
     assert (bad.calls, good.status) == (calls, "ok")
 
 
+def test_a_key_that_comes_back_is_taken_out_and_a_limit_said(hostile: Any, monkeypatch: Any) -> None:
+    key = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+    monkeypatch.setenv("OPENAI_API_KEY", f"{key}\r")
+    embedder = open_embedder(f"openai:small@{hostile.url}", max_body_mib=1, timeout=5)
+    for mode, status in (
+        ("the key in an error", "failed: HTTP 400: Incorrect API key provided: [key]."),
+        ("an endless body", "failed: the answer is longer than 1 MiB"),
+        ("the key as a model", "failed: the endpoint's answer is no embedding"),
+    ):
+        hostile.set(mode)
+        assert [one.status for one in embedded(embedder, "text")] == [status]
+
+
 def test_a_vector_is_paid_for_once_and_is_the_same_from_the_cache(scripted_judge: Any, tmp_path: Path) -> None:
     scripted_judge.vector = lambda text: [0.1, len(text) / 3]  # neither is exact in 32 bits
     cache = ReplyCache(tmp_path / "replies.sqlite")

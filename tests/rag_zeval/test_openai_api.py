@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import socket
 import sys
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_modes import MODES
+from hostile_server import shows_key
 
 from rag_zeval.backends.openai_api import OpenAIBackend
 from rag_zeval.cache import CachedBackend, ReplyCache
@@ -213,6 +216,176 @@ def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, mo
     monkeypatch.delenv("JUDGE_KEY")
     with pytest.raises(InputError, match="JUDGE_KEY is not set"):
         open_backend(endpoint.spec(), api_key_env="JUDGE_KEY")
+
+
+KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize("value", [f"{KEY}\r", f"{KEY}\r\n", f" \t{KEY}\n"])
+def test_white_space_around_a_key_is_none_of_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    (reply,) = ask(endpoint)
+    assert reply.status == "ok" and endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    "value", [f"{KEY}\r\nX: y", f"{KEY}\x01", f"{KEY}\x7f", f"{KEY}é", f"\ufeff{KEY}", "\u201ckey\u201d"]
+)
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    for name, given in (("OPENAI_API_KEY", None), ("JUDGE_KEY", "JUDGE_KEY")):
+        monkeypatch.setenv(name, value)
+        with pytest.raises(InputError) as error:
+            ask(endpoint, api_key_env=given)
+        assert str(error.value) == f"environment variable {name} is no API key: no HTTP header can carry what it holds"
+    assert not endpoint.requests
+
+
+def test_a_key_of_white_space_is_not_set(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", " \r\n")
+    with pytest.raises(InputError, match="JUDGE_KEY is not set"):
+        ask(endpoint, api_key_env="JUDGE_KEY")
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "key" in mode])
+def test_a_key_that_comes_back_is_taken_out(hostile: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    hostile.set(mode)
+    (reply,) = ask(hostile, max_retries=0)
+    read = Evaluator(open_backend(f"openai:judge@{hostile.url}", timeout=5)).evaluate("q", "r", ["a"])
+    for shown in (repr(reply), repr(read)):
+        assert shows_key(shown.encode(), KEY) == [], shown
+
+
+def test_what_stands_beside_the_key_is_kept(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    hostile.set("the key in an error")
+    assert ask(hostile)[0].status == "failed: HTTP 400: Incorrect API key provided: [key]."
+    hostile.set("the key around a reply")
+    (reply,) = ask(hostile)
+    assert reply.text == f"Bearer [key]\n```json\n{hostile.honest({})}\n```\n[key]"
+
+
+def test_a_short_key_is_not_looked_for(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "so")  # a word of the reply
+    (reply,) = ask(endpoint)
+    assert reply.text == endpoint.replies and "so" in endpoint.replies
+
+
+@pytest.mark.parametrize("mode", ["hangs", "drips headers", "endless 1xx, slowly", "hangs after the headers"])
+def test_a_list_of_models_that_does_not_come_is_said_and_not_waited_for(hostile: Any, capsys: Any, mode: str) -> None:
+    hostile.set(mode, on_models=True)
+    started = time.monotonic()
+    (reply,) = ask(hostile, connect_timeout=0.5)
+    assert time.monotonic() - started < 3
+    assert reply.status == "ok"
+    said = f"note: {hostile.url}/models: no answer within 0.5 s; requests are sent all the same\n"
+    assert capsys.readouterr().err == ("" if mode == "hangs after the headers" else said)
+
+
+@pytest.mark.parametrize("mode", ["drips the body", "an endless body", "a gzip bomb", "endless tiny chunks"])
+def test_the_list_of_models_itself_is_not_read(hostile: Any, mode: str) -> None:
+    hostile.set(mode, on_models=True)
+    started = time.monotonic()
+    (reply,) = ask(hostile)
+    assert time.monotonic() - started < 3 and reply.status == "ok"
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "endless" in mode or "MB" in mode])
+def test_an_answer_without_end_is_left_at_the_limit(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    started = time.monotonic()
+    (reply,) = ask(hostile, max_retries=0, timeout=5, max_body_mib=1)
+    assert time.monotonic() - started < 8
+    assert reply.text is None and reply.status.startswith("failed: "), reply.status
+    if "body" in mode or "MB" in mode:
+        assert reply.status == "failed: the answer is longer than 1 MiB"
+
+
+def test_an_answer_may_be_as_long_as_allowed(hostile: Any) -> None:
+    hostile.set("15 MB of text")
+    (reply,) = ask(hostile)
+    assert reply.status == "ok" and reply.text == "x" * 15_000_000
+
+
+@pytest.mark.parametrize("mode", ["15 MB of empty lists", "15 MB of numbers", "15 MB of empty objects in the text"])
+def test_an_answer_of_many_small_values_is_not_read(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    assert "more than 1,000,000 values" in ask(hostile)[0].status
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "gzip" in mode or "deflate" in mode or "encoding" in mode])
+def test_nothing_is_unpacked(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (reply,) = ask(hostile)
+    assert reply.calls == 1 and reply.status.startswith("failed: the answer is packed (Content-Encoding "), reply.status
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024 and time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode.startswith(("usage", "no usage"))])
+def test_a_count_that_is_none_is_not_known_and_costs_no_reply(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    (reply,) = ask(hostile)
+    assert (reply.text, reply.status) == (hostile.honest({}), "ok")
+    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "status"),
+    [
+        ("an error as text", "failed: HTTP 403: the quota is used up"),
+        ("an error as HTML", "failed: HTTP 502: <html><body><h1>502 Bad Gateway</h1></body></html>"),
+        ("an error as a list", 'failed: HTTP 400: [1, {"message": 5}]'),
+        ("500 without a word", "failed: HTTP 500"),
+        ("an error of escapes", "failed: HTTP 400: [2J ]0;owned 31m txt.exe"),
+        ("an error as text of escapes", "failed: HTTP 400: [2J ]0;owned 31m txt.exe"),
+        ("an error of half characters", "failed: HTTP 400: no"),
+        ("a reason of escapes", "failed: the endpoint sent no text (finish_reason [2J ]0;owned 31m txt.exe)"),
+        ("JSON that nests", "failed: the endpoint's answer is not valid JSON: brackets without end"),
+    ],
+)
+def test_a_reason_is_kept_and_harmless(hostile: Any, mode: str, status: str) -> None:
+    hostile.set(mode)
+    (reply,) = ask(hostile, max_retries=0)
+    assert reply.status == status
+
+
+@pytest.mark.parametrize(
+    "mode", ["a mark of byte order", "tiny chunks", "100, then the answer", "a codec of bad repute"]
+)
+def test_what_can_be_read_is_read(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    started = time.monotonic()
+    (reply,) = ask(hostile)
+    assert reply.status == "ok" and (reply.text or "").startswith(hostile.honest({})) and time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode[:3] in ("301", "302", "303", "307", "308")])
+def test_prompts_are_not_sent_elsewhere(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    (reply,) = ask(hostile, max_retries=0)
+    assert hostile.elsewhere == 0 and hostile.chats == 1
+    if "elsewhere" in mode:
+        there = f"{hostile.other_url}/chat/completions"
+        assert reply.status == f"failed: HTTP {mode[:3]}: sends us on to {there}, where prompts do not follow"
+    assert reply.text is None
+
+
+@pytest.mark.parametrize("mode", ["two answers at once", "an answer too many, later"])
+def test_an_answer_nobody_asked_for_is_nobodys(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    replies = ask(hostile, *(request(str(i)) for i in range(12)), concurrency=2)
+    assert {reply.text for reply in replies} <= {hostile.honest({}), None}
+
+
+@pytest.mark.parametrize("name", ["timeout", "connect_timeout", "max_body_mib"])
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
+def test_a_limit_is_a_number_above_0(name: str, value: float) -> None:
+    limits: Any = {name: value}
+    with pytest.raises(InputError, match=f"^{name} is {value:g}, must be a number above 0$"):
+        open_backend("openai:judge@http://127.0.0.1:9/v1", **limits)
 
 
 def test_trials_have_seeds_of_their_own(endpoint: Any) -> None:

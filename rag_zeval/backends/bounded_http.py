@@ -1,0 +1,103 @@
+"""The HTTP client below openai's, for servers nobody vouches for: bounded answers, no redirects, a connection each."""
+
+from __future__ import annotations
+
+import json
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+
+MIB = 1 << 20
+ERROR_BYTES = 64 << 10  # of an answer that is an error: its reason stands at the beginning
+MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
+KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
+HEADERS = {
+    "Accept-Encoding": "identity",  # a packed body may grow a thousandfold
+    "Connection": "close",  # on a shared connection, an answer too many would be taken for another request's
+}
+
+
+@dataclass
+class Exchange:
+    """One item as it goes over the wire: requests sent for it, the last answer's text, and why it was not read, if so."""
+
+    sent: int = 0
+    text: str = ""
+    refusal: str | None = None
+
+
+exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the item that is being served
+
+
+class BoundedClient(openai.DefaultAsyncHttpxClient):
+    """Reads at most `max_bytes` of an answer's body, none that is packed; follows nowhere. Streams are left alone.
+
+    What it read stands in the `exchange`. The openai client gets the answer without a body: it would make copies, and
+    take an exception of ours for a reason to ask, and pay, again.
+    """
+
+    def __init__(self, max_bytes: int, **settings: Any):
+        super().__init__(follow_redirects=False, headers=HEADERS, **settings)
+        self._max_bytes = max_bytes
+
+    async def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
+        if stream:
+            return await super().send(request, stream=True, **settings)
+        under_way = exchange.get()
+        under_way.sent, under_way.text, under_way.refusal = under_way.sent + 1, "", None
+        response = await super().send(request, stream=True, **settings)
+        try:
+            await self._read(response, under_way)
+        finally:
+            await response.aclose()
+        headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
+        return type(response)(response.status_code, headers=headers, request=request)
+
+    async def _read(self, response: Any, under_way: Exchange) -> None:
+        packed = response.headers.get("content-encoding", "identity")
+        if packed != "identity":
+            under_way.refusal = f"the answer is packed (Content-Encoding {packed}), and none was asked for"
+            return
+        body, most = bytearray(), self._max_bytes if response.is_success else ERROR_BYTES
+        async for part in response.aiter_raw():
+            body += part
+            if len(body) > most:
+                break
+        if len(body) > most and response.is_success:
+            under_way.refusal = f"the answer is longer than {self._max_bytes / MIB:g} MiB"
+        else:  # JSON is UTF-8, whatever a header says, and its mark of byte order none of the text
+            under_way.text = body[:most].decode("utf-8-sig", "replace")
+
+
+def read_json(text: str) -> Any:
+    """The JSON of an answer; whole numbers of any length are read. Raises ValueError for what is none, or too much."""
+    if sum(map(text.count, ",:[{")) > MOST_VALUES:
+        raise ValueError(f"the answer holds more than {MOST_VALUES:,} values")
+    try:
+        return json.loads(text, parse_int=_whole_number)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the endpoint's answer is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise ValueError("the endpoint's answer is not valid JSON: brackets without end") from error
+
+
+def _whole_number(digits: str) -> int | float:
+    return int(digits) if len(digits) < 20 else float(digits)  # Python reads no int of more than 4,300 digits
+
+
+def error_text(response: Any, text: str) -> str:
+    """What a server says went wrong: `HTTP status: message`, or where it sends us."""
+    status = f"HTTP {response.status_code}"
+    if response.has_redirect_location:
+        return f"{status}: sends us on to {response.headers['location']}, where prompts do not follow"
+    try:
+        body = read_json(text)
+    except ValueError:
+        body = None
+    if isinstance(body, dict):
+        error = body.get("error", body)
+        message = error.get("message") if isinstance(error, dict) else error
+        text = message if isinstance(message, str) else text
+    return f"{status}: {text}" if text.strip() else status

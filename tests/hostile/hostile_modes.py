@@ -1,0 +1,401 @@
+"""The ways in which a hostile server answers a request, by name (`MODES`).
+
+An honest part says what the right answer would be; a mode sends that in a form that is hard to read, something else,
+nothing, or too much.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+import time
+import urllib.parse
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+POUR_BYTES = 4 << 30  # what an endless mode sends at most
+HANG_SECONDS = 600.0
+ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202etxt.exe\u2066\u200b"
+FLOOD = b"x" * (1 << 16)
+Respond = Callable[["Exchange"], "bytes | None"]
+
+
+class Exchange:
+    """One request, and the connection it came on. `body` is None where the models are asked for."""
+
+    def __init__(self, server: Any, connection: socket.socket, head: str, body: dict[str, Any] | None):
+        self.server, self.connection, self.head, self.body = server, connection, head, body
+        found = re.search(r"(?im)^authorization: *bearer +(.*?)\r?$", head)
+        self.key = found[1] if found else ""
+        self.text = server.honest(body) if body is not None else ""
+
+    def right(self, text: str | None = None, **changes: Any) -> dict[str, Any]:
+        """The right answer, or that with another text, or with other top-level fields."""
+        if self.body is None:
+            return {"object": "list", "data": [{"id": "judge", "object": "model"}], **changes}
+        message = {"role": "assistant", "content": self.text if text is None else text}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+        return {"id": "1", "object": "chat.completion", "created": 0, "choices": [choice], "usage": usage, **changes}
+
+    def choice(self, **changes: Any) -> dict[str, Any]:
+        """The right answer with other fields in its choice."""
+        message = {"role": "assistant", "content": self.text}
+        return self.right(choices=[{"index": 0, "message": message, "finish_reason": "stop", **changes}])
+
+    def send(self, content: bytes) -> None:
+        self.connection.sendall(content)
+
+    def pour(self, pieces: Iterable[bytes], pause: float = 0.0) -> None:
+        """Send until the client leaves, the server stops, or it is enough; never so fast that nobody else is served."""
+        sent = 0
+        for piece in pieces:
+            if sent > POUR_BYTES or self.server.stopped.wait(pause or 0.001):
+                return
+            self.send(piece)
+            sent += len(piece)
+
+    def hang(self) -> None:
+        """Say nothing until the client leaves or the server stops."""
+        self.connection.settimeout(0.2)
+        until = time.monotonic() + HANG_SECONDS
+        while time.monotonic() < until and not self.server.stopped.is_set():
+            try:
+                if not self.connection.recv(1 << 16):
+                    return
+            except TimeoutError:
+                continue
+
+
+def head(*lines: str, status: int = 200, reason: str = "OK") -> bytes:
+    """A status line and header lines, with the empty line after them."""
+    return "\r\n".join((f"HTTP/1.1 {status} {reason}", *lines, "", "")).encode("utf-8", "surrogatepass")
+
+
+def whole(body: Any, *lines: str, status: int = 200, reason: str = "OK", kind: str = "application/json") -> bytes:
+    """An answer with its length: JSON, or bytes as they are."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return (
+        head(f"Content-Type: {kind}", f"Content-Length: {len(content)}", *lines, status=status, reason=reason) + content
+    )
+
+
+def chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        yield b"%x\r\n%s\r\n" % (len(piece), piece)
+
+
+def forever(*pieces: bytes) -> Iterator[bytes]:
+    while True:
+        yield from pieces
+
+
+def error(status: int, message: str = "no", *lines: str) -> Respond:
+    return lambda at: whole({"error": {"message": message, "type": "x"}}, *lines, status=status, reason="No")
+
+
+def limited(retry_after: str) -> Respond:
+    return error(429, "too many", f"Retry-After: {retry_after}")
+
+
+def answered(change: Callable[[Exchange], Any]) -> Respond:
+    """A whole answer with this body."""
+    return lambda at: whole(change(at))
+
+
+def plain(text: str, status: int = 400, kind: str = "text/plain") -> bytes:
+    """An answer that is a text."""
+    return whole(text.encode(), status=status, kind=kind)
+
+
+def raw(at: Exchange) -> bytes:
+    """The right answer's body."""
+    return json.dumps(at.right()).encode()
+
+
+@cache
+def big(text: str, times: int) -> bytes:
+    """An answer whose text is this one many times; a wide character takes four bytes in it, and in memory."""
+    message = {"role": "assistant", "content": text * times}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    return whole(json.dumps({"choices": choices}, ensure_ascii=False).encode())
+
+
+def then_closed(content: Callable[[Exchange], bytes]) -> Respond:
+    """These bytes and the end of the connection."""
+    return lambda at: at.send(content(at))
+
+
+def poured(first: bytes, *again: bytes, pause: float = 0.0) -> Respond:
+    """`first`, then the others again and again."""
+
+    def respond(at: Exchange) -> None:
+        at.send(first)
+        at.pour(forever(*again), pause)
+
+    return respond
+
+
+def dripped(content: Callable[[Exchange], bytes], at_once: int = 0) -> Respond:
+    """A byte at a time, ten a second, after those that come at once."""
+
+    def respond(at: Exchange) -> None:
+        told = content(at)
+        at.send(told[:at_once])
+        at.pour((told[i : i + 1] for i in range(at_once, len(told))), 0.1)
+        at.hang()
+
+    return respond
+
+
+def hung(content: Callable[[Exchange], bytes]) -> Respond:
+    """These bytes, then nothing."""
+
+    def respond(at: Exchange) -> None:
+        at.send(content(at))
+        at.hang()
+
+    return respond
+
+
+def redirected(status: int, where: Callable[[Exchange], str]) -> Respond:
+    return lambda at: whole(b"moved", f"Location: {where(at)}", status=status, reason="Moved", kind="text/plain")
+
+
+def reset(at: Exchange) -> None:
+    at.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def compressed(at: Exchange, wbits: int) -> bytes:
+    squeeze = zlib.compressobj(wbits=wbits)
+    return squeeze.compress(raw(at)) + squeeze.flush()
+
+
+def bomb(name: str, wbits: int) -> Respond:
+    """A small body that grows a thousandfold."""
+
+    def respond(at: Exchange) -> None:
+        squeeze = zlib.compressobj(9, wbits=wbits)
+        at.send(head("Content-Type: application/json", f"Content-Encoding: {name}"))
+        at.pour(squeeze.compress(b" " * (1 << 22)) for _ in range(2000))
+
+    return respond
+
+
+def tiny_chunks(at: Exchange) -> bytes:
+    return head("Transfer-Encoding: chunked") + b"".join(chunked(bytes([b]) for b in raw(at))) + b"0\r\n\r\n"
+
+
+def wrong(at: Exchange) -> dict[str, Any]:
+    """An answer that scores otherwise: nobody asked for it."""
+    return at.right(re.sub(r"\b(true|false)\b", lambda m: "false" if m[0] == "true" else "true", at.text))
+
+
+def raw_usage(number: str) -> Respond:
+    """Token counts written as `number`."""
+
+    def respond(at: Exchange) -> bytes:
+        told = json.dumps(at.right(usage={"prompt_tokens": "N", "completion_tokens": "N", "total_tokens": "N"}))
+        return whole(told.replace('"N"', number).encode())
+
+    return respond
+
+
+def escaped(key: str) -> str:
+    """The key as JSON may spell it inside a JSON text."""
+    return "".join(f"\\u{ord(c):04x}" for c in key)
+
+
+def with_claim(at: Exchange, claim: str) -> str:
+    """The right reply, with this put into its first claim."""
+    return at.text.replace('"claim": "', f'"claim": "{claim} ', 1)
+
+
+JSON_HEAD = head("Content-Type: application/json")
+CHUNKED_HEAD = head("Content-Type: application/json", "Transfer-Encoding: chunked")
+
+MODES: dict[str, Respond] = {
+    "good": answered(lambda at: at.right()),
+    # connections
+    "closed at accept": answered(lambda at: at.right()),
+    "reset": reset,
+    "closed without a word": lambda at: None,
+    "closed in the status line": then_closed(lambda at: b"HTTP/1.1 20"),
+    "closed after the headers": then_closed(lambda at: head("Content-Length: 100")),
+    "half a body": then_closed(lambda at: whole(at.right())[:-40]),
+    "no body": answered(lambda at: b""),
+    "hangs": hung(lambda at: b""),
+    "hangs after the headers": hung(lambda at: head("Content-Length: 100")),
+    "hangs in the body": hung(lambda at: whole(at.right())[:-1]),
+    "drips the status line": dripped(lambda at: whole(at.right())),
+    "drips headers": dripped(lambda at: head("X-Drip: " + "x" * 9000), 20),
+    "drips the body": dripped(lambda at: JSON_HEAD + b" " * 9000, len(JSON_HEAD)),
+    "drips chunks": dripped(lambda at: CHUNKED_HEAD + b"1\r\n \r\n" * 2000, len(CHUNKED_HEAD)),
+    # without end
+    "endless headers": poured(b"HTTP/1.1 200 OK\r\n", b"X-A: " + FLOOD[:1000] + b"\r\n"),
+    "an endless header": poured(b"HTTP/1.1 200 OK\r\nX-A: ", FLOOD),
+    "an endless status line": poured(b"HTTP/1.1 200 ", FLOOD),
+    "endless 1xx": poured(b"", head(status=100, reason="Continue") * 100),
+    "endless 1xx, slowly": poured(b"", head(status=103, reason="Early Hints"), pause=0.05),
+    "an endless body": poured(JSON_HEAD, FLOOD),
+    "an endless body of spaces": poured(JSON_HEAD, b" " * (1 << 16)),
+    "an endless body of brackets": poured(JSON_HEAD, b"[" * (1 << 16)),
+    "endless chunks": poured(CHUNKED_HEAD, *chunked([FLOOD])),
+    "an endless chunk's name": poured(CHUNKED_HEAD + b"1;", FLOOD),
+    "an endless chunk's size": poured(CHUNKED_HEAD, b"0" * 4096),
+    "endless trailers": poured(CHUNKED_HEAD + b"0\r\n", b"X-A: " + FLOOD[:1000] + b"\r\n"),
+    "endless tiny chunks": poured(CHUNKED_HEAD, b"1\r\n \r\n" * 4096),
+    "an endless error": poured(head(status=400, reason="Bad"), FLOOD),
+    "an endless 500": poured(head(status=500, reason="Bad"), FLOOD),
+    "50 MB": lambda at: big("x", 50_000_000),
+    "50 MB of wide characters": lambda at: big("\U0001f600", 12_500_000),
+    "15 MB of text": lambda at: big("x", 15_000_000),
+    "15 MB of wide characters": lambda at: big("\U0001f600", 3_750_000),
+    "15 MB of escapes": lambda at: big("\x01", 2_500_000),
+    "15 MB of empty objects in the text": lambda at: big("{},", 5_000_000),
+    "15 MB around the reply": answered(lambda at: at.right("x " * 3_750_000 + at.text + " x" * 3_750_000)),
+    "15 MB of empty lists": answered(lambda at: b'{"choices": [' + b"[]," * 5_000_000 + b"[]]}"),
+    "15 MB of numbers": answered(lambda at: b'{"choices": [' + b"-9," * 5_000_000 + b"1]}"),
+    "an announced petabyte": then_closed(lambda at: head(f"Content-Length: {10**15}") + FLOOD),
+    # encodings of content
+    "gzip": lambda at: whole(compressed(at, 31), "Content-Encoding: gzip"),
+    "deflate": lambda at: whole(compressed(at, 15), "Content-Encoding: deflate"),
+    "a broken gzip": lambda at: whole(compressed(at, 31)[:20] + b"broken", "Content-Encoding: gzip"),
+    "gzip that is none": lambda at: whole(at.right(), "Content-Encoding: gzip"),
+    "an unknown encoding": lambda at: whole(at.right(), "Content-Encoding: x-secret"),
+    "a gzip bomb": bomb("gzip", 31),
+    "a deflate bomb": bomb("deflate", 15),
+    "a gzip bomb in a gzip": bomb("gzip, gzip", 31),
+    # lengths and chunks
+    "a length too long": hung(lambda at: head("Content-Length: 99999") + raw(at)),
+    "a length too short": lambda at: head("Content-Length: 60") + raw(at),
+    "a negative length": then_closed(lambda at: head("Content-Length: -5") + raw(at)),
+    "a length that is no number": then_closed(lambda at: head("Content-Length: lots") + raw(at)),
+    "two lengths": then_closed(lambda at: head("Content-Length: 5", "Content-Length: 9") + b"{}"),
+    "a length and chunks": then_closed(
+        lambda at: head("Content-Length: 5", "Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n"
+    ),
+    "a chunk's size is no number": then_closed(lambda at: CHUNKED_HEAD + b"zz\r\n{}\r\n"),
+    "a huge chunk": then_closed(lambda at: CHUNKED_HEAD + b"fffffffffffffff0\r\n{}\r\n"),
+    "chunks without an end": then_closed(lambda at: CHUNKED_HEAD + b"".join(chunked([raw(at)]))),
+    "tiny chunks": tiny_chunks,
+    # protocol
+    "100, then the answer": lambda at: head(status=100, reason="Continue") + whole(at.right()),
+    "103 many times, then the answer": lambda at: head(status=103, reason="Early") * 50 + whole(at.right()),
+    "101": then_closed(lambda at: head("Upgrade: websocket", "Connection: Upgrade", status=101, reason="Up") + FLOOD),
+    "HTTP/0.9": then_closed(raw),
+    "HTTP/9.9": lambda at: whole(at.right()).replace(b"HTTP/1.1", b"HTTP/9.9"),
+    "garbage": then_closed(lambda at: bytes(range(256)) * 40),
+    "TLS instead": then_closed(lambda at: b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 500),
+    "status 999": lambda at: whole(at.right(), status=999),
+    "status 0": lambda at: whole(at.right(), status=0),
+    "events instead of JSON": lambda at: plain(f"data: {raw(at).decode()}\n\n", 200, "text/event-stream"),
+    "two answers at once": lambda at: whole(at.right()) + whole(wrong(at)),
+    "an answer too many, later": lambda at: at.send(whole(at.right())) or time.sleep(0.02) or whole(wrong(at)),
+    "the connection ends after the answer": then_closed(lambda at: whole(at.right())),
+    "says it closes and does not": lambda at: whole(at.right(), "Connection: close"),
+    "a header of control characters": lambda at: whole(at.right(), "X-A: \x01\x02\x7f"),
+    "a codec of bad repute": lambda at: whole(at.right(at.text + "é" * 200_000), kind="text/x; charset=punycode"),
+    "a codec that is none": lambda at: whole(at.right(), kind="application/json; charset=\"\x01no such\""),
+    # statuses
+    "204": then_closed(lambda at: head(status=204, reason="No Content")),
+    "205": answered(lambda at: b""),
+    "304": then_closed(lambda at: head(status=304, reason="Not Modified")),
+    "301 to itself": redirected(301, lambda at: at.server.url + "/chat/completions"),
+    "302 elsewhere": redirected(302, lambda at: at.server.other_url + "/chat/completions"),
+    "303 elsewhere": redirected(303, lambda at: at.server.other_url + "/chat/completions"),
+    "307 elsewhere": redirected(307, lambda at: at.server.other_url + "/chat/completions"),
+    "308 elsewhere": redirected(308, lambda at: at.server.other_url + "/chat/completions"),
+    "307 to a file": redirected(307, lambda at: "file:///etc/passwd"),
+    "307 to nowhere": redirected(307, lambda at: "http://[::bad:/\x01"),
+    "307 without a place": lambda at: whole(b"", status=307, reason="Moved"),
+    "307, always another": redirected(307, lambda at: f"{at.server.url}/{time.monotonic_ns()}/chat/completions"),
+    **{str(code): error(code) for code in (400, 401, 403, 404, 405, 408, 409, 413, 418, 422, 451)},
+    **{str(code): error(code) for code in (500, 501, 502, 503, 504, 529)},
+    **{f"429, again after {after!r}": limited(after) for after in ("0", "1", "-1", "1e9", "nan", "inf", "9" * 400)},
+    "429, again after a date": limited("Wed, 21 Oct 2099 07:28:00 GMT"),
+    "429, again after nonsense": limited("soon\x7f, maybe"),
+    "400, to be tried again": error(400, "no", "x-should-retry: true"),
+    "500 without a word": lambda at: whole(b"", status=500, reason=""),
+    "an error as text": lambda at: plain("the quota is used up", 403),
+    "an error as HTML": lambda at: plain("<html><body><h1>502 Bad Gateway</h1></body></html>", 502, "text/html"),
+    "an error as a list": lambda at: whole([1, {"message": 5}], status=400),
+    "an error as JSON's null": lambda at: whole(None, status=400),
+    "an error that nests": lambda at: whole(b"[" * 60_000, status=400),
+    "an error of many digits": lambda at: whole(b'{"error": ' + b"9" * 50_000 + b"}", status=400),
+    "an error in UTF-16": lambda at: whole('{"error": {"message": "no"}}'.encode("utf-16"), status=400),
+    "an error of escapes": lambda at: whole({"error": {"message": ESCAPES}}, status=400),
+    "an error as text of escapes": lambda at: plain(ESCAPES),
+    "an error in a codec of bad repute": lambda at: plain("no" + "é" * 30_000, 400, "text/x; charset=punycode"),
+    "an error of half characters": lambda at: whole({"error": {"message": "no \ud800 \udfff"}}, status=400),
+    # the key comes back
+    "the key in an error": lambda at: plain(f'{{"error": {{"message": "Incorrect API key provided: {at.key}."}}}}'),
+    "the key in a text error": lambda at: plain(f"no such key: {at.key}", 403),
+    "the key in a page": lambda at: plain(f"<p>Authorization: Bearer {at.key}</p>", 500, "text/html"),
+    "the key, cut off": lambda at: plain("." * 280 + at.key),
+    "half the key": lambda at: plain(f"the key {at.key[: len(at.key) // 2]} is not known"),
+    "the key in a URL": lambda at: plain(f"/v1?key={urllib.parse.quote(at.key, safe='')}"),
+    "the key escaped in an error": lambda at: plain(f'{{"detail": "{escaped(at.key)}"}}'),
+    "the key in a status line": lambda at: whole(b"no", status=400, reason=at.key, kind="text/plain"),
+    "the key in a broken status line": then_closed(lambda at: f"Bearer {at.key}\r\n\r\n".encode()),
+    "the key in a broken header": then_closed(lambda at: f"HTTP/1.1 200 OK\r\n{at.key}\r\n\r\n".encode()),
+    "the key in a header": lambda at: whole(at.right(), f"X-Key: {at.key}"),
+    "the key in a place to go": redirected(307, lambda at: f"http://{at.key}@127.0.0.1:1/{at.key}"),
+    "the key in a chunk's size": then_closed(lambda at: CHUNKED_HEAD + at.key.encode() + b"\r\n"),
+    "the key in a reply": answered(lambda at: at.right(with_claim(at, at.key))),
+    "the key escaped in a reply": answered(lambda at: at.right(with_claim(at, escaped(at.key)))),
+    "the key around a reply": answered(lambda at: at.right(f"Bearer {at.key}\n```json\n{at.text}\n```\n{at.key}")),
+    "the key as the reply": answered(lambda at: at.right(at.key)),
+    "the key as a reason": answered(lambda at: at.choice(message={"content": None}, finish_reason=at.key)),
+    "the key as a model": answered(lambda at: at.right(model=at.key, id=at.key, system_fingerprint=at.key)),
+    # JSON of other shapes
+    "null": answered(lambda at: None),
+    "a list": answered(lambda at: [at.right()]),
+    "a number": answered(lambda at: 5),
+    "a text": answered(lambda at: at.text),
+    "an empty object": answered(lambda at: {}),
+    "no choices": answered(lambda at: at.right(choices=[])),
+    "choices are null": answered(lambda at: at.right(choices=None)),
+    "choices are an object": answered(lambda at: at.right(choices={"0": 1})),
+    "a choice is null": answered(lambda at: at.right(choices=[None])),
+    "a choice is a number": answered(lambda at: at.right(choices=[7])),
+    "no message": answered(lambda at: at.choice(message=None)),
+    "a message is a text": answered(lambda at: at.choice(message="hello")),
+    "no text": answered(lambda at: at.choice(message={"content": None})),
+    "a text of parts": answered(lambda at: at.choice(message={"content": [{"type": "text", "text": at.text}]})),
+    "a text is a number": answered(lambda at: at.choice(message={"content": 1.0})),
+    "an empty text": answered(lambda at: at.right(text="")),
+    "a refusal": answered(lambda at: at.choice(message={"content": None, "refusal": "no" + ESCAPES})),
+    "no reason": answered(lambda at: at.choice(finish_reason=None)),
+    "a reason is a number": answered(lambda at: at.choice(finish_reason=7)),
+    "a reason is an object": answered(lambda at: at.choice(finish_reason={"length": ["length"]})),
+    "a reason of escapes": answered(lambda at: at.choice(message={"content": None}, finish_reason=ESCAPES)),
+    "a reason without end": answered(lambda at: at.choice(message={"content": None}, finish_reason="x" * 1_000_000)),
+    "cut at the limit": answered(
+        lambda at: at.choice(message={"content": at.text[: len(at.text) // 2]}, finish_reason="length")
+    ),
+    "filtered": answered(lambda at: at.choice(finish_reason="content_filter")),
+    "an error with status 200": answered(lambda at: {"error": {"message": "no" + ESCAPES}}),
+    **{f"usage {number[:8]}": raw_usage(number) for number in ("-1", "1.5", '"7"', "null", "true", "1e400", "1" * 20)},
+    "usage of 5,000 digits": raw_usage("7" * 5_000),
+    "usage is NaN": raw_usage("NaN"),
+    "usage is a list": answered(lambda at: at.right(usage=[1])),
+    "no usage": answered(lambda at: at.right(usage=None)),
+    "names twice": lambda at: whole(json.dumps(at.right())[:-1].encode() + b", " + json.dumps(at.right())[1:].encode()),
+    "a mark of byte order": lambda at: whole(b"\xef\xbb\xbf" + raw(at)),
+    "UTF-16": lambda at: whole(json.dumps(at.right()).encode("utf-16")),
+    "latin-1": lambda at: whole(json.dumps(at.right(text="caf\xe9 " + at.text), ensure_ascii=False).encode("latin-1")),
+    "half characters": answered(lambda at: at.right(text="\ud800 " + at.text + " \udfff")),
+    "half a character in a claim": answered(lambda at: at.right(text=with_claim(at, "\\ud800"))),
+    "NUL": answered(lambda at: at.right(text="\0" + at.text + "\0")),
+    "NUL in a claim": answered(lambda at: at.right(text=with_claim(at, "\\u0000"))),
+    "escapes around a reply": answered(lambda at: at.right(text=ESCAPES + at.text + ESCAPES)),
+    "nothing but escapes": answered(lambda at: at.right(text=ESCAPES * 50)),
+    "JSON that nests": lambda at: whole(b"[" * 200_000 + b"]" * 200_000),
+    "a reply that nests": answered(lambda at: at.right(text="[" * 100_000)),
+    "JSON and more": lambda at: whole(raw(at) + b" trailing"),
+}  # fmt: skip

@@ -1,0 +1,128 @@
+"""An HTTP server over plain sockets that breaks what can be broken: a judge that nobody should trust."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+from hostile_modes import HANG_SECONDS, MODES, Exchange, escaped, whole
+
+
+class HostileServer:
+    """Serves `/v1` on 127.0.0.1 by `honest(body) -> reply`, and breaks some answers by `mode` until `close`.
+
+    Of chat requests those about "question N" with N in `hit` are broken, whenever they come; all if `hit` is None. With
+    `on_models` it is the list of models, and it alone. `elsewhere` counts the requests that came to `other_url`, where
+    redirects point; `chats` counts the chat requests.
+    """
+
+    def __init__(self, honest: Callable[[dict[str, Any]], str], *, port: int = 0):
+        self.honest = honest
+        self.mode = "good"
+        self.hit: set[int] | None = None
+        self.on_models = False
+        self.chats = self.elsewhere = 0
+        self.stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._connections = 0
+        self._listening = [_listen(port), _listen(0)]
+        self.port = self._listening[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        self.other_url = f"http://127.0.0.1:{self._listening[1].getsockname()[1]}/v1"
+        places = zip(self._listening, (self._serve, self._serve_elsewhere), strict=True)
+        self._accepting = [threading.Thread(target=self._accept, args=place, daemon=True) for place in places]
+        for thread in self._accepting:
+            thread.start()
+
+    def set(self, mode: str, hit: set[int] | None = None, on_models: bool = False) -> None:
+        assert mode in MODES
+        self.mode, self.hit, self.on_models = mode, hit, on_models
+        self._connections = self.chats = 0
+
+    def close(self) -> None:
+        self.stopped.set()
+        for listening, thread in zip(self._listening, self._accepting, strict=True):
+            thread.join()  # a port is not free while somebody accepts on it
+            listening.close()
+
+    def _accept(self, listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+        while not self.stopped.is_set():
+            try:
+                connection, _ = listening.accept()
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            threading.Thread(target=self._guard, args=(connection, serve), daemon=True).start()
+
+    def _guard(self, connection: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+        with connection:
+            try:
+                connection.settimeout(HANG_SECONDS)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                serve(connection)
+            except (OSError, ValueError):
+                pass  # the client left
+
+    def _serve_elsewhere(self, connection: socket.socket) -> None:
+        if connection.recv(1 << 16):
+            self.elsewhere += 1
+            connection.sendall(whole({"object": "list", "data": []}))
+
+    def _serve(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections += 1
+            if self.mode == "closed at accept" and 2 < self._connections < 6:
+                return
+        reader = connection.makefile("rb")
+        while (first := reader.readline()) and not self.stopped.is_set():
+            head = first
+            while (line := reader.readline()).strip():
+                head += line
+            length = re.search(rb"(?im)^content-length: *(\d+)", head)
+            content = reader.read(int(length[1])) if length else b""
+            body = json.loads(content) if content else None
+            with self._lock:
+                self.chats += body is not None
+            exchange = Exchange(self, connection, head.decode("latin-1"), body)
+            answer = MODES[self.mode if self._is_hit(content) else "good"](exchange)
+            if answer is None:
+                return
+            connection.sendall(answer)
+
+    def _is_hit(self, content: bytes) -> bool:
+        if self.on_models or not content:
+            return self.on_models and not content
+        return self.hit is None or any(int(n) in self.hit for n in re.findall(rb"question (\d+)", content))
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    listening.listen(256)
+    listening.settimeout(0.1)
+    return listening
+
+
+def shows_key(content: bytes, key: str, piece: int = 20) -> list[str]:
+    """Which pieces of a key stand in these bytes, as they are, in a URL's form or in JSON's."""
+    found = []
+    for start in range(len(key) - piece + 1):
+        part = key[start : start + piece]
+        quoted = urllib.parse.quote(part, safe="")
+        forms = {
+            part,
+            quoted,
+            quoted.lower(),
+            escaped(part),
+            part.replace("/", "\\/"),
+            escaped(part).replace("\\", "\\\\"),
+        }
+        found += [form for form in forms if form.encode() in content]
+    return found

@@ -1,0 +1,285 @@
+"""The real commands against a server that breaks the protocol: no row is lost or made up, nothing hangs, floods or leaks.
+
+In each run some of the rows meet the mode, whenever they are asked about; then the same command runs again against the
+same server, which has become honest. What the rows must be, a run that nobody disturbed says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hostile_modes import MODES
+from hostile_server import HostileServer, shows_key
+
+from eval_benchmarks.literal_judge import literal_reply
+
+ROOT = Path(__file__).parents[2]
+REFUSED = "nobody listens"
+ON_MODELS = "models: "  # before the name of a mode: the list of models meets it, and chats do not
+OF_MODELS = (
+    "reset", "closed without a word", "half a body", "no body", "hangs", "hangs after the headers", "hangs in the body",
+    "drips the status line", "drips headers", "drips the body", "endless headers", "an endless header", "endless 1xx",
+    "an endless body", "endless tiny chunks", "50 MB", "an announced petabyte", "a gzip bomb", "a broken gzip",
+    "a length too short", "garbage", "two answers at once", "204", "302 elsewhere", "307, always another", "401", "403",
+    "404", "429", "500", "an error of escapes", "the key in an error", "the key in a status line",
+    "the key in a broken header", "the key as a model", "null", "JSON that nests", "usage of 5,000 digits",
+)  # fmt: skip
+EVERYTHING = (REFUSED, *MODES, *(ON_MODELS + mode for mode in OF_MODELS))
+ROWS, HIT = 12, {2, 3, 4, 5, 6, 7, 8, 9}
+TIMEOUT = 4.0  # seconds for a reply
+DEADLINE = 90.0  # seconds for a command: a row may be asked about by two scorers, and a machine may be busy
+MOST_MIB = 500
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
+Place = tuple[str, str]  # a row file and an id
+Rows = dict[Place, list[float | None]]
+
+
+class Ended:
+    """A command that ended or was ended, what it said, and its memory at most in MiB."""
+
+    def __init__(self, line: Sequence[str], folder: Path, key: str):
+        names = ("http_proxy", "https_proxy", "all_proxy")
+        env = {name: value for name, value in os.environ.items() if name.lower() not in names}
+        env |= {"OPENAI_API_KEY": key, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        self.mib, self.hung = 0.0, False
+        started = time.monotonic()
+        with tempfile.TemporaryFile() as said:
+            with subprocess.Popen(
+                [sys.executable, "-m", *line], cwd=folder, env=env, stdout=said, stderr=said
+            ) as process:
+                while process.poll() is None:
+                    self.mib = max(self.mib, _peak_mib(process.pid))
+                    if time.monotonic() - started > DEADLINE:
+                        self.hung = True
+                        process.kill()
+                    time.sleep(0.02)
+            said.seek(0)
+            self.said = said.read()
+        self.status, self.seconds = process.returncode, time.monotonic() - started
+
+
+def _peak_mib(process: int) -> float:
+    try:
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    except OSError:  # it has ended
+        return 0.0
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def _texts(number: int) -> tuple[str, str, str]:
+    """A reference of four facts, and two answers of which it holds another share for each row."""
+    rng = random.Random(number)
+    facts = [f"Fact {at} of {number} is {rng.randrange(100)}" for at in range(4)]
+    lies = [f"Lie {at} of {number} is {rng.randrange(100)}" for at in range(3)]
+    first = [*facts[: 1 + number % 3], *lies[: number % 2]]
+    return ". ".join(facts) + ".", ". ".join(first) + ".", ". ".join([facts[0], *lies[: 1 + number % 3]]) + "."
+
+
+def _write_inputs(folder: Path) -> None:
+    (folder / "wikieval").mkdir(parents=True)
+    with open(folder / "in.jsonl", "w") as rows, open(folder / "wikieval" / "rows.jsonl", "w") as wikieval:
+        for n in range(ROWS):
+            reference, good, poor = _texts(n)
+            asked = {"question": f"question {n}"}
+            rows.write(json.dumps({**asked, "id": f"r{n}", "reference": reference, "answers": [good, poor]}) + "\n")
+            texts = {"answer": good, "poor_answer": poor, "ungrounded_answer": "No fact at all."}
+            wikieval.write(json.dumps({**asked, "context_v1": [reference], **texts}) + "\n")
+
+
+def _line(command: str, inputs: Path, url: str) -> list[str]:
+    if command == "evaluate":
+        words = ["rag_zeval", "evaluate", str(inputs / "in.jsonl"), "--model", f"openai:judge@{url}"]
+        words += ["--out", "rows.jsonl", "--html", "report.html", "--cache", "cache.sqlite"]
+        return [*words, "--timeout", f"{TIMEOUT}", "--connect-timeout", f"{TIMEOUT}"]
+    words = ["eval_benchmarks", "benchmarks=[wikieval]", "scorers=[rag_zeval,is_correct]", f"data_dir={inputs}"]
+    words += [f"models=['openai:judge@{url}']", "out_dir=out", "bootstrap.draws=50"]
+    return [*words, f"judge.timeout={TIMEOUT}", f"judge.connect_timeout={TIMEOUT}"]
+
+
+def _rows(command: str, folder: Path) -> tuple[Rows, set[Place], set[Place]]:
+    """The scores of each row by its file and id; the rows that say a deadline struck; those not asked about again."""
+    files = [folder / "rows.jsonl"] if command == "evaluate" else sorted((folder / "out" / "rows").glob("*.jsonl"))
+    rows: Rows = {}
+    late, final = set(), set()
+    for path in files:
+        name = path.name.split("__")[1] if command == "bench" else ""
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            row = json.loads(line)
+            scores = row["scores"] if command == "evaluate" else [score["value"] for score in row["scores"]]
+            rows[name, row["id"]] = scores
+            if re.search(r"failed: no (answer|score) within", line):
+                late.add((name, row["id"]))
+            if row.get("final"):
+                final.add((name, row["id"]))
+    return rows, late, final
+
+
+def _is_hit(id_: str) -> bool:
+    return int(re.findall(r"\d+", id_)[0]) in HIT
+
+
+class _Campaign:
+    def __init__(self, folder: Path, seed: int):
+        rng = random.Random(seed)
+        letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
+        self.key = "sk-{}+{}/{}".format(*("".join(rng.choices(letters, k=16)) for _ in range(3)))
+        self.folder = folder
+        self.counts: Counter[str] = Counter()
+        self.peak = self.longest = 0.0
+        self.faults: list[str] = []
+        self.right: dict[str, Rows] = {}
+        _write_inputs(folder / "inputs")
+
+    def undisturbed(self, command: str) -> None:
+        """Note the right rows of a command."""
+        server = HostileServer(literal_reply)
+        folder = self._folder("undisturbed", command)
+        ended = self._run(command, folder, server, f"undisturbed, {command}")
+        self.right[command], _, _ = _rows(command, folder)
+        server.close()
+        asked = {"evaluate": ROWS, "bench": 4 * ROWS}[command]  # a row of the data is two examples for each scorer
+        if (
+            ended.status
+            or len(self.right[command]) != asked
+            or any(None in row for row in self.right[command].values())
+        ):
+            raise RuntimeError(f"{command} fails undisturbed: {ended.said.decode(errors='replace')}")
+
+    def disturbed(self, mode: str, command: str) -> None:
+        where = f"{mode}, {command}"
+        folder = self._folder(mode, command)
+        server = HostileServer(literal_reply)
+        server.set(mode.removeprefix(ON_MODELS) if mode != REFUSED else "good", HIT, mode.startswith(ON_MODELS))
+        if mode == REFUSED:
+            server.close()
+        first = self._run(command, folder, server, where)
+        rows, late, _ = _rows(command, folder)
+        self._compare(where, command, rows, lambda place: first.status == 2 or place in late or _is_hit(place[1]))
+        self.counts["rows late"] += sum(not _is_hit(id_) for _, id_ in late)
+        if server.elsewhere:
+            self.counts["prompts sent elsewhere"] += server.elsewhere
+            self.faults.append(f"{where}: {server.elsewhere} requests went to another server")
+        if mode == REFUSED:
+            server = HostileServer(literal_reply, port=server.port)
+        server.set("good")
+        second = self._run(command, folder, server, f"{where}, again")
+        server.close()
+        rows, _, final = _rows(command, folder)
+        self._compare(f"{where}, again", command, rows, lambda place: place in final and _is_hit(place[1]))
+        if second.status:
+            self.faults.append(f"{where}, again: exit {second.status}: {second.said.decode(errors='replace')[-300:]}")
+        for name, content in {
+            "the output": first.said + second.said,
+            **{path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()},
+        }.items():
+            if pieces := shows_key(content, self.key):
+                self.counts["keys found"] += 1
+                self.faults.append(f"{where}: the key stands in {name}: {pieces[0]}")
+        self.counts["modes x commands"] += 1
+
+    def _folder(self, mode: str, command: str) -> Path:
+        folder = self.folder / re.sub(r"\W+", "-", f"{mode}-{command}")
+        folder.mkdir()
+        return folder
+
+    def _run(self, command: str, folder: Path, server: HostileServer, where: str) -> Ended:
+        ended = Ended(_line(command, self.folder / "inputs", server.url), folder, self.key)
+        self.counts["commands run"] += 1
+        self.peak, self.longest = max(self.peak, ended.mib), max(self.longest, ended.seconds)
+        text = ended.said.decode("utf-8", "replace")
+        for name, seen, what in (
+            ("hangs", ended.hung, f"not done after {DEADLINE:g} s"),
+            ("tracebacks", "Traceback" in text, f"a traceback: {text[-300:]}"),
+            ("other exits", not ended.hung and ended.status not in (0, 1, 2), f"exit {ended.status}: {text[-300:]}"),
+            ("too large", ended.mib > MOST_MIB, f"{ended.mib:.0f} MiB"),
+            ("escapes", bool(UNSEEN.search(text)), f"controls in the output: {text[-300:]!r}"),
+        ):
+            self.counts[name] += seen
+            if seen:
+                self.faults.append(f"{where}: {what}")
+        return ended
+
+    def _compare(self, where: str, command: str, rows: Rows, may_lack: Any) -> None:
+        """Note a score that is not the right one, and a missing one unless its row `may_lack` it."""
+        for place, right in self.right[command].items():
+            found = rows.get(place, [None] * len(right))
+            if any(score not in (None, true) for score, true in zip(found, right, strict=True)):
+                self.counts["rows invented"] += 1
+                self.faults.append(f"{where}: row {place} has {found}, not {right}")
+            elif None in found and not may_lack(place):
+                self.counts["rows lost"] += 1
+                self.faults.append(f"{where}: row {place} has {found}, not {right}")
+        if unknown := set(rows) - set(self.right[command]):
+            self.counts["rows invented"] += len(unknown)
+            self.faults.append(f"{where}: rows that nobody asked for: {unknown}")
+
+
+def run(
+    modes: Sequence[str] = EVERYTHING,
+    commands: Sequence[str] = ("evaluate", "bench"),
+    *,
+    seed: int = 0,
+    workers: int = 2,
+) -> tuple[dict[str, int | float], list[str]]:
+    """Each mode with each command, `workers` at a time: counts to print, and a line for each promise seen broken."""
+    with tempfile.TemporaryDirectory() as folder:
+        campaign = _Campaign(Path(folder), seed)
+        for command in commands:
+            campaign.undisturbed(command)
+        todo: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+        for mode in modes:
+            for command in commands:
+                todo.put((mode, command))
+        total, started = todo.qsize(), time.monotonic()
+
+        def work() -> None:
+            while True:
+                try:
+                    mode, command = todo.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    campaign.disturbed(mode, command)
+                except Exception as error:
+                    campaign.faults.append(f"{mode}, {command}: {type(error).__name__}: {error}")
+                if (done := campaign.counts["modes x commands"]) % 20 == 0:
+                    seconds = time.monotonic() - started
+                    print(f"HTTP: {done} of {total}, {seconds:.0f} s, {len(campaign.faults)} faults", flush=True)
+
+        threads = [threading.Thread(target=work) for _ in range(workers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    names = (
+        "rows lost",
+        "rows invented",
+        "keys found",
+        "hangs",
+        "tracebacks",
+        "other exits",
+        "too large",
+        "escapes",
+        "rows late",
+    )
+    return {
+        "HTTP modes": len(modes),
+        "modes x commands": campaign.counts["modes x commands"],
+        "commands run": campaign.counts["commands run"],
+        **{name: campaign.counts[name] for name in (*names, "prompts sent elsewhere")},
+        "peak MiB": round(campaign.peak),
+        "longest command, seconds": round(campaign.longest, 1),
+    }, campaign.faults
