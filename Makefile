@@ -91,7 +91,7 @@ serve: $(READY) ## serve MODEL=folder (default: what make train left) with vLLM,
 	$(PY) -m rag_zeval serve $(MODEL) $(ARGS)
 
 smoke: $(READY) ## ask the served judge about one example
-	$(PY) -m rag_zeval smoke $(ARGS)
+	$(PY) -m rag_zeval smoke $(if $(findstring --model,$(ARGS)),,--served $(MODEL)) $(ARGS)
 
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
 	$(PY) -m eval_benchmarks.report $(or $(ARGS),$(RUN))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import time
@@ -40,7 +39,8 @@ from eval_benchmarks.scorers.rag_zeval import RagZeval
 from eval_benchmarks.scorers.sft_ranker import SftRanker
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Example
-from rag_zeval.files import RowWriter, json_line, write_json, write_text
+from rag_zeval.files import write_json, write_text
+from rag_zeval.rows import RowWriter
 
 TELL = 60.0  # seconds between lines of progress where there is no terminal
 REASONS = 5  # reasons for missing scores shown of each scorer
@@ -113,7 +113,8 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
     A group that is computed together is computed whole again if a row of it is missing: a run that was killed then
     writes what an undisturbed one does.
     """
-    with _open_rows(path) as rows:
+    with RowWriter(path) as rows:
+        rows.settle([id_ for id_, row in rows.done.items() if not row.get("final")])  # no reply came: asked again
         todo = [example for example in job.benchmark.examples if example.id not in rows.done]
         trial = f"trial {job.trial + 1}" if job.trial else None
         label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
@@ -152,18 +153,6 @@ def _tell(progress: Progress, number: TaskID) -> None:
 
 def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
     return [examples[start : start + size] for start in range(0, len(examples), size)]
-
-
-def _open_rows(path: Path) -> RowWriter:
-    """The row file without the rows to which no reply came: those are asked again."""
-    rows = RowWriter(path)
-    if all(row.get("final") for row in rows.done.values()):
-        return rows
-    part = path.with_name(path.name + ".part")
-    with rows, open(part, "wb") as kept:
-        kept.writelines(json_line(row) for row in rows.done.values() if row.get("final"))
-    os.replace(part, path)
-    return RowWriter(path)
 
 
 def _failures(result: Result) -> Iterator[str]:

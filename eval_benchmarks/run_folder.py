@@ -13,7 +13,8 @@ from eval_benchmarks.both_orders import SUFFIX, BothOrders
 from eval_benchmarks.inputs import load_benchmarks
 from eval_benchmarks.results import Result, StoredScores
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, StoredRows, check_fields
+from rag_zeval.files import FieldTypes, Row, check_fields
+from rag_zeval.rows import StoredRows
 
 ENTRY: FieldTypes = {
     **dict.fromkeys(("benchmark", "scorer", "file", "identity"), str),

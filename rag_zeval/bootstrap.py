@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 DRAWS = 10_000
-CHUNK = 100_000_000  # numbers drawn at once at most, to bound memory
+CHUNK = 10_000_000  # bytes of numbers drawn at once at most
 
 
 def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[float, float]:

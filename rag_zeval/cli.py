@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
 
     from rag_zeval.evaluator import Evaluator, Example
-    from rag_zeval.files import Row
-    from rag_zeval.results import Summary
+    from rag_zeval.results import ResultRows, Summary
+    from rag_zeval.rows import RowWriter
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
 
@@ -81,12 +83,15 @@ def evaluate(
     from rag_zeval.evaluator import Evaluator
     from rag_zeval.prompt import find_variant
     from rag_zeval.results import read_examples, summarize
+    from rag_zeval.rows import RowWriter
 
     if model is None:
         raise InputError(f"no judge named: add --model with one of {SPECS}, for example --model {EXAMPLE}")
     if not 0 <= temperature < math.inf:
         raise InputError(f"--temperature is {temperature}, must be a number of at least 0")
     check_structured(model, structured)
+    out = out or Path(f"{input.stem}.results.jsonl")
+    check_files({"INPUT": input, "--out": out, "--html": html, "--cache": cache})
     examples = read_examples(input)
     if variant is not None:
         find_variant(variant)  # all that can be wrong is found before a model is loaded
@@ -103,15 +108,15 @@ def evaluate(
     evaluator = Evaluator(
         CachedBackend(backend, replies) if replies is not None else backend, variant, sampling, structured
     )
-    out = out or Path(f"{input.stem}.results.jsonl")
-    rows = _run(evaluator, examples, trials, out)
-    summary = summarize(rows)
-    _print_summary(summary, out)
-    if html is not None:
-        from rag_zeval.report import write_report
+    with RowWriter(out) as writer:
+        rows = _run(evaluator, examples, trials, writer)
+        summary = summarize(rows)
+        _print_summary(summary, out)
+        if html is not None:
+            from rag_zeval.report import write_report
 
-        write_report(html, examples, rows, summary)
-        print(f"report: {html}")
+            write_report(html, examples, list(rows), summary)
+            print(f"report: {html}")
     if not summary.scored:
         print(f"error: no answer could be scored; the reasons stand above and in {out}", file=sys.stderr)
         raise typer.Exit(1)
@@ -134,19 +139,24 @@ def serve(
 @app.command()
 def smoke(
     model: ModelSpec = None,
+    served: Annotated[Path | None, typer.Option(help="The folder that `serve` was started with here.")] = None,
     variant: VariantName = None,
     structured: Structured = False,
     api_key_env: KeyEnv = None,
 ) -> None:
     """Ask a judge about one example: scores, status and speed. Exit code 1 if its reply cannot be read.
 
-    Without --model, the judge that `serve` serves on this machine.
+    With --served, the judge that `serve` serves on this machine, its prompt as its card says; --model then says where
+    it is if that is another port. With --model alone, any judge.
     """
-    from rag_zeval.serve import SPEC
+    from rag_zeval.serve import served_spec
     from rag_zeval.smoke import smoke
 
-    check_structured(model or SPEC, structured)
-    if not smoke(model or SPEC, variant=variant, structured=structured, api_key_env=api_key_env):
+    spec = model if served is None else served_spec(served, model)
+    if spec is None:
+        raise InputError("no judge named: add --served with the folder that is served here, or --model with any judge")
+    check_structured(spec, structured)
+    if not smoke(spec, served, variant=variant, structured=structured, api_key_env=api_key_env):
         raise typer.Exit(1)
 
 
@@ -158,27 +168,44 @@ def check_structured(model: str, structured: bool) -> None:
         )
 
 
-def _run(evaluator: Evaluator, examples: list[Example], trials: int, out: Path) -> list[Row]:
-    """Evaluate what `out` lacks; returns the rows of this input and these trials, in input order."""
+def check_files(files: Mapping[str, Path | None]) -> None:
+    """Raises InputError if two of the files that a command names are one, or one to be written is no regular file."""
+    from rag_zeval.files import check_regular
+
+    seen: dict[str, Path] = {}
+    for name, path in files.items():
+        if path is None:
+            continue
+        if name != "INPUT":
+            check_regular(path)
+        for other, before in seen.items():
+            hard = path.exists() and before.exists() and path.samefile(before)
+            if hard or os.path.realpath(path) == os.path.realpath(before):
+                raise InputError(f"{name} {path}: is the file of {other}; name another")
+        seen[name] = path
+
+
+def _run(evaluator: Evaluator, examples: list[Example], trials: int, writer: RowWriter) -> ResultRows:
+    """Evaluate what the file of rows lacks; the rows of this input and these trials, in input order."""
     from rich.console import Console
     from rich.progress import Progress
 
     from rag_zeval.cache import CachedBackend
-    from rag_zeval.files import RowWriter
-    from rag_zeval.results import result_row, row_id, settle_done_rows
+    from rag_zeval.results import ResultRows, failed_rows, result_row, row_id
 
     by_id = {example.id: example for example in examples}
-    wanted = [(trial, example) for trial in range(trials) for example in examples]
-    if len({row_id(example.id, trial) for trial, example in wanted}) < len(wanted):
+    wanted = [row_id(example.id, trial) for trial in range(trials) for example in examples]
+    if len(set(wanted)) < len(wanted):
         raise InputError("with --trials, ids like 'x' and 'x#1' collide: rename them")
-    failed = settle_done_rows(out, evaluator, by_id)
+    failed = failed_rows(writer, evaluator, by_id)
     if failed:
         print(f"trying {len(failed)} failed rows again", file=sys.stderr)
     if isinstance(evaluator.backend, CachedBackend):
-        for row in failed:  # a reply that nobody could read is no reason to read it again
-            evaluator.backend.forget(evaluator.request(by_id[row["example"]], row["trial"]))
-    with RowWriter(out) as writer, Progress(*_columns(), console=Console(stderr=True)) as progress:
-        already = sum(row_id(example.id, trial) in writer.done for trial, example in wanted)
+        for example, trial in failed.values():  # a reply that nobody could read is no reason to read it again
+            evaluator.backend.forget(evaluator.request(example, trial))
+    writer.settle(failed)
+    with Progress(*_columns(), console=Console(stderr=True)) as progress:
+        already = sum(id_ in writer.done for id_ in wanted)
         bar = progress.add_task("judging", total=len(wanted), completed=already, pace="")
         for trial in range(trials):
             todo = [example for example in examples if row_id(example.id, trial) not in writer.done]
@@ -186,7 +213,7 @@ def _run(evaluator: Evaluator, examples: list[Example], trials: int, out: Path) 
                 writer.append(result_row(evaluator, by_id[evaluation.id], evaluation, trial))
                 progress.advance(bar)
                 progress.update(bar, pace=_pace(progress.tasks[0], already))
-        return [writer.done[row_id(example.id, trial)] for trial, example in wanted]
+    return ResultRows(writer.done, wanted)
 
 
 def _columns() -> list[ProgressColumn]:

@@ -39,7 +39,7 @@ class Evaluation:
     """What the judge found.
 
     scores: support of each answer in [0, 1], None where there is none (failure, or an answer without claims).
-    status: "ok", "repaired" or "regex" (which parser read the reply), or "failed: reason" (then no trajectory).
+    status: "ok", "repaired" (see `parser.parse_lenient`), or "failed: reason" (then no trajectory).
     calls: attempts made (0 if cached); tokens as the model counts them; reply: the model's text as it came.
     seconds: time of the call; in a batch (a model in this process), the batch's time shared equally.
     """
@@ -78,7 +78,9 @@ class Evaluator:
             _announce_nano(backend.name)
 
     def evaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
-        """Judge the candidate answers to one question. Raises InputError unless there are 1 to 26."""
+        """Judge the candidate answers to one question. Raises InputError unless there are 1 to 26, each a string."""
+        if isinstance(answers, str):
+            raise InputError("answers: one string given, must be a list of strings")
         (evaluation,) = self.evaluate_many([Example("", question, reference, tuple(answers))])
         return evaluation
 
@@ -92,12 +94,16 @@ class Evaluator:
         """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
 
         trial: number of the repetition, for sampled judges: another trial is another sample, not a cached reply.
-        Raises InputError, before any call, for an example without answers or with more than 26.
+        An example whose reference is blank fails without a call. Raises InputError, before any call, for an example
+        without answers or with more than 26, or with anything but strings.
         """
         examples = list(examples)
         for example in examples:
             if not 1 <= len(example.answers) <= len(LETTERS):
                 raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
+            for text in _texts(example):
+                if not isinstance(text, str):
+                    raise InputError(f"example '{example.id}': found {type(text).__name__} where a string must be")
         asked: dict[int, Example] = {}
         refused: deque[Evaluation] = deque()
 
@@ -105,7 +111,7 @@ class Evaluator:
             number = 0
             for example in examples:
                 request = self.request(example, trial)
-                refusal = self._refusal(request.messages, without_surrogates(example.reference))
+                refusal = self._refusal(request.messages, example.reference)
                 if refusal is None:
                     asked[number] = example
                     number += 1
@@ -120,14 +126,16 @@ class Evaluator:
         yield from refused
 
     def _refusal(self, messages: tuple[dict[str, str], ...], reference: str) -> str | None:
-        """Why this prompt does not fit, or None. Nothing is ever cut to make it fit."""
+        """Why nothing is asked, or None: no reference, or a prompt that does not fit. Nothing is ever cut to fit."""
+        if not reference.strip():
+            return "failed: the reference is blank: nothing can be supported by it"
         window, prompt = self.backend.max_context, self.backend.count_tokens(messages)
         if window is None or prompt is None:
             return None  # the endpoint itself refuses what it cannot hold
         kept = min(self.sampling.max_tokens, window // REPLY_SHARE)
         if prompt + kept <= window:
             return None
-        tokens = self.backend.count_tokens([{"role": "user", "content": reference}])
+        tokens = self.backend.count_tokens([{"role": "user", "content": without_surrogates(reference)}])
         return (
             f"failed: reference needs {tokens} tokens, the model's window is {window} "
             f"(whole prompt {prompt}, reply at least {kept})"
@@ -138,13 +146,14 @@ class Evaluator:
         trajectory, status = None, reply.status
         if reply.text is not None and not status.startswith("failed"):
             try:
-                trajectory, parsed_by = parse_lenient(reply.text, len(example.answers), self.variant.name)
+                trajectory, parsed_by = parse_lenient(
+                    reply.text, len(example.answers), self.variant.name, _texts(example)
+                )
                 status = "ok" if parsed_by == "strict" else parsed_by
             except FormatError as error:
                 status = f"failed: format: {one_line(str(error))}"
-            if reply.status == "truncated" and status not in ("ok", "repaired"):
-                # what was cut off may hold claims, and a score without them would be made up
-                trajectory, status = None, f"failed: reply cut off at {reply.completion_tokens} tokens"
+            if reply.status == "truncated" and trajectory is None:
+                status = f"failed: reply cut off at {reply.completion_tokens} tokens"
         if trajectory is not None:
             scores = support_scores(trajectory)
         return Evaluation(
@@ -159,6 +168,10 @@ class Evaluator:
             reply.seconds,
             reply.text,
         )
+
+
+def _texts(example: Example) -> tuple[str, ...]:
+    return (example.question, example.reference, *example.answers)
 
 
 @cache

@@ -5,7 +5,7 @@ The token sequences may be ids of the policy's tokenizer (training) or words (re
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 MIN_SPAN_TOKENS = 10  # a shorter span counts 0 (paper, section 3.2): a single copied word is no evidence
 
@@ -13,10 +13,12 @@ MIN_SPAN_TOKENS = 10  # a shorter span counts 0 (paper, section 3.2): a single c
 class ReferenceIndex:
     """Suffix automaton of a reference (Blumer et al., 1985): built once in O(n), then each span in O(len(span)).
 
-    `tokens` is any sequence of hashable tokens; an empty one is allowed and matches nothing.
+    `tokens` are any hashable ones; none at all are allowed and match nothing.
+    A state stands for runs of the reference that end at the same places. The longest has `length[state]` tokens, the
+    others are ends of it, all of them longer than those of the state `link[state]`. State 0 stands for the empty run.
     """
 
-    def __init__(self, tokens: Sequence[Hashable]):
+    def __init__(self, tokens: Iterable[Hashable]):
         moves: list[dict[Hashable, int]] = [{}]
         link, length, last = [-1], [0], 0
         for token in tokens:
@@ -42,22 +44,24 @@ class ReferenceIndex:
                         at = link[at]
                     link[target] = link[state] = clone
             last = state
-        self._moves, self._link, self._length = moves, link, length
+        self._moves, self.link, self.length = moves, link, length
 
     def longest_common_span(self, span: Sequence[Hashable]) -> int:
         """Length, in tokens, of the longest contiguous run of `span` that also stands in the reference."""
-        moves, link, length = self._moves, self._link, self._length
-        state = run = best = 0
-        for token in span:
+        return max((run for _, run in self.follow(span)), default=0)
+
+    def follow(self, tokens: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
+        """`(state, run)` after each token: the longest run that ends here and stands in the reference, in tokens."""
+        moves, link, length = self._moves, self.link, self.length
+        state = run = 0
+        for token in tokens:
             while state and token not in moves[state]:
                 state = link[state]
                 run = length[state]
             if token in moves[state]:
                 state = moves[state][token]
                 run += 1
-                if run > best:
-                    best = run
-        return best
+            yield state, run
 
 
 def grounding(span: Sequence[Hashable], reference: ReferenceIndex) -> float:

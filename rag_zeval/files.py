@@ -1,13 +1,13 @@
-"""Run files: rows appended as they are done, JSON written whole or not at all, hashes of what was read."""
+"""Files of a run: JSONL read line by line, files written whole or not at all, hashes of what was read."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +15,7 @@ from rag_zeval.errors import InputError
 
 Row = dict[str, Any]
 LONE_SURROGATES = "backslashreplace"  # half an emoji, which UTF-8 has no bytes for, becomes JSON's own escape
+BLOCK = 1 << 20
 FieldTypes = Mapping[str, type | tuple[type, ...]]
 
 WEIGHT_FILES = (
@@ -34,19 +35,20 @@ def iter_jsonl(path: str | Path, required: FieldTypes | None = None) -> Iterator
     naming file, line and field at the first line that does not fit, and when the file cannot be read.
     """
     try:
-        with open(path, encoding="utf-8") as lines:
+        with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     try:
-                        row = parse_row(line)
+                        row = parse_row(line.decode("utf-8"))
                         check_fields(row, required or {})
+                    except UnicodeDecodeError as error:
+                        reason = f"not UTF-8 text: {error.reason} at byte {error.start}"
+                        raise InputError(f"{path}:{number}: {reason}") from error
                     except InputError as error:
                         raise InputError(f"{path}:{number}: {error}") from error
                     yield number, row
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
 def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row]:
@@ -55,9 +57,9 @@ def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row
 
 
 def parse_row(line: str) -> Row:
-    """The JSON object of one line. Raises InputError if it is none."""
+    """The JSON object of one line, behind the mark that editors put before UTF-8. Raises InputError if it is none."""
     try:
-        row = json.loads(line)
+        row = json.loads(line.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
@@ -78,93 +80,10 @@ def check_fields(row: Row, required: FieldTypes) -> None:
             raise InputError(f"field '{field}' must be {names}, found {type(row[field]).__name__}")
 
 
-class StoredRows(Mapping[str, Row]):
-    """The rows of a JSONL file by their "id", read from the file when they are looked at: a long file fits in memory.
-
-    A last line without its end, as a kill leaves it, is none. Raises InputError when another is no row, or an id
-    stands twice.
-    """
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._starts: dict[str, int] = {}
-        self.size = 0  # bytes of whole lines
-        if path.exists():
-            with open(path, "rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    if line.endswith(b"\n"):
-                        self._find(f"{path}:{number}", line)
-
-    def _find(self, where: str, line: bytes) -> None:
-        try:
-            row = parse_row(line.decode("utf-8"))
-            check_fields(row, {"id": str})
-        except (InputError, UnicodeDecodeError) as error:
-            raise InputError(f"{where}: {error}") from error
-        if row["id"] in self._starts:
-            raise InputError(f"{where}: field 'id': {row['id']!r} stands twice")
-        self.add(row["id"], len(line))
-
-    def add(self, id_: str, length: int) -> None:
-        """Take note of a row written behind the others, of `length` bytes with its end of line."""
-        self._starts[id_] = self.size
-        self.size += length
-
-    def __getitem__(self, id_: str) -> Row:
-        start = self._starts[id_]
-        with open(self._path, "rb") as lines:
-            lines.seek(start)
-            try:
-                return parse_row(lines.readline().decode("utf-8"))
-            except (InputError, UnicodeDecodeError) as error:  # somebody else wrote into it
-                raise InputError(f"{self._path}: row '{id_}': {error}") from error
-
-    def __contains__(self, id_: object) -> bool:
-        return id_ in self._starts
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._starts)
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-
-class RowWriter:
-    """Append-only JSONL of finished rows, each with a string "id"; a restart finds in `done` what is there already.
-
-    A last line torn by a kill is cut off when the file is opened, so its row is simply done again.
-    Raises InputError when a complete line is not a row, an id stands twice, or another process is writing the file.
-    """
-
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.path, "ab")  # noqa: SIM115 (closed in __exit__)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed, or this process ends
-            self.done = StoredRows(self.path)
-        except BlockingIOError as error:
-            self._file.close()
-            raise InputError(f"{self.path}: another run is writing this file") from error
-        except InputError:
-            self._file.close()
-            raise
-        self._file.truncate(self.done.size)
-
-    def append(self, row: Row) -> None:
-        """Write one row and hand it to the operating system. Raises ValueError if its id is there already."""
-        if row["id"] in self.done:
-            raise ValueError(f"row {row['id']!r} is written already")
-        line = json_line(row)
-        self._file.write(line)
-        self._file.flush()
-        self.done.add(row["id"], len(line))
-
-    def __enter__(self) -> RowWriter:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._file.close()
+def check_regular(path: Path) -> None:
+    """Raise InputError if something is there that is no regular file: a pipe waits for ever, a device has no end."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is no regular file; name another")
 
 
 def json_line(row: Row) -> bytes:
@@ -179,11 +98,30 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_bytes(path: str | Path, content: bytes) -> None:
     """As `write_text`."""
-    path = Path(path)
+    write_chunks(Path(path), [content])
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
+    """As `write_text`, piece by piece. Raises OSError naming `path` when the disk is full; no part of it is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_bytes(content)
-    os.replace(part, path)
+    try:
+        with naming(path), open(part, "wb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in an error of writing it: the operating system does so only where one cannot be opened."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def write_json(path: str | Path, content: Any) -> None:
@@ -199,7 +137,7 @@ def file_sha256(path: str | Path) -> str:
 
 def _digest(file: IO[bytes]) -> str:  # hashlib.file_digest came with Python 3.11
     digest = hashlib.sha256()
-    while block := file.read(1 << 20):
+    while block := file.read(BLOCK):
         digest.update(block)
     return digest.hexdigest()
 

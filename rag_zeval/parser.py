@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rag_zeval.prompt import EVIDENCE, Variant, find_variant
+from rag_zeval.echo import Echo
+from rag_zeval.loose_json import Unreadable, read_values, unique_keys
+from rag_zeval.prompt import EVIDENCE, INPUTS, Variant, find_variant
 from rag_zeval.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 
 
@@ -26,23 +29,35 @@ def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajec
     return _read(_load(text), n_candidates, find_variant(variant))
 
 
-def parse_lenient(text: str, n_candidates: int, variant: str = "paper") -> tuple[Trajectory, str]:
-    """The trajectory and which parser gave it: "strict", "repaired" or "regex".
+def parse_lenient(
+    text: str, n_candidates: int, variant: str = "paper", shown: Sequence[str] = ()
+) -> tuple[Trajectory, str]:
+    """The trajectory, and how it was read: "strict" or "repaired".
 
-    Repair: JSON cut out of fences and prose, trailing commas dropped, `"true"` and `"yes"` read as booleans, a
-    missing analysis or quote left empty, a candidate without claims kept (it has no score). Regex: pairs of claim
-    and verdict found one by one under the candidate ids, for text that is no JSON at all. Raises FormatError when a
-    candidate is missing or no verdict can be read: a score is never made up.
+    Repaired is a reply with fences, prose or a chain of thought around its list, in JSON as models write it
+    (rag_zeval.loose_json), with `"true"` and `"yes"` for booleans, or without an analysis or quotes; a candidate
+    without claims is kept (it has no score). `shown` are the texts that the model was asked about: what a reply
+    repeats of them, or of the prompt, is no evaluation.
+
+    Raises FormatError, for a score is never made up, when a candidate or a verdict is missing, a claim is empty, fields
+    of claims stand where none belong, claims are those that a shown text spells out, or a reply holds two evaluations
+    that differ: whether all that it was going to say was read cannot be told then.
     """
+    found, echo = find_variant(variant), Echo(shown)
     try:
-        return parse_strict(text, n_candidates, variant), "strict"
+        trajectory = _read(items := _load(text, unique_keys), n_candidates, found)
+        if _is_own(trajectory, items, echo) and not echo.joins_claims(text):
+            return trajectory, "strict"
     except FormatError:
         pass
-    found = find_variant(variant)
-    try:
-        return _read(_load(_cut_out_list(text)), n_candidates, found, lenient=True), "repaired"
-    except FormatError:
-        return _search(text, n_candidates), "regex"
+    prompt = found.template.split(INPUTS)[0]
+    failure = FormatError("the reply is empty")
+    for reply in dict.fromkeys((text, text.rpartition("</think>")[2])):  # the tag may stand in a string, too
+        try:
+            return _find(reply, n_candidates, found, echo, (prompt, *shown)), "repaired"
+        except FormatError as error:
+            failure = error
+    raise failure
 
 
 _TEXT = {"type": "string"}
@@ -94,6 +109,11 @@ def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
     return tuple(letters)
 
 
+def says_something(claim: str) -> bool:
+    """Whether a claim holds a letter or a digit: it is neither empty nor the dots of an example."""
+    return any(map(str.isalnum, claim))
+
+
 def claims_hold_text(trajectory: Trajectory, variant: str = "paper") -> bool:
     """Rule (4) of the format reward: every claim says something, and every supported one quotes something.
 
@@ -101,7 +121,7 @@ def claims_hold_text(trajectory: Trajectory, variant: str = "paper") -> bool:
     """
     quoting = find_variant(variant).has_evidence
     return all(
-        bool(claim.claim.strip())
+        says_something(claim.claim)
         and (not (quoting and claim.is_supported) or any(quote.strip() for quote in claim.grounding_evidence))
         for candidate in trajectory
         for claim in candidate.atomic_claims
@@ -112,24 +132,30 @@ def _refuse_constant(name: str) -> Any:
     raise FormatError(f"{name} is not JSON")
 
 
-def _load(text: str) -> Any:
+def _load(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=object_pairs_hook)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"not valid JSON: {error}") from error
 
 
-def _read(items: Any, n_candidates: int, variant: Variant, lenient: bool = False) -> Trajectory:
+def _read(items: Any, n_candidates: int, variant: Variant) -> Trajectory:
+    _check_ids(items, n_candidates)
+    return tuple(_read_candidate(item, variant) for item in items)
+
+
+def _check_ids(items: Any, n_candidates: int) -> None:
     if not isinstance(items, list):
         raise FormatError("not a list of candidates")
     ids = [item.get("id") if isinstance(item, dict) else None for item in items]
     expected = list(LETTERS[:n_candidates])
     if ids != expected:
         raise FormatError(f"candidates are {ids}, expected {expected}")
-    return tuple(_read_candidate(item, variant, lenient) for item in items)
 
 
-def _read_candidate(item: dict[str, Any], variant: Variant, lenient: bool) -> CandidateEvaluation:
+def _read_candidate(item: Any, variant: Variant, lenient: bool = False) -> CandidateEvaluation:
+    if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+        raise FormatError("a candidate has no id")
     claims = item.get("atomic_claims")
     if not isinstance(claims, list) or not (claims or lenient):
         raise FormatError(f"candidate {item['id']}: 'atomic_claims' is not a list of claims")
@@ -144,10 +170,10 @@ def _read_claim(claim: Any, variant: Variant, lenient: bool) -> AtomicClaim:
     if not isinstance(claim, dict):
         raise FormatError("a claim is not an object")
     if lenient:
-        claim = {"grounding_evidence": [], "analysis": "", **claim}
-        claim["is_supported"] = _verdict(claim.get("is_supported"))
-        if isinstance(claim["grounding_evidence"], str):
-            claim["grounding_evidence"] = [claim["grounding_evidence"]]
+        given = {field: value for field, value in claim.items() if value is not None}
+        claim = {EVIDENCE: [], "analysis": "", **given, "is_supported": _verdict(given.get("is_supported"))}
+        quotes = claim[EVIDENCE] if isinstance(claim[EVIDENCE], list) else [claim[EVIDENCE]]
+        claim[EVIDENCE] = [quote if isinstance(quote, str) else json.dumps(quote) for quote in quotes]
     for field in variant.claim_fields:
         if field not in claim:
             raise FormatError(f"a claim lacks '{field}'")
@@ -167,47 +193,79 @@ def _verdict(value: Any) -> bool | None:
     return words.get(value.strip().lower()) if isinstance(value, str) else None
 
 
-def _cut_out_list(text: str) -> str:
-    """From the first `[{` to the last `]`, without trailing commas: drops fences and prose around the JSON."""
-    start, end = re.search(r"\[\s*\{", text), text.rfind("]")
-    if not start or end < start.start():
-        raise FormatError("no list of objects in the text")
-    return re.sub(r",(\s*[\]}])", r"\1", text[start.start() : end + 1])
+CLAIM_FIELDS = ("atomic_claims", "claim", "is_supported")
+_FIELD = re.compile(rf"""["'](?:{"|".join(CLAIM_FIELDS)})["']\s*:""")
+_THOUGHT = re.compile(r"</?think>")
 
 
-_ID = re.compile(r"""(["'])id\1\s*:\s*["']([A-Z])["']""")
-_CLAIM = {
-    quote: re.compile(rf"""{quote}claim{quote}\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""") for quote in "\"'"
-}
-_SUPPORTED = {
-    quote: re.compile(rf"""{quote}is_supported{quote}\s*:\s*["']?(true|false)\b""", re.IGNORECASE) for quote in "\"'"
-}
+def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Sequence[str]) -> Trajectory:
+    """The one evaluation that stands in a reply. Raises FormatError."""
+    try:
+        values, outside = read_values(text, [piece for piece in shown if _FIELD.search(piece)])
+    except Unreadable as error:
+        raise FormatError(f"the JSON in the reply cannot be read: {error}") from error
+    if _THOUGHT.search(outside):
+        raise FormatError("the reply does not end its thoughts")
+    if _FIELD.search(outside):
+        raise FormatError("fields of claims stand outside of any list")
+    found: Trajectory | None = None
+    for items in _lists(values):
+        trajectory = tuple(_read_candidate(item, variant, lenient=True) for item in items)
+        if _is_own(trajectory, items, echo):
+            _check_ids(items, n_candidates)
+            if found not in (None, trajectory):
+                raise FormatError("two different evaluations in one reply")
+            found = trajectory
+    if found is None:
+        raise FormatError("no evaluation in the reply")
+    if echo.joins_claims(text):
+        raise FormatError("claims follow each other as in a text to be judged")
+    return found
 
 
-def _search(text: str, n_candidates: int) -> Trajectory:
-    marks = list(_ID.finditer(text))
-    ids, expected = [mark.group(2) for mark in marks], list(LETTERS[:n_candidates])
-    if ids != expected:
-        raise FormatError(f"found candidates {ids}, expected {expected}")
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    bodies = [text[mark.end() : end] for mark, end in zip(marks, ends, strict=True)]
-    quotes = [mark.group(1) for mark in marks]
-    return tuple(
-        CandidateEvaluation(id_, _search_claims(id_, body, quote))
-        for id_, body, quote in zip(ids, bodies, quotes, strict=True)
-    )
+def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
+    """Lists of candidates: bare, alone in an object, or written one object after the other."""
+    row: list[Any] = []
+    for value in values:
+        inner = list(value.values()) if isinstance(value, dict) else []
+        if isinstance(value, dict) and "atomic_claims" in value:
+            row.append(value)
+        elif isinstance(value, list) and _count_fields(value):
+            yield value
+        elif len(inner) == 1 and isinstance(inner[0], list) and _count_fields(inner[0]):
+            yield inner[0]
+        elif _count_fields(value):
+            raise FormatError("fields of claims stand outside of any list")
+    if row:
+        yield row
 
 
-def _search_claims(candidate: str, body: str, quote: str) -> tuple[AtomicClaim, ...]:
-    """`quote`: around the names of fields. The other one is text, such as an echoed answer that spells claims."""
-    claims = list(_CLAIM[quote].finditer(body))
-    read = []
-    for at, claim in enumerate(claims):
-        stop = claims[at + 1].start() if at + 1 < len(claims) else len(body)
-        verdict = _SUPPORTED[quote].search(body, claim.end(), stop)
-        if verdict is None:
-            raise FormatError(f"candidate {candidate}: a claim has no readable verdict")
-        read.append(AtomicClaim(claim.group(1) or claim.group(2) or "", verdict.group(1).lower() == "true"))
-    if not read:
-        raise FormatError(f"candidate {candidate}: no claim found")
-    return tuple(read)
+def _is_own(trajectory: Trajectory, items: Any, echo: Echo) -> bool:
+    """False if all its claims are spelled out in what the model was shown.
+
+    Raises FormatError if some are, if a claim says nothing, or if fields stand where they do not belong.
+    """
+    claims = [claim.claim for candidate in trajectory for claim in candidate.atomic_claims]
+    if not all(map(says_something, claims)):
+        raise FormatError("a claim says nothing")
+    if _count_fields(items) != len(trajectory) + 2 * len(claims):
+        raise FormatError("fields of claims stand where they do not belong")
+    if echo and any(next(iter(claim)) != "claim" for item in items for claim in item["atomic_claims"]):
+        raise FormatError("a claim does not begin with its text, where the texts to be judged spell out claims")
+    repeated = [echo.begins(claim) for claim in claims]
+    if any(repeated) and not all(repeated):
+        raise FormatError("a claim repeats one that the texts to be judged spell out")
+    return not any(repeated)
+
+
+def _count_fields(value: Any) -> int:
+    """How many fields of claims and candidates there are in a JSON value, at whatever place."""
+    count, todo = 0, [value]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            count += sum(field in value for field in CLAIM_FIELDS)
+            todo.extend(value.values())
+        elif isinstance(value, list):
+            todo.extend(value)
+    return count

@@ -3,8 +3,9 @@
 One prompt, `ranking-only`, asks for no trajectory: it is that of the ranker which training is compared with.
 
 Question, reference and candidates stand in the prompt as one JSON object. A JSON string cannot end early, so no
-answer or passage, whatever it contains, can open another candidate or leave its place; `<|` is escaped as well, so
-none can spell a chat template's control token.
+answer or passage, whatever it contains, can open another candidate or leave its place. Nor can one spell a control
+token of a chat template: those begin with `<`, as `<|im_end|>` or `</s>`, or with a bracket, as `[INST]`, and both
+are written as JSON escapes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from rag_zeval.schema import LETTERS
 
 FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
+# `[INST]`, `[/INST]`, `[TOOL_CALLS]`, `[gMASK]`, `[|user|]`, `[@BOS@]`; no `[1]`, `[sic]` or list of JSON
+_CONTROL_BRACKET = re.compile(r"\[(?=[|@]|/?[a-z]*[A-Z_][A-Z0-9_]+\])")
 EVIDENCE = "grounding_evidence"
 
 
@@ -105,7 +108,8 @@ def judge_inputs(question: str, reference: str, answers: Sequence[str]) -> str:
 
 def inputs_json(inputs: Mapping[str, Any]) -> str:
     """Inputs as a prompt may hold them: JSON in which no text can leave its string or spell a control token."""
-    return without_surrogates(json.dumps(inputs, ensure_ascii=False)).replace("<|", "\\u003c|")
+    text = without_surrogates(json.dumps(inputs, ensure_ascii=False)).replace("<", "\\u003c")
+    return _CONTROL_BRACKET.sub(r"\\u005b", text)
 
 
 def without_surrogates(text: str) -> str:

@@ -6,19 +6,21 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rag_zeval.bootstrap import mean_interval
 from rag_zeval.errors import InputError
 from rag_zeval.evaluator import Evaluation, Evaluator, Example
-from rag_zeval.files import Row, iter_jsonl, write_text
+from rag_zeval.files import Row, check_fields, iter_jsonl
 from rag_zeval.llm import known_total
+from rag_zeval.rows import RowWriter
 from rag_zeval.schema import LETTERS
+
+Asked = tuple[Example, int]  # and the trial
 
 
 def read_examples(path: str | Path) -> list[Example]:
@@ -68,26 +70,25 @@ def provenance(evaluator: Evaluator, example: Example) -> Row:
 
 def result_row(evaluator: Evaluator, example: Example, evaluation: Evaluation, trial: int) -> Row:
     """The evaluation as JSON, with where it came from."""
-    found = dataclasses.asdict(evaluation)
-    found["id"] = row_id(example.id, trial)
-    row = {**found, "example": example.id, "trial": trial, **provenance(evaluator, example)}
+    row = {**dataclasses.asdict(evaluation), "trial": trial, **provenance(evaluator, example)}
     # escapes in a reply can spell characters that no file can hold
     clean: Row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
-    return clean
+    return {**clean, "id": row_id(example.id, trial), "example": example.id}  # as they are: rows are found by them
 
 
-def settle_done_rows(path: Path, evaluator: Evaluator, examples: Mapping[str, Example]) -> list[Row]:
-    """Prepare a result file for going on: failed rows are taken out, to be tried again, and returned.
+def failed_rows(writer: RowWriter, evaluator: Evaluator, examples: Mapping[str, Example]) -> dict[str, Asked]:
+    """The rows of a result file that have failed, to be tried again: what was asked, by row id.
 
     Raises InputError if a row belongs to another model, prompt, sampling or input: one file holds one run.
     """
-    if not path.exists():
-        return []
-    _drop_torn_line(path)
-    kept: list[str] = []
-    failed: list[Row] = []
-    for number, row in iter_jsonl(path, {"id": str, "example": str, "trial": int, "status": str}):
-        where, example = f"{path}:{number}: row '{row['id']}'", examples.get(row["example"])
+    failed: dict[str, Asked] = {}
+    for number, row in enumerate(writer.done.values(), 1):
+        where = f"{writer.path}:{number}"
+        try:
+            check_fields(row, {"example": str, "trial": int, "status": str})
+        except InputError as error:
+            raise InputError(f"{where}: {error}; name another --out") from error
+        where, example = f"{where}: row {row['id']!r}", examples.get(row["example"])
         if example is None:
             raise InputError(f"{where} is of another input; name another --out")
         made = {"structured": False, **row}  # version 0.1.0 did not write it
@@ -95,27 +96,19 @@ def settle_done_rows(path: Path, evaluator: Evaluator, examples: Mapping[str, Ex
             if field != "model" and made.get(field) != value:
                 raise InputError(f"{where} was made with another {field}; name another --out")
         if row["status"].startswith("failed"):
-            failed.append(row)
-        else:
-            kept.append(json.dumps(row, ensure_ascii=False) + "\n")
-    if failed:
-        write_text(path, "".join(kept))
+            failed[row["id"]] = (example, row["trial"])
     return failed
 
 
-def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line that a kill tore; raise InputError if the file ends like none of ours."""
-    data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    tail, start = data[end:], b'{"id": '
-    try:
-        row = json.loads(tail)
-        ours = isinstance(row, dict) and "example" in row  # whole but for its end of line: it is done again
-    except ValueError:
-        ours = tail.startswith(start[: len(tail)])
-    if not ours:
-        raise InputError(f"{path}: is no file of result rows; name another --out")
-    os.truncate(path, end)
+@dataclass(frozen=True)
+class ResultRows:
+    """Rows of a result file by `ids`, in that order: read one by one, as often as they are gone through."""
+
+    stored: Mapping[str, Row]
+    ids: Sequence[str]
+
+    def __iter__(self) -> Iterator[Row]:
+        return (self.stored[id_] for id_ in self.ids)
 
 
 @dataclass(frozen=True)
@@ -145,41 +138,45 @@ class Summary:
         return self.scored / self.answers
 
 
-def summarize(rows: Sequence[Row]) -> Summary:
-    """The summary of result rows (at least one)."""
-    called = [row for row in rows if row["calls"]]
+def summarize(rows: Iterable[Row]) -> Summary:
+    """The summary of result rows (at least one), gone through once and not kept."""
     by_example: dict[str, list[float]] = {}
     by_trial: dict[int, list[float]] = {}
+    kinds: dict[str, Counter[str]] = {}
+    told: list[tuple[int | None, int | None]] = []
+    count = answers = calls = cached = 0
     for row in rows:
         for score in row["scores"]:
             if score is not None:
                 by_example.setdefault(row["example"], []).append(score)
                 by_trial.setdefault(row["trial"], []).append(score)
+        kinds.setdefault(re.sub(r"\d+", "N", row["status"]), Counter())[row["status"]] += 1
+        if row["calls"]:
+            told.append((row["prompt_tokens"], row["completion_tokens"]))
+        count, answers = count + 1, answers + len(row["scores"])
+        calls, cached = calls + row["calls"], cached + row["cached"]
     scores = [score for scored in by_example.values() for score in scored]
     return Summary(
-        rows=len(rows),
-        answers=sum(len(row["scores"]) for row in rows),
+        rows=count,
+        answers=answers,
         scored=len(scores),
         mean=sum(scores) / len(scores) if scores else None,
         ci=mean_interval(list(by_example.values())) if len(by_example) > 1 else None,
         trial_sd=_sd([sum(trial) / len(trial) for trial in by_trial.values()]),
-        calls=sum(row["calls"] for row in rows),
-        cached=sum(row["cached"] for row in rows),
-        prompt_tokens=known_total([row["prompt_tokens"] for row in called]),
-        completion_tokens=known_total([row["completion_tokens"] for row in called]),
-        untold=sum(None in (row["prompt_tokens"], row["completion_tokens"]) for row in called),
-        statuses=_count_statuses(rows),
+        calls=calls,
+        cached=cached,
+        prompt_tokens=known_total([prompt for prompt, _ in told]),
+        completion_tokens=known_total([completion for _, completion in told]),
+        untold=sum(None in tokens for tokens in told),
+        statuses=_statuses(kinds),
     )
 
 
-def _count_statuses(rows: Sequence[Row]) -> dict[str, int]:
+def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
     """Rows by status: those with a score first, then failures, the frequent first.
 
-    Statuses that differ only in their numbers are one, named by the first that came.
+    kinds: the statuses that differ only in their numbers, which are one, named by the first that came.
     """
-    kinds: dict[str, Counter[str]] = {}
-    for row in rows:
-        kinds.setdefault(re.sub(r"\d+", "N", row["status"]), Counter())[row["status"]] += 1
     counts: dict[str, int] = {}
     for kind in kinds.values():
         first, others = next(iter(kind)), kind.total() - kind[next(iter(kind))]

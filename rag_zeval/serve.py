@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.llm import read_card
+from rag_zeval.files import model_sha256
+from rag_zeval.llm import check_spec, read_card
 
-NAME = "judge"  # under which it is served
-SPEC = f"openai:{NAME}@http://127.0.0.1:8000/v1"  # vLLM's own port
+URL = "http://127.0.0.1:8000/v1"  # vLLM's own port
 LONGEST = 16_384  # tokens of prompt and reply: what the paper trains with
 MODULE = "vllm.entrypoints.openai.api_server"
 
@@ -27,8 +27,31 @@ def serve(folder: str, extra: Sequence[str] = ()) -> None:
     variant = read_card(folder).get("variant", "paper")
     if importlib.util.find_spec("vllm") is None:
         raise InputError("vLLM is missing: pip install vllm (make does so for PROFILE=paper and PROFILE=single)")
-    print(f"serving {folder}; without another --port it is asked as: --model {SPEC} --variant {variant}", flush=True)
+    name = command[command.index("--served-model-name") + 1]
+    asked = f"--model openai:{name}@{URL} --variant {variant}"
+    print(f"serving {folder}; without another name or port it is asked as: {asked}", flush=True)
     os.execv(command[0], command)
+
+
+def served_name(folder: str | Path) -> str:
+    """The name under which a model is served, from a hash of its weights.
+
+    Cache and result rows know an endpoint's model by URL and name: two that are served in turn must differ in it.
+    Raises InputError if the folder holds no model.
+    """
+    return f"judge-{model_sha256(folder)[:12]}"
+
+
+def served_spec(folder: str | Path, spec: str | None = None) -> str:
+    """How the model that is served from this folder is asked: as `spec` has it, or at vLLM's own port of this machine.
+
+    Raises InputError if the folder holds no model, or another one than the spec names.
+    """
+    name = served_name(folder)
+    endpoint = check_spec(spec) if spec is not None else (name, URL)
+    if endpoint is None or endpoint[0] != name:
+        raise InputError(f"the model in {folder} is served as {name}, not as {spec}")
+    return f"openai:{name}@{endpoint[1]}"
 
 
 def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
@@ -46,6 +69,7 @@ def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
         raise InputError(f"{config}: not a model's configuration with 'max_position_embeddings'") from error
     if type(window) is not int or window < 1:
         raise InputError(f"{config}: field 'max_position_embeddings' must be a whole number above 0, found {window}")
-    command = [sys.executable, "-m", MODULE, "--model", str(Path(folder).resolve()), "--served-model-name", NAME]
-    command += ["--host", "127.0.0.1", "--max-model-len", str(min(window, LONGEST)), "--seed", "0"]
+    command = [sys.executable, "-m", MODULE, "--model", str(Path(folder).resolve())]
+    command += ["--served-model-name", served_name(folder), "--host", "127.0.0.1"]
+    command += ["--max-model-len", str(min(window, LONGEST)), "--seed", "0"]
     return [*command, "--generation-config", "vllm", *extra]

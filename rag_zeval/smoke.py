@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rag_zeval import world
-from rag_zeval.backends.openai_api import OpenAIBackend
 from rag_zeval.evaluator import Evaluator, Example
 from rag_zeval.llm import Sampling, open_backend, read_card
 from rag_zeval.schema import LETTERS
@@ -18,16 +19,21 @@ TOY = Example(
 MAX_TOKENS, NANO_MAX_TOKENS = 2048, 512  # of the reply; the nano window has 1,024 for prompt and reply
 
 
-def smoke(spec: str, *, variant: str | None = None, structured: bool = False, api_key_env: str | None = None) -> bool:
+def smoke(
+    spec: str,
+    served: Path | None = None,
+    *,
+    variant: str | None = None,
+    structured: bool = False,
+    api_key_env: str | None = None,
+) -> bool:
     """Ask the model that a spec names about one example and print what came; whether the reply could be read.
 
     The model's card says which prompt it was trained on, and whether it knows the nano world only: the card in its
-    folder, or in the folder that an endpoint on this machine was started with. Raises InputError if nothing answers.
+    folder, or in `served`, the folder on this machine that an endpoint serves. Raises InputError if nothing answers.
     """
     backend = open_backend(spec, api_key_env=api_key_env)
-    card = backend.card
-    if isinstance(backend, OpenAIBackend) and (folder := backend.served_from()):
-        card = read_card(folder)
+    card = read_card(served) if served is not None else backend.card
     nano = card.get("world") == "nano"
     greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=NANO_MAX_TOKENS if nano else MAX_TOKENS)
     evaluator = Evaluator(backend, variant or card.get("variant"), greedy, structured)

@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 from rag_zeval import __version__
 from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import RowWriter, file_sha256, model_revision, model_sha256, write_json, write_text
+from rag_zeval.files import file_sha256, model_revision, model_sha256, write_json, write_text
+from rag_zeval.rows import RowWriter
 from synthesize.batching import Batch, Job, batches, read_job
 from synthesize.fitting import Fitting
 from synthesize.prompt import prompt_hash
@@ -52,8 +53,9 @@ def run(config: Any) -> int:
     }
     out = Path(settings.out_dir)
     responses = out / "responses.jsonl"
-    config = _claim(out, responses, config, made_with)
     with RowWriter(responses) as writer:
+        config = _claim(out, responses, config, made_with)
+        writer.settle()
         if any(question.id not in writer.done for question in questions):
             jobs = [read_job(fitting, question) for question in questions]
             with _answering(settings, out, made_with["model_sha256"]) as answerer:

@@ -43,9 +43,21 @@ def prompt_ids(tokenizer: Any, prompt: str, chat_template: bool) -> list[int]:
 
     A control token spelt out in a passage stays text: it is broken by a space, so no passage can end its message.
     """
-    for control in tokenizer.all_special_tokens:
-        prompt = prompt.replace(control, f"{control[:1]} {control[1:]}")
+    if controls := _controls(tokenizer):
+        start = f"(?={'|'.join(map(re.escape, sorted(controls)))})(.)"  # also where one begins inside another
+        prompt = re.sub(start, r"\1 ", prompt)
     if chat_template:
         return chat_ids(tokenizer, [{"role": "user", "content": prompt}])
     ids: list[int] = tokenizer(prompt).input_ids
     return ids
+
+
+def _controls(tokenizer: Any) -> set[str]:
+    """What may mean something to this model beyond its letters.
+
+    The tokens beside its vocabulary, of which not all are called special (Qwen's `<tool_call>`), and the marks that its
+    chat template writes as plain text (Llama 2's `[INST]`). White space is none, though some vocabularies add runs.
+    """
+    marks = re.findall(r"<+[^\s<>'\"{}]+>+|\[/?[A-Z_]+\]", str(tokenizer.chat_template or ""))
+    tokens = {*tokenizer.all_special_tokens, *tokenizer.get_added_vocab(), *marks}
+    return {token for token in tokens if len(token.strip()) > 1}

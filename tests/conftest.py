@@ -2,7 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hostile_server import HostileServer
@@ -37,3 +39,24 @@ def hostile(no_proxy: None) -> Iterator[HostileServer]:
     server = HostileServer(lambda body: json.dumps([{"id": "A", "answer": "a", "atomic_claims": [claim]}]))
     yield server
     server.close()
+
+
+@pytest.fixture
+def growth() -> Callable[[Callable[[int], Any], int], float]:
+    """How many times as long a call takes with 4 n as with n: about 4 where time is linear, 16 where it is quadratic.
+
+    CPU time, the least of three, so that a busy machine is no bug; what takes under 5 ms counts as 5 ms.
+    """
+
+    def measure(call: Callable[[int], Any], n: int) -> float:
+        def seconds(size: int) -> float:
+            taken = []
+            for _ in range(3):
+                started = time.process_time()
+                call(size)
+                taken.append(time.process_time() - started)
+            return max(min(taken), 0.005)
+
+        return seconds(4 * n) / seconds(n)
+
+    return measure

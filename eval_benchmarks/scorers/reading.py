@@ -30,20 +30,23 @@ def read_json(text: str, read: Callable[[Any], T]) -> T:
     the right shape, when JSON begins that does not end, and when two values differ: which is meant is not ours to say.
     """
     text = without_thoughts(text)
+    shown = quoted(text)
     found: list[T] = []
-    reason = f"no JSON in the reply {quoted(text)}"
+    reason = f"no JSON in the reply {shown}"
     for value in _values(text):
         try:
             result = read(value)
-        except (Unreadable, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            reason = str(error) if isinstance(error, Unreadable) else f"JSON of another shape: {quoted(text)}"
-            continue
-        if result not in found:
-            found.append(result)
+            differs = result not in (found or [result])
+        except Unreadable as error:
+            reason = str(error)
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError):
+            reason = f"JSON of another shape: {shown}"
+        else:
+            if differs:
+                raise Unreadable(f"2 different answers in one reply {shown}")
+            found = found or [result]
     if not found:
         raise Unreadable(reason)
-    if len(found) > 1:
-        raise Unreadable(f"{len(found)} different answers in one reply {quoted(text)}")
     return found[0]
 
 

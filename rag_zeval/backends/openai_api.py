@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from rag_zeval.backends.endpoint import PROBE_SECONDS, Endpoint, count
+from rag_zeval.backends.endpoint import Endpoint, count
 from rag_zeval.llm import Messages, Reply, Request, one_line
 
 
@@ -19,17 +19,6 @@ class OpenAIBackend(Endpoint):
 
     def count_tokens(self, messages: Messages) -> None:
         return None  # only the server knows its tokenizer
-
-    def served_from(self) -> str | None:
-        """What a vLLM server says it loaded this model from, a folder or a name on the hub; None for other servers."""
-        import openai
-
-        try:
-            with openai.OpenAI(base_url=self.url, api_key=self._key(), max_retries=0, timeout=PROBE_SECONDS) as client:
-                roots = [getattr(entry, "root", None) for entry in client.models.list() if entry.id == self.name]
-        except (openai.OpenAIError, ValueError):
-            return None  # no list of models; whether a server is there at all shows when it is asked
-        return roots[0] if roots and isinstance(roots[0], str) else None
 
     def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
         return self.each(requests, self._complete_one)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -102,9 +103,8 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(
     assert [(row["value"], row["ci_low"], row["n"], row["coverage"]) for row in unread] == [(None, None, 0, 0)] * 2
     assert (rows["rag_zeval", prose, "format_rate"]["value"], rows["rag_zeval", prose, "format_rate"]["n"]) == (0, 12)
     shown = capfd.readouterr()
-    for others in (47, 23):  # the reason names the candidates expected: four, or two
-        (line,) = [line for line in shown.out.splitlines() if line.endswith(f" (and {others} like it)")]
-        assert line.startswith(f"nano_eval, rag_zeval by {prose}: an answer without a score: failed: format: ")
+    (line,) = [line for line in shown.out.splitlines() if line.endswith(" (and 71 like it)")]
+    assert line.startswith(f"nano_eval, rag_zeval by {prose}: an answer without a score: failed: format: ")
     assert shown.err.startswith(f"error: no score at all: nano_eval, rag_zeval by {prose}: failed: format: ")
     assert shown.err.count("\n") == 1 and fenced not in shown.err
     assert (tmp_path / "manifest.json").is_file()  # all is written all the same
@@ -415,6 +415,27 @@ def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(tmp_path: Path
     whole, killed = (re.sub('"seconds": [0-9.]+', "", text) for text in texts)
     assert killed == whole and len(lines) == 10
     assert summary(tmp_path / "killed") == summary(tmp_path / "whole")
+
+
+def test_rows_to_which_no_reply_came_are_asked_again_in_the_same_file(
+    judge_server: Any, nano_words: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    replies, spec = judge_server.server.replies, judge_server.spec("perfect")
+    judge_server.server.replies = lambda body: None if len(judge_server.server.requests) % 3 == 0 else replies(body)
+    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{spec}']", f"out_dir={tmp_path}"]
+    assert main(words) == 0
+    judge_server.server.replies = replies
+    (rows,) = (tmp_path / "rows").iterdir()
+    inode, before, asked = rows.stat().st_ino, rows.read_bytes(), judge_server.asked["perfect"]
+    failed = sum(not row["final"] for row in row_file(tmp_path, "rag_zeval"))
+    with open(rows, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert main(words) == 2
+    assert f"error: {rows}: another run is writing this file\n" in capsys.readouterr().err
+    assert rows.read_bytes() == before and judge_server.asked["perfect"] == asked
+    assert main(words) == 0
+    assert rows.stat().st_ino == inode and judge_server.asked["perfect"] == asked + failed > asked
+    assert all(row["final"] for row in row_file(tmp_path, "rag_zeval")) and len(row_file(tmp_path, "rag_zeval")) == 24
 
 
 def test_a_judge_is_asked_with_the_prompt_its_card_names() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -59,6 +61,45 @@ def test_any_text_is_read_or_refused_with_one_line(text: str) -> None:
 def test_a_text_made_to_hurt_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         read_json(text, verdicts)
+
+
+MANY = {
+    "that differ": (lambda at: f'{{"verdicts": [{at % 2}], "n": {at}}}', lambda value: value["n"]),
+    "of another shape": (lambda at: f"[{at}]", verdicts),
+    "that are equal": (lambda at: '{"verdicts": [1]}', verdicts),
+    "that need a repair": (lambda at: "[1,]", lambda value: value),
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_many_values_take_linear_time(kind: str, growth: Callable[[Callable[[int], Any], int], float]) -> None:
+    value, read = MANY[kind]
+
+    def attempt(count: int) -> None:
+        with suppress(Unreadable):
+            read_json(" ".join(map(value, range(count))), read)
+
+    assert growth(attempt, 2_000) < 8
+
+
+@given(st.lists(st.integers(0, 2), max_size=6), st.randoms(use_true_random=False))
+def test_one_answer_however_often_is_read_and_two_are_not(values: list[int], rng: Any) -> None:
+    said = [rng.choice(("{}", "[1]", '{"verdicts": 1}', f'{{"value": {value}}}', "[sic]")) for value in values]
+    meant = {value for value, text in zip(values, said, strict=True) if "value" in text}
+    if len(meant) == 1:
+        assert read_json(" and ".join(said), lambda found: found["value"]) == meant.pop()
+    else:
+        with pytest.raises(Unreadable, match="2 different answers in one reply" if meant else None):
+            read_json(" and ".join(said), lambda found: found["value"])
+
+
+def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
+    def depth(value: Any) -> int:
+        return 1 + max(map(depth, value), default=0)
+
+    assert read_json("[[[]]]", depth) == 3
+    with pytest.raises(Unreadable, match="JSON of another shape"):
+        read_json("[" * 600 + "]" * 600, depth)
 
 
 @pytest.mark.parametrize(

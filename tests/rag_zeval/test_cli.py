@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,12 @@ from eval_benchmarks.literal_judge import literal_reply
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.cli import main
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.evaluator import Evaluator, Example
+from rag_zeval.evaluator import Evaluation, Evaluator, Example
+from rag_zeval.llm import open_backend
 from rag_zeval.parser import response_schema
 from rag_zeval.report import summary_lines
-from rag_zeval.results import read_examples, result_row, settle_done_rows, summarize
+from rag_zeval.results import failed_rows, read_examples, result_row, summarize
+from rag_zeval.rows import RowWriter
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -132,14 +136,15 @@ DOWN = "http://127.0.0.1:9/v1"
         (["in.jsonl", "--model", f"openai:m@{DOWN}", "--variant", "papre"], "'papre' does not exist"),
         (["in.jsonl", "--model", f"openai:m@{DOWN}", "--temperature", "nan"], "--temperature is nan"),
         (["in.jsonl", "--model", f"openai:m@{DOWN}", "--api-key-env", "NO_KEY"], "NO_KEY is not set"),
-        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--cache", "in.jsonl"], "cannot be used as a reply cache"),
-        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "in.jsonl: is no file of result rows"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--cache", "notes"], "notes: cannot be used as a reply cache"),
+        (["in.jsonl", "--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "--out in.jsonl: is the file of INPUT"),
     ],
 )
 def test_other_bad_input_is_one_line(
     tmp_path: Path, monkeypatch: Any, capsys: Any, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps(row(0)))  # a last line without its end is not torn by us
+    (tmp_path / "notes").write_text("some notes")
     before = (tmp_path / "in.jsonl").read_bytes()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["rag-zeval", "evaluate", *arguments])
@@ -303,24 +308,177 @@ def test_a_killed_run_goes_on_and_ends_like_an_undisturbed_one(
     assert len(endpoint.requests) == calls + 24 - before.count(b"\n")
 
 
+def test_a_second_run_is_refused_and_changes_nothing(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.replies = lambda request: None if number(request) in (0, 7) else reply_text(2)  # None is HTTP 400
+    endpoint.delay = 0.1
+    rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(30)]), tmp_path / "o.jsonl"
+    arguments = ["evaluate", rows, "--model", endpoint.spec(), "--out", out, "--concurrency", 1]
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command(*arguments), env=ENVIRONMENT, **quiet) as first:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and (not out.exists() or not out.read_bytes()):
+            time.sleep(0.02)
+        second = run(*arguments)
+        assert first.poll() is None
+    assert second.returncode == 2
+    assert second.stderr.splitlines()[-1] == f"error: {out}: another run is writing this file"
+    assert sorted(each["id"] for each in read_rows(out)) == sorted(f"r{n}" for n in range(30))
+    assert sorted(map(number, endpoint.requests)) == list(range(30))
+
+
+def test_what_another_run_is_writing_is_not_cut(run: Run, endpoint: Any, tmp_path: Path) -> None:
+    rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(3)]), tmp_path / "o.jsonl"
+    out.write_bytes(b'{"id": "half of a row')
+    with open(out, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        refused = run("evaluate", rows, "--model", endpoint.spec(), "--out", out)
+    assert refused.returncode == 2 and "another run is writing this file" in refused.stderr
+    assert out.read_bytes() == b'{"id": "half of a row' and not endpoint.requests
+
+
 def test_a_row_torn_at_any_byte_is_done_again(reply_text: Any, tmp_path: Path) -> None:
     evaluator = Evaluator(ScriptedBackend([reply_text(1)]))
     example = Example("x", "q", "r {}", ("a",))
     line = json.dumps(result_row(evaluator, example, evaluator.evaluate("q", "r {}", ["a"]), 0)).encode()
+    other = line.replace(b'"x"', b'"y"')
     out = tmp_path / "o.jsonl"
     for cut in range(len(line) + 1):
-        out.write_bytes(line + b"\n" + line.replace(b'"x"', b'"y"')[:cut])
-        assert settle_done_rows(out, evaluator, {"x": example, "y": example}) == []
-        assert out.read_bytes() == line + b"\n"
+        out.write_bytes(line + b"\n" + other[:cut])
+        with RowWriter(out) as writer:
+            assert not failed_rows(writer, evaluator, {"x": example, "y": example})
+            writer.settle()
+        assert out.read_bytes() == line + b"\n" + (other + b"\n" if cut == len(line) else b"")
 
 
-@pytest.mark.parametrize("content", ["5", "null", '"an example"', '["example"]', '{"other": 1}', "notes", "{}"])
-def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path, content: str) -> None:
-    out = tmp_path / "o.jsonl"
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        *((text, "o.jsonl: is no file") for text in ("5", "null", '"an example"', '["example"]', "notes", "{}")),
+        ('{"other": 1}', "o.jsonl: is no file"),
+        (json.dumps(row(0)), "o.jsonl:1: field 'example' is missing; name another --out"),
+        (json.dumps(row(0)) + "\n" + json.dumps(row(1)), "o.jsonl:1: field 'example' is missing; name another --out"),
+        (json.dumps(row(0)) + '\n{"id": "torn', "o.jsonl:1: field 'example' is missing; name another --out"),
+        ("some\nnotes\n", "o.jsonl:1: not valid JSON"),
+    ],
+)
+def test_a_file_that_is_not_ours_is_left_alone(
+    run: Run, endpoint: Any, tmp_path: Path, content: str, message: str
+) -> None:
+    rows, out = write_rows(tmp_path / "in.jsonl", [row(0)]), tmp_path / "o.jsonl"
     out.write_text(content)
-    with pytest.raises(InputError, match=r"o.jsonl: is no file of result rows; name another --out$"):
-        settle_done_rows(out, Evaluator(ScriptedBackend([])), {})
-    assert out.read_text() == content
+    os.utime(out, (1, 1))
+    refused = run("evaluate", rows, "--model", endpoint.spec(), "--out", "o.jsonl")
+    assert refused.returncode == 2 and refused.stderr.startswith(f"error: {message}")
+    assert out.read_text() == content and out.stat().st_mtime == 1
+    assert not endpoint.requests and {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "o.jsonl"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--html", "in.jsonl"],
+        ["--html", "./sub/../in.jsonl"],
+        ["--html", "link"],
+        ["--html", "hard"],
+        ["--html", "in.results.jsonl"],
+        ["--out", "o.jsonl", "--html", "sub/../o.jsonl"],
+        ["--out", "link"],
+        ["--out", "o.jsonl", "--cache", "o.jsonl"],
+        ["--html", "o.html", "--cache", "o.html"],
+        ["--out", "dangling", "--html", "target"],
+    ],
+)
+def test_one_file_for_two_things_is_refused(run: Run, endpoint: Any, tmp_path: Path, options: list[str]) -> None:
+    rows = write_rows(tmp_path / "in.jsonl", [row(0)])
+    before = rows.read_bytes()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("in.jsonl")
+    (tmp_path / "hard").hardlink_to(rows)
+    (tmp_path / "dangling").symlink_to("target")
+    names = {path.name for path in tmp_path.iterdir()}
+    refused = run("evaluate", "in.jsonl", "--model", endpoint.spec(), *options)
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1
+    assert f"{options[-2]} {options[-1].removeprefix('./')}: is the file of " in refused.stderr
+    assert not endpoint.requests and rows.read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+@pytest.mark.parametrize("option", ["--out", "--html", "--cache"])
+@pytest.mark.parametrize("place", ["pipe", "folder", "device"])
+def test_only_regular_files_are_written(run: Run, endpoint: Any, tmp_path: Path, option: str, place: str) -> None:
+    rows = write_rows(tmp_path / "in.jsonl", [row(0)])
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "device").symlink_to("/dev/full")  # which a rename would put away
+    refused = run("evaluate", rows, "--model", endpoint.spec(), option, place)
+    assert (refused.returncode, refused.stderr) == (2, f"error: {place}: is no regular file; name another\n")
+    assert not endpoint.requests
+
+
+def test_half_a_surrogate_is_a_good_id(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.replies = lambda request: None if number(request) == 3 else reply_text(2)
+    ids = ["\ud83d", "\ud83e", "a\udc00b", "?"]
+    rows = write_rows(tmp_path / "in.jsonl", [row(n, id=id_) for n, id_ in enumerate(ids)])
+    arguments = ["evaluate", rows, "--model", endpoint.spec(), "--trials", 2, "--out", "o.jsonl", "--html", "o.html"]
+    done = run(*arguments)
+    assert done.returncode == 0, done.stderr
+    found = read_rows(tmp_path / "o.jsonl")
+    assert {(each["id"], each["example"]) for each in found} == {(id_ + t, id_) for id_ in ids for t in ("", "#1")}
+    assert run(*arguments).returncode == 0 and len(endpoint.requests) == 2 * 4 + 2  # the failed rows alone
+
+
+def test_a_full_disk_is_named_and_no_row_is_torn(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.replies = reply_text(2)
+    rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(6)]), tmp_path / "o.jsonl"
+    arguments = ["evaluate", str(rows), "--model", endpoint.spec(), "--concurrency", "1", "--out", str(out)]
+
+    def limited(size: int, *more: str) -> subprocess.CompletedProcess[str]:
+        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
+        line = [sys.executable, "-c", f"{code}; from rag_zeval.cli import main; main()", *arguments, *more]
+        return subprocess.run(line, capture_output=True, text=True, env=ENVIRONMENT, timeout=60, check=False)
+
+    full = limited(4000)
+    assert full.returncode == 2 and "Traceback" not in full.stderr
+    assert full.stderr.splitlines()[-1].startswith("error: ") and full.stderr.endswith(f": '{out}'\n")
+    written = len(read_rows(out))  # all lines are whole
+    assert out.read_bytes().endswith(b"\n") and 0 < written < 6
+    asked = len(endpoint.requests)
+    assert run(*arguments).returncode == 0
+    assert sorted(each["id"] for each in read_rows(out)) == [f"r{n}" for n in range(6)]
+    assert len(endpoint.requests) == asked + 6 - written
+    html = tmp_path / "o.html"
+    html.write_text("an older report")
+    full = limited(4000, "--html", str(html))
+    assert full.returncode == 2 and full.stderr.endswith(f": '{html}'\n")
+    assert html.read_text() == "an older report" and not list(tmp_path.glob("*.part"))
+
+
+def test_the_end_of_a_long_run_does_not_hold_its_rows(endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    endpoint.replies = reply_text(2)
+    count, length = 3_000, 30_000
+    rows = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(count)])
+    out = tmp_path / "o.jsonl"
+    line = command("evaluate", rows, "--model", endpoint.spec(), "--out", out)
+    evaluator = Evaluator(open_backend(endpoint.spec()))
+    evaluation = Evaluation("", [1.0, None], "ok", calls=1, prompt_tokens=7, completion_tokens=5, reply="x" * length)
+    with RowWriter(out) as writer:
+        for example in read_examples(rows):
+            writer.append(result_row(evaluator, example, replace(evaluation, id=example.id), 0))
+    with subprocess.Popen(line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout and f"{count} of {2 * count}".encode() in process.stdout.read()
+        peak = os.wait4(process.pid, 0)[2].ru_maxrss * 1024
+    assert not endpoint.requests and peak < out.stat().st_size + 80 * 2**20, f"{peak / 2**20:.0f} MiB"
+
+
+def test_a_mark_before_utf_8_is_read_over(run: Run, endpoint: Any, tmp_path: Path) -> None:
+    rows = tmp_path / "in.jsonl"
+    rows.write_bytes(b"\xef\xbb\xbf" + json.dumps({**row(0), "answers": ["a"]}).encode() + b"\r\n")
+    done = run("evaluate", rows, "--model", endpoint.spec())
+    assert done.returncode == 0 and "1 of 1" in done.stdout
+    rows.write_bytes(rows.read_bytes() + b'{"id": "\xff"}')
+    assert run("evaluate", rows).stderr.startswith("error: no judge named")
+    bad = run("evaluate", rows, "--model", endpoint.spec())
+    assert bad.stderr == f"error: {rows}:2: not UTF-8 text: invalid start byte at byte 8\n"
 
 
 def test_failed_rows_are_tried_again(run: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:

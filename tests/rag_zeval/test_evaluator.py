@@ -55,9 +55,9 @@ def test_scores_are_supported_claims_over_claims() -> None:
     [
         ("Here it is:\n```json\n" + reply([True], [False]) + "\n```", "repaired", [1.0, 0.0]),
         (reply([], [True]), "repaired", [None, 1.0]),  # no claims: no score, never 0
-        (reply([True], [False]).replace("}]}]", "}]"), "regex", [1.0, 0.0]),
-        (reply([True]), "failed: format: found candidates ['A'], expected ['A', 'B']", [None, None]),
-        ("I cannot help with that.\nSorry.", "failed: format: found candidates [], expected ['A', 'B']", [None, None]),
+        (reply([True], [False]).replace("}]}]", "}]"), "repaired", [1.0, 0.0]),
+        (reply([True]), "failed: format: candidates are ['A'], expected ['A', 'B']", [None, None]),
+        ("I cannot help with that.\nSorry.", "failed: format: no evaluation in the reply", [None, None]),
     ],
 )
 def test_the_status_says_how_the_reply_was_read(text: str, status: str, scores: list[float | None]) -> None:
@@ -82,10 +82,10 @@ def test_hostile_text_stays_where_it_is(answer: str) -> None:
         seen.append(request)
         return reply([True], [False])
 
-    found = Evaluator(ScriptedBackend(judge)).evaluate(answer, answer, [answer, "other"])
+    found = Evaluator(ScriptedBackend(judge)).evaluate(answer, answer or "r", [answer, "other"])
     assert found.scores == [1.0, 0.0]
     clean = answer.replace("\ud83d", "\ufffd")
-    expected = {"question": clean, "reference": clean, "candidates": {"A": clean, "B": "other"}}
+    expected = {"question": clean, "reference": clean or "r", "candidates": {"A": clean, "B": "other"}}
     assert inputs_of(seen[0]) == expected
     assert "<|" not in seen[0].messages[0]["content"]
 

@@ -69,23 +69,6 @@ def test_an_evaluators_schema_is_handed_on_as_it_is_and_the_cache_minds_it(endpo
     assert endpoint.requests[0]["response_format"] == expected and "response_format" not in endpoint.requests[1]
 
 
-@pytest.mark.parametrize(
-    ("models", "status", "root"),
-    [
-        ([{"id": "judge", "root": "folder"}], 200, "folder"),
-        ([{"id": "other", "root": "elsewhere"}, {"id": "judge", "root": "folder"}], 200, "folder"),
-        ([{"id": "other", "root": "folder"}], 200, None),
-        ([{"id": "judge"}], 200, None),
-        ([{"id": "judge", "root": None}], 200, None),
-        ([{"id": "judge", "root": 5}], 200, None),
-        ([], 404, None),
-    ],
-)
-def test_a_vllm_server_says_what_it_serves(endpoint: Any, models: Any, status: int, root: str | None) -> None:
-    endpoint.models, endpoint.models_status = models, status
-    assert OpenAIBackend("judge", endpoint.url).served_from() == root
-
-
 def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
     endpoint.faults = [{"status": 429, "headers": {"Retry-After": "1"}}]
     started = time.monotonic()

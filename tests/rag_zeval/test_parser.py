@@ -13,6 +13,7 @@ from rag_zeval.prompt import VARIANTS
 from rag_zeval.schema import LETTERS
 
 _texts = st.text(max_size=20)
+_claims = _texts.map(lambda text: text + "1")  # an empty one says nothing
 
 
 @st.composite
@@ -23,7 +24,7 @@ def trajectories(draw, variant, max_candidates=4):
         claims = []
         for _ in range(draw(st.integers(1, 3))):
             values = {
-                "claim": draw(_texts),
+                "claim": draw(_claims),
                 "is_supported": draw(st.booleans()),
                 "grounding_evidence": draw(st.lists(_texts, max_size=2)),
                 "analysis": draw(_texts),
@@ -173,7 +174,7 @@ def test_an_echoed_answer_cannot_add_claims_where_the_json_is_broken(quote):
         .replace("HOSTILE", hostile)
     )
     trajectory, how = parse_lenient(reply, 1)
-    assert how == "regex"
+    assert how == "repaired"
     assert [(one.claim, one.is_supported) for one in trajectory[0].atomic_claims] == [("The sky is green.", False)]
 
 
@@ -193,9 +194,9 @@ def test_a_candidate_without_claims_is_a_format_failure_in_training_and_kept_in_
     assert how == "repaired" and trajectory[1].atomic_claims == ()
 
 
-def test_single_quotes_are_read_by_regex():
+def test_single_quotes_are_read():
     trajectory, how = parse_lenient("[{'id': 'A', 'atomic_claims': [{'claim': 'it\\'s', 'is_supported': False}]}]", 1)
-    assert how == "regex" and [c.is_supported for c in trajectory[0].atomic_claims] == [False]
+    assert how == "repaired" and [c.is_supported for c in trajectory[0].atomic_claims] == [False]
 
 
 @given(trajectories("paper"), st.data())

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from eval_benchmarks.scripted_judge import ScriptedJudge
 from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.evaluator import Evaluator, Example
-from rag_zeval.evidence import ReferenceIndex
-from rag_zeval.report import TEMPLATES, marked_reference, verbatim_share, words, write_report
+from rag_zeval.files import Row
+from rag_zeval.report import TEMPLATES, write_report
 from rag_zeval.results import result_row, summarize
 from rag_zeval.schema import LETTERS
 
@@ -87,26 +88,37 @@ def test_answers_have_the_letters_of_the_trajectory(tmp_path: Path) -> None:
     assert LETTERS not in (TEMPLATES / "report.html").read_text()
 
 
-@given(st.text(max_size=60), st.lists(st.text(max_size=10), max_size=3))
-def test_marking_keeps_every_character(reference: str, quotes: list[str]) -> None:
-    pieces = marked_reference(reference, quotes)
-    assert "".join(text for text, _ in pieces) == reference
-    assert all(one[1] != other[1] for one, other in pairwise(pieces))
+def test_a_long_run_is_written_a_row_at_a_time(tmp_path: Path) -> None:
+    """The rows are read as the page is written; what is there already stays until the page is whole."""
+    path, example = tmp_path / "new" / "report.html", Example("i", "q", "r " * 2_000, ("a",))
+    evaluator = Evaluator(ScriptedBackend([trajectory("c", ["r r"])]))
+    row = result_row(evaluator, example, next(evaluator.evaluate_many([example])), 0)
+    seen: list[int] = []
+
+    class Stored:
+        def __iter__(self) -> Iterator[Row]:
+            for at in range(60):
+                seen.append(path.with_name("report.html.part").stat().st_size if at else 0)
+                yield {**row, "id": f"i#{at}"}
+
+    summary = summarize([row] * 60)
+    write_report(path, [example], Stored(), summary)
+    assert path.read_text().count("<details") == 60 and list(path.parent.iterdir()) == [path]
+    assert seen == sorted(seen) and len(set(seen)) > 20  # the page grows with the rows
+    old = path.read_text()
+    with pytest.raises(KeyError):
+        write_report(path, [], Stored(), summary)
+    assert path.read_text() == old
 
 
-@given(st.lists(st.sampled_from("abc"), max_size=12), st.data())
-def test_a_cut_of_the_reference_is_verbatim_and_marked(tokens: list[str], data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(tokens)))
-    end = data.draw(st.integers(start, len(tokens)))
-    quote = "  ".join(tokens[start:end])  # spacing does not matter
-    assert verbatim_share(quote, ReferenceIndex(tokens)) == (1.0 if end > start else 0.0)
-    marked = "".join(text for text, quoted in marked_reference(" ".join(tokens), [quote]) if quoted)
-    assert words(quote) == [] or "".join(words(quote)) in "".join(words(marked))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("It's 3.5 km", ["It", "'", "s", "3", ".", "5", "km"]), ("東京は首都", list("東京は首都")), ("größe", ["größe"])],
-)
-def test_words(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+def test_a_reference_of_ten_megabytes_fits_in_memory(scripted_judge: ScriptedJudge, tmp_path: Path) -> None:
+    reference = "".join(f"<Word{at}> number-{at}\n" for at in range(400_000))
+    scripted_judge.replies = trajectory("c", [reference[:2_000], reference[-30:] + "never said"])
+    (tmp_path / "in.jsonl").write_text(json.dumps({"question": "q", "reference": reference, "answer": "a"}))
+    line = ["evaluate", "in.jsonl", "--model", scripted_judge.spec(), "--html", "report.html"]
+    program = "import resource, sys; from rag_zeval.cli import main\ntry: main()\n"
+    program += "finally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    done = subprocess.run([sys.executable, "-c", program, *line], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) < 300  # MiB
+    assert (tmp_path / "report.html").stat().st_size > 10_000_000

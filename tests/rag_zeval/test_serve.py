@@ -19,8 +19,9 @@ import pytest
 
 from rag_zeval.cli import main
 from rag_zeval.errors import InputError
+from rag_zeval.files import model_sha256
 from rag_zeval.parser import response_schema
-from rag_zeval.serve import LONGEST, MODULE, NAME, SPEC, serve_command
+from rag_zeval.serve import LONGEST, MODULE, URL, serve_command, served_name
 from rag_zeval.smoke import TOY, nano_example
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +48,7 @@ def test_the_window_is_the_models_up_to_what_it_was_trained_with(window: int, se
     assert value(command, "--model") == str(tmp_path) and value(command, "--max-model-len") == str(served)
     assert (value(command, "--host"), value(command, "--generation-config")) == ("127.0.0.1", "vllm")
     assert (value(command, "--port"), value(command, "--seed")) == ("8001", "5")
-    assert f"openai:{value(command, '--served-model-name')}@http://127.0.0.1:8000/v1" == SPEC
+    assert value(command, "--served-model-name") == served_name(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -69,19 +70,50 @@ def test_a_folder_without_a_model_is_refused(config: str | None, message: str, t
     assert "\n" not in str(error.value)
 
 
-def test_serve_becomes_the_server(tmp_path: Path) -> None:
-    """With a stand-in for vLLM that shows what it was given."""
-    module = tmp_path.joinpath(*MODULE.split(".")).with_suffix(".py")
+def stand_in(folder: Path) -> dict[str, str]:
+    """An environment with a stand-in for vLLM that shows what it was given."""
+    module = folder.joinpath(*MODULE.split(".")).with_suffix(".py")
     module.parent.mkdir(parents=True)
     module.write_text("import os, sys\nprint(os.getpid(), *sys.argv[1:])\n")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    line = [sys.executable, "-m", "rag_zeval", "serve", str(NANO), "--port", "8001", "--enforce-eager"]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+
+
+def start_serving(folder: Path, env: dict[str, str], *extra: str) -> tuple[list[str], list[str]]:
+    """The options that `serve` says the model is asked by, and the server's arguments."""
+    line = [sys.executable, "-m", "rag_zeval", "serve", str(folder), *extra]
     with subprocess.Popen(line, stdout=subprocess.PIPE, env=env, text=True) as started:
         said = started.communicate(timeout=60)[0].splitlines()
-    assert started.returncode == 0 and said[0].endswith(f"--model {SPEC} --variant compact")
     pid, *arguments = said[1].split()
-    assert int(pid) == started.pid and arguments[-3:] == ["--port", "8001", "--enforce-eager"]
-    assert value(arguments, "--max-model-len") == "1024"
+    assert started.returncode == 0 and int(pid) == started.pid  # it became the server
+    return said[0].partition(" asked as: ")[2].split(), arguments
+
+
+def test_serve_becomes_the_server_of_a_model_named_by_its_weights(tmp_path: Path) -> None:
+    asked, arguments = start_serving(NANO, stand_in(tmp_path), "--port", "8001", "--enforce-eager")
+    name = value(arguments, "--served-model-name")
+    assert asked == ["--model", f"openai:{name}@{URL}", "--variant", "compact"]
+    assert arguments[-3:] == ["--port", "8001", "--enforce-eager"] and value(arguments, "--max-model-len") == "1024"
+    assert re.fullmatch("judge-[0-9a-f]{12}", name) and name.endswith(model_sha256(NANO)[:12])
+
+
+def test_two_models_served_in_turn_share_no_row_and_no_reply(
+    endpoint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    rows = tmp_path / "in.jsonl"
+    rows.write_text(json.dumps({"question": "q", "reference": "r", "answer": "a"}) + "\n")
+    env, cache = stand_in(tmp_path / "vllm"), tmp_path / "replies.sqlite"
+
+    def evaluate(folder: Path, out: str) -> int:
+        asked, _ = start_serving(folder, env)
+        where = [word.replace(URL, endpoint.url) for word in asked[:2]]  # whatever is served: on one port
+        return run(monkeypatch, "evaluate", str(rows), *where, "--out", str(tmp_path / out), "--cache", str(cache))
+
+    base, judge = ROOT / "checkpoints" / "nano-base", NANO
+    assert evaluate(judge, "first.jsonl") == evaluate(base, "second.jsonl") == 0
+    assert len(endpoint.requests) == 2 and len({body["model"] for body in endpoint.requests}) == 2
+    assert evaluate(base, "first.jsonl") == 2
+    assert "was made with another identity; name another --out" in capsys.readouterr().err
+    assert evaluate(judge, "first.jsonl") == 0 and len(endpoint.requests) == 2
 
 
 def test_without_vllm_it_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -110,13 +142,38 @@ def test_a_judge_that_answers_is_shown(
 def test_a_judge_served_from_a_folder_here_is_asked_what_its_card_says(
     endpoint: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    endpoint.models = [{"id": "judge", "root": str(NANO)}]
     claim = {"claim": "c", "grounding_evidence": [], "analysis": "", "is_supported": True}
     endpoint.replies = json.dumps([{"id": letter, "atomic_claims": [claim]} for letter in "AB"])
+    spec = endpoint.spec(served_name(NANO))
+    assert run(monkeypatch, "smoke", "--served", str(NANO), "--model", spec) == 0
+    monkeypatch.setattr("rag_zeval.serve.URL", endpoint.url)  # as if it were vLLM's own port
+    assert run(monkeypatch, "smoke", "--served", str(NANO)) == 0
+    assert capsys.readouterr().out.count(f"judge   {spec}, prompt compact\n") == 2
+    for request in endpoint.requests:
+        assert nano_example().question in request["messages"][0]["content"]
+        assert (request["model"], request["max_tokens"]) == (served_name(NANO), 512)
+
+
+def test_a_server_does_not_choose_which_files_are_read(
+    endpoint: Any, reply_text: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    endpoint.replies, endpoint.models = reply_text(2), [{"id": "judge", "root": str(NANO)}]
     assert run(monkeypatch, "smoke", "--model", endpoint.spec()) == 0
-    assert nano_example().question in endpoint.requests[0]["messages"][0]["content"]
-    assert "prompt compact\n" in capsys.readouterr().out
-    assert endpoint.requests[0]["max_tokens"] == 512
+    assert "prompt paper\n" in capsys.readouterr().out
+    assert TOY.question in endpoint.requests[0]["messages"][0]["content"]
+
+
+def test_which_judge_to_ask_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path) -> None:
+    other = f"openai:judge@{URL}"
+    for arguments, message in (
+        ([], "no judge named: add --served with the folder that is served here, or --model with any judge"),
+        (["--served", str(tmp_path)], f"{tmp_path}: no model here (config.json is missing)"),
+        (["--served", str(NANO), "--model", other], f"{NANO} is served as {served_name(NANO)}, not as {other}"),
+        (["--served", str(NANO), "--model", str(NANO)], f"{NANO} is served as {served_name(NANO)}, not as {NANO}"),
+    ):
+        assert run(monkeypatch, "smoke", *arguments) == 2
+        shown = capsys.readouterr()
+        assert shown.out == "" and message in shown.err and shown.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("act", ["no text", "length", {"status": 500, "body": {"error": {"message": "x"}}}])
@@ -141,7 +198,7 @@ def test_no_server_and_no_constraint_are_one_line(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.vllm
 @pytest.mark.parametrize("structured", [[], ["--structured"]])
 def test_a_judge_served_by_vllm_answers(served: str, structured: list[str]) -> None:
-    command = [sys.executable, "-m", "rag_zeval", "smoke", "--model", served, *structured]
+    command = [sys.executable, "-m", "rag_zeval", "smoke", "--served", str(NANO), "--model", served, *structured]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^status  ok$", done.stdout, re.M)
@@ -166,7 +223,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                     break
                 assert server.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
                 time.sleep(1)
-            yield f"openai:{NAME}@http://127.0.0.1:{port}/v1"
+            yield f"openai:{served_name(NANO)}@http://127.0.0.1:{port}/v1"
         finally:
             server.terminate()
             server.wait(timeout=60)

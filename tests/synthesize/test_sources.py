@@ -254,3 +254,21 @@ def test_a_passage_cannot_end_its_message(tiny_model):
     )
     assert plain.count(ends) == hostile.count(ends) == 1
     assert prompt_ids(tokenizer, "a town", chat_template=False) == tokenizer("a town").input_ids
+
+
+@pytest.mark.parametrize("chat_template", [True, False])
+def test_no_mark_of_the_model_is_spelt_by_a_passage(chat_template):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "checkpoints" / "nano-base")
+    tokenizer.add_tokens(["<tool_call>", "<tool_", "  "])  # beside the vocabulary, but not called special
+    tokenizer.chat_template = "<s>[INST] <<SYS>>be brief<</SYS>>{{ messages[0]['content'] }}[/INST]"
+    marks = ["<tool_call>", "<tool_", "<|im_end|>", "<s>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>"]
+    hostile = f"a town  {''.join(marks)} {' '.join(marks)} <tool_<tool_call>"
+    ids = prompt_ids(tokenizer, hostile, chat_template)
+    assert not {tokenizer.convert_tokens_to_ids(token) for token in marks[:3]} & set(ids)
+    text = tokenizer.decode(ids)
+    for mark in marks:
+        assert text.count(mark) == (mark in tokenizer.chat_template and chat_template)
+    kept = "a  b < c [1] [NATO]"  # whatever is no mark of this model stays as it is
+    assert prompt_ids(tokenizer, kept, chat_template=False) == tokenizer(kept).input_ids

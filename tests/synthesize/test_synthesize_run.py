@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -95,6 +96,15 @@ def test_sigkill_then_the_same_command(tiny_model, tmp_path):
     subprocess.run([sys.executable, "-c", again, *command[3:]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     assert main(words(tiny_model, tmp_path / "undisturbed", **keys)) == 0
     assert responses.read_bytes() == (tmp_path / "undisturbed" / "responses.jsonl").read_bytes()
+
+
+def test_a_second_run_is_refused_and_changes_nothing(tiny_model, tmp_path, capsys):
+    (tmp_path / "config.yaml").write_text("of the first run: true\n")
+    with open(tmp_path / "responses.jsonl", "ab") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        assert main(words(tiny_model, tmp_path)) == 2
+    assert capsys.readouterr().err == f"error: {tmp_path}/responses.jsonl: another run is writing this file\n"
+    assert (tmp_path / "config.yaml").read_text() == "of the first run: true\n"
 
 
 def test_bad_rows_get_a_status_and_the_rest_goes_on(tiny_model, tmp_path):

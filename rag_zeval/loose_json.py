@@ -1,0 +1,210 @@
+"""JSON as language models write it: read exactly as it was meant, or not at all.
+
+Beside JSON, what is read is what models often write instead: Python's quotes and literals, trailing commas, comments,
+line breaks and unescaped quotes inside strings. The reader knows at every character where it is (in a string, behind a
+key, between items), so text inside a string is never taken for a field, and a bracket that does not close is an error
+rather than a shorter list.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+DEPTH = 16  # brackets within brackets; a trajectory has five
+_OPENING = re.compile(r"""(?:\[\s*)?\{\s*(["'])[^"'\n]{1,100}\1\s*:""")  # an object with a key, in a list or alone
+_CONSTANT = r"(?i:true|false|null|none)|-?\d[\d.eE+-]{0,40}"
+_CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
+_SPACE = r"""(?:\s|//[^\n"']*\n|#[^\n"']*\n)*"""  # a comment with quotes might be half of a string: none is read
+_ESCAPE = re.compile(r"\\(u[\da-fA-F]{4}|U00(?:0[\da-fA-F]|10)[\da-fA-F]{4}|x[\da-fA-F]{2}|.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_END = re.compile(r"\s*(?:```\s*)?\Z")  # of the text, or of the fence around it
+
+
+class Unreadable(ValueError):
+    """What stands there is not one value that can be told; the message says why."""
+
+
+def read_values(text: str, skipped: Sequence[str] = ()) -> tuple[list[Any], str]:
+    """The objects, and lists of objects, that stand in a text one after the other, and the text outside of them.
+
+    What stands inside a value is no value of its own. Where one of the `skipped` texts stands verbatim, there is
+    neither a value nor text. Time is linear in the text's length. Raises Unreadable when a value begins that cannot be
+    read to its end: what follows may then belong to it.
+    """
+    values, outside = [], []
+    places = iter([*_places(text, skipped), (len(text), len(text))])
+    place = next(places)
+    at = begin = 0
+    while opening := _OPENING.search(text, at):
+        while place[1] <= opening.start():
+            outside.append(text[begin : place[0]])
+            begin, place = max(begin, place[1]), next(places)
+        if place[0] <= opening.start():
+            at = place[1]
+            continue
+        outside.append(text[begin : opening.start()])
+        value, at = _read(text, opening.start(), opening[1])
+        values.append(value)
+        begin = at
+    for start, end in (place, *places):
+        outside.append(text[begin:start])
+        begin = max(begin, end)
+    return values, "\n".join(outside)
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """`object_pairs_hook` for json: raises Unreadable for a key that stands twice, since either may be meant."""
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        raise Unreadable("a key stands twice in one object")
+    return read
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
+
+
+def _places(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
+    """Where a piece stands, in order, overlapping places as one."""
+    places = []
+    for piece in set(filter(None, pieces)):
+        at = text.find(piece)
+        while at >= 0:
+            places.append((at, at + len(piece)))
+            at = text.find(piece, at + len(piece))
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(places):
+        if merged and start <= merged[-1][1]:
+            first, last = merged.pop()
+            merged.append((first, max(last, end)))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _read(text: str, start: int, quote: str) -> tuple[Any, int]:
+    if quote == '"':
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+            return value, end
+        except Unreadable:
+            raise
+        except (ValueError, RecursionError):
+            pass
+    reader = _Reader(text, start, quote)
+    return reader.value(0), reader.at
+
+
+class _Reader:
+    """Reads one value; `at` is where it stands. `quote` stands around keys: a string in it holds no key unescaped."""
+
+    def __init__(self, text: str, at: int, quote: str):
+        self.text, self.at = text, at
+        self._open_depth = 2 if text[at] == "[" else 1
+        key = rf"{quote}[^{quote}\\\n]{{1,100}}{quote}{_SPACE}:"
+        other = "'" if quote == '"' else '"'
+        self._quotes = quote if quote == '"' else quote + other  # JSON has one quote; Python's repr takes either
+        self._key = re.compile(rf"{quote}([^{quote}\\\n]{{1,100}}){quote}{_SPACE}:{_SPACE}")
+        self._space = re.compile(_SPACE)
+        self._constant = re.compile(rf"({_CONSTANT})(?={_SPACE}[,}}\]])")
+        # what follows the end of a string; an unescaped quote before anything else is text
+        self._after_value = re.compile(rf"{_SPACE}(?:\}}|\Z|,{_SPACE}(?:{key}|\}}))")
+        self._after_item = re.compile(
+            rf"{_SPACE}(?:\]|\Z|,{_SPACE}(?:[{self._quotes}\]\[{{]|(?:{_CONSTANT}){_SPACE}[,\]]))"
+        )
+        self._spelled = re.compile(rf"(?<!\\){key}")
+        self._marks = {mark: re.compile(rf"[\\{mark}]") for mark in self._quotes}
+
+    def value(self, depth: int, in_list: bool = False) -> Any:
+        if depth > DEPTH:
+            raise Unreadable(f"brackets stand more than {DEPTH} deep")
+        found = self.text[self.at : self.at + 1]
+        if found == "{":
+            return unique_keys(list(self._members(depth)))
+        if found == "[":
+            return list(self._items(depth))
+        if found and found in self._quotes:
+            return self._string(found, self._after_item if in_list else self._after_value)
+        constant = self._constant.match(self.text, self.at)
+        if constant is None:
+            raise self._error("no value that can be read")
+        self.at = constant.end()
+        word = constant[1].lower()
+        try:
+            return _CONSTANTS[word] if word in _CONSTANTS else float(word)
+        except ValueError:
+            raise Unreadable(f"'{word}' is no number") from None
+
+    def _members(self, depth: int) -> Iterator[tuple[str, Any]]:
+        for _ in self._until("}", depth):
+            key = self._key.match(self.text, self.at)
+            if key is None:
+                raise self._error("no key")
+            self.at = key.end()
+            yield key[1], self.value(depth + 1)
+
+    def _items(self, depth: int) -> Iterator[Any]:
+        for _ in self._until("]", depth):
+            yield self.value(depth + 1, in_list=True)
+
+    def _until(self, closing: str, depth: int) -> Iterator[None]:
+        """Steps from element to element. A text may end before it closes a list and its last object, but no deeper."""
+        self.at += 1
+        self._skip_space()
+        while self.text[self.at : self.at + 1] != closing:
+            yield
+            self._skip_space()
+            if self.text[self.at : self.at + 1] == ",":
+                self.at += 1
+                self._skip_space()
+            elif (
+                depth < self._open_depth
+                and self.text[self.at : self.at + 1] != closing
+                and _END.match(self.text, self.at)
+            ):
+                return
+            elif self.text[self.at : self.at + 1] != closing:
+                raise self._error(f"neither ',' nor '{closing}'")
+        self.at += 1
+
+    def _string(self, mark: str, after: re.Pattern[str]) -> str:
+        start = self.at
+        at = start + 1
+        while found := self._marks[mark].search(self.text, at):
+            if found[0] == "\\":
+                at = found.end() + 1
+            elif after.match(self.text, found.end()):
+                self.at = found.end()
+                if self._spelled.search(self.text, start, self.at):
+                    raise Unreadable("a string holds a key: where it ends cannot be told")
+                return unescaped(self.text[start + 1 : found.start()])
+            else:
+                at = found.end()
+        raise Unreadable("a string does not end")
+
+    def _skip_space(self) -> None:
+        space = self._space.match(self.text, self.at)
+        self.at = space.end() if space else self.at
+
+    def _error(self, lacking: str) -> Unreadable:
+        if not self.text[self.at :].strip():
+            return Unreadable("it ends within a value")
+        return Unreadable(f"{lacking} at '{' '.join(self.text[self.at : self.at + 40].split())}'")
+
+
+def unescaped(text: str) -> str:
+    """The text with JSON's and Python's escapes resolved; a backslash that begins none of them stays."""
+    """The text with JSON's and Python's escapes resolved; a backslash that begins none of them stays."""
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_character, text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # halves of a pair become one
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    return _ESCAPED.get(code, code if code in "\"'\\/" else escape[0])

@@ -1,0 +1,171 @@
+"""The rows of a run: one file that a single process appends to, and that a kill at any moment leaves whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import BLOCK, Row, check_fields, check_regular, json_line, naming, parse_row, write_chunks
+
+ROW_START = b'{"id": "'  # how every line of ours begins, so that a torn one is known from another's file
+
+
+class StoredRows(Mapping[str, Row]):
+    """The rows of a JSONL file by their "id", read from the file when they are looked at: a long file fits in memory.
+
+    size: bytes of whole rows. torn: what follows them, as a kill leaves it: a last line without its end that is no row.
+    open_ended: whether the last row lacks its end of line. Raises InputError when another line is no row, or an id
+    stands twice.
+    """
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._starts: dict[str, int] = {}
+        self.size = 0
+        self.torn = b""
+        self.open_ended = False
+        if path.exists():
+            with open(path, "rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    self._find(f"{path}:{number}", line)
+
+    def _find(self, where: str, line: bytes) -> None:
+        try:
+            row = parse_row(line.decode("utf-8"))
+            check_fields(row, {"id": str})
+            if row["id"] in self._starts:
+                raise InputError(f"field 'id': {row['id']!r} stands twice")
+        except (InputError, UnicodeDecodeError) as error:
+            if line.endswith(b"\n"):
+                raise InputError(f"{where}: {error}") from error
+            self.torn = line
+            return
+        self.add(row["id"], len(line))
+        self.open_ended = not line.endswith(b"\n")
+
+    def add(self, id_: str, length: int) -> None:
+        """Take note of a row written behind the others, of `length` bytes with its end of line."""
+        self._starts[id_] = self.size
+        self.size += length
+
+    def line(self, id_: str) -> bytes:
+        """The line of a row as it stands in the file, with its end."""
+        start = self._starts[id_]
+        with open(self._path, "rb") as lines:
+            lines.seek(start)
+            return lines.readline().removesuffix(b"\n") + b"\n"
+
+    def __getitem__(self, id_: str) -> Row:
+        line = self.line(id_)
+        try:
+            row = parse_row(line.decode("utf-8"))
+        except (InputError, UnicodeDecodeError) as error:
+            raise InputError(f"{self._path}: row {id_!r}: {error}") from error
+        if row.get("id") != id_:  # never another row's scores
+            raise InputError(f"{self._path}: row {id_!r}: is not where it was; something else wrote into this file")
+        return row
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._starts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._starts)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+
+class RowWriter:
+    """The JSONL of a run's finished rows, each with a string "id"; a restart finds in `done` what is there already.
+
+    One process writes it at a time: it is locked until it is closed or the process ends, and it stays the same file
+    (the same inode), so that whoever opens it meets the lock. Opening it changes no row: who finds rows of something
+    else in `done` leaves them as they are. `settle` makes it ready to go on, and is what the first `append` does.
+
+    Raises InputError, with the file as it was, when it is no regular file, another process is writing it, a complete
+    line is not a row, an id stands twice, or it ends in something else than a row that a kill tore.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._kept = self.path.with_name(self.path.name + ".kept")
+        self._settled = False
+        check_regular(self.path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed in __exit__)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._was_interrupted():
+                self._take_kept()
+            self.done = StoredRows(self.path)
+            if not (self.done.torn.startswith(ROW_START) or ROW_START.startswith(self.done.torn)):
+                raise InputError(f"{self.path}: is no file of result rows; name another")
+        except BlockingIOError as error:
+            self._file.close()
+            raise InputError(f"{self.path}: another run is writing this file") from error
+        except BaseException:
+            self._file.close()
+            raise
+
+    def settle(self, again: Collection[str] = ()) -> None:
+        """Take out the rows of the ids `again`, which are to be done again, and a torn last line.
+
+        A kill at any moment leaves all rows that stay: they wait in a second file (`.kept`) while this one is written.
+        """
+        self._settled, again = True, set(again)
+        if again:
+            write_chunks(self._kept, (self.done.line(id_) for id_ in self.done if id_ not in again))
+            self._take_kept()
+            self.done = StoredRows(self.path)
+            return
+        self._file.truncate(self.done.size)
+        if self.done.open_ended:
+            self._write(b"\n")
+            self.done.size, self.done.open_ended = self.done.size + 1, False
+
+    def _was_interrupted(self) -> bool:
+        """Whether `_take_kept` was: the file is then as far as it came, while one not begun on is longer than that."""
+        if not self._kept.exists():
+            return False
+        with open(self._kept, "rb") as kept, open(self.path, "rb") as rows:
+            return all(kept.read(len(block)) == block for block in iter(lambda: rows.read(BLOCK), b""))
+
+    def _take_kept(self) -> None:
+        self._file.truncate(0)
+        with open(self._kept, "rb") as kept:
+            for block in iter(lambda: kept.read(BLOCK), b""):
+                self._write(block)
+        os.fsync(self._file.fileno())
+        self._kept.unlink()
+
+    def append(self, row: Row) -> None:
+        """Write one row and hand it to the operating system. Raises ValueError if its id is there already.
+
+        Raises OSError, naming the file, when the disk is full; nothing of the row is then left.
+        """
+        if row["id"] in self.done:
+            raise ValueError(f"row {row['id']!r} is written already")
+        if not self._settled:
+            self.settle()
+        line = json_line({"id": row["id"], **row})
+        try:
+            self._write(line)
+        except BaseException:
+            self._file.truncate(self.done.size)
+            raise
+        self.done.add(row["id"], len(line))
+
+    def _write(self, content: bytes) -> None:
+        left = memoryview(content)
+        with naming(self.path):
+            while left:
+                left = left[self._file.write(left) :]
+
+    def __enter__(self) -> RowWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()

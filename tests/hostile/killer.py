@@ -1,0 +1,356 @@
+"""Kills and races: a stage that is killed at any moment and started again ends as one that nobody disturbed.
+
+`python -m rag_zeval evaluate`, `python -m eval_benchmarks` and `python -m synthesize` run as processes of their own.
+The judge counts what it is paid for, and refuses one question in six: so failed rows are taken out at every start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_benchmarks.literal_judge import literal_reply, read_prompt
+from eval_benchmarks.nano_eval import NanoEval
+from eval_benchmarks.scripted_judge import ScriptedJudge
+
+ROOT = Path(__file__).parents[2]
+STAGES = ("evaluate", "bench", "synthesize")
+CONCURRENCY = 2
+DELAY = 0.03  # seconds that the judge takes for a reply
+HANG = 180.0  # seconds after which a process is said to hang
+ROWS = 48
+REFUSED = 6  # one question in so many
+TOLD = 15.0  # seconds between lines of progress
+
+Row = dict[str, Any]
+Rows = dict[tuple[str, str], Row]  # by file and id
+Counts = dict[str, int | float]
+
+
+class Judge:
+    """Replies by the letter, and knows for which rows it was paid: `paid`, in order of asking."""
+
+    def __init__(self, ids: Mapping[tuple[str, ...], str]):
+        self.ids, self.paid = ids, list[str]()
+        self.server = ScriptedJudge(self.reply)
+
+    def reply(self, body: dict[str, Any]) -> str | None:
+        prompt = body["messages"][0]["content"]
+        inputs = read_prompt(prompt)[1]
+        refused = zlib.crc32(prompt.encode()) % REFUSED == 0
+        if not refused:
+            self.paid.append(self.ids[key(inputs["reference"], inputs["candidates"].values())])
+        time.sleep(DELAY)
+        return None if refused else literal_reply(body)
+
+
+def key(reference: str, answers: Any) -> tuple[str, ...]:
+    return reference, *answers
+
+
+@dataclass(frozen=True)
+class Stage:
+    """command: what runs it, for an output folder; files: its row files there; good: whether a row is done for good.
+
+    costs: fields of a row in which two runs may differ. judge: who is paid; None where a model of its own answers.
+    """
+
+    name: str
+    command: Callable[[Path], list[str]]
+    files: str
+    good: Callable[[Row], bool]
+    costs: frozenset[str]
+    judge: Judge | None
+
+
+@contextmanager
+def opened(name: str, folder: Path) -> Iterator[Stage]:
+    """A stage by name, with its judge and its input in `folder`."""
+    if name == "synthesize":
+        words = ["n_questions=40", "batch_size=2", "max_new_tokens=64", "device=cpu"]
+        yield Stage(
+            name,
+            lambda out: ["synthesize", *words, f"out_dir={out}"],
+            "responses.jsonl",
+            lambda row: True,
+            frozenset(),
+            None,
+        )
+        return
+    if name == "evaluate":
+        examples = [
+            {
+                "id": f"r{n}",
+                "question": f"What is {n}?",
+                "reference": f"It is {n}. It is a number.",
+                "answers": [f"It is {n}. It is {n % 5}.", "It is a number."],
+            }
+            for n in range(ROWS)
+        ]
+        source = folder / "in.jsonl"
+        source.write_text("".join(json.dumps(example) + "\n" for example in examples))
+        judge = Judge({key(e["reference"], e["answers"]): e["id"] for e in examples})
+        words = ["rag_zeval", "evaluate", str(source), f"--model={judge.server.spec()}", f"--concurrency={CONCURRENCY}"]
+
+        def evaluate(out: Path) -> list[str]:
+            cached = [f"--cache={out}/replies.sqlite"] * (len(out.name) % 2)
+            return [*words, f"--out={out}/o.jsonl", f"--html={out}/o.html", *cached]
+
+        costs = frozenset({"seconds", "calls", "cached"})
+        stage = Stage(name, evaluate, "o.jsonl", lambda row: not row["status"].startswith("failed"), costs, judge)
+    else:
+        nano = NanoEval(ROWS // 2, 1, 2)
+        judge = Judge({key(e.reference, e.answers): e.id for e in nano.examples})
+        words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]"]
+        words += [f"models=['{judge.server.spec()}']", f"judge.concurrency={CONCURRENCY}", "bootstrap.draws=20"]
+        words += [f"nano_eval.n={ROWS // 2}", "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"]
+        costs = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})
+        stage = Stage(
+            name,
+            lambda out: [*words, f"out_dir={out}"],
+            "rows/*.jsonl",
+            lambda row: row["final"],
+            costs,
+            judge,
+        )
+    yield stage
+    judge.server.close()
+
+
+def start(stage: Stage, out: Path) -> subprocess.Popen[str]:
+    """The stage's command, in a process group of its own."""
+    out.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "NO_PROXY": "127.0.0.1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", *stage.command(out)],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit status and its last line on stderr; one that hangs is killed, and its status is then -9."""
+    timer = threading.Timer(HANG, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    errors = process.communicate()[1]
+    timer.cancel()
+    return process.returncode, errors.splitlines()[-1] if errors else ""
+
+
+def rows_of(stage: Stage, out: Path) -> tuple[Rows, list[str]]:
+    """Whole rows on disk, those that wait beside their file while it is rewritten among them; ids that stand twice."""
+    rows: Rows = {}
+    doubled = []
+    for path in sorted(out.glob(stage.files)):
+        for kept in (False, True):
+            place = path.with_name(path.name + ".kept") if kept else path
+            for line in place.read_bytes().splitlines(keepends=True) if place.exists() else []:
+                if line.endswith(b"\n"):
+                    row = json.loads(line)
+                    if not kept and (path.name, row["id"]) in rows:
+                        doubled.append(f"{path.name}: {row['id']}")
+                    rows[path.name, row["id"]] = row
+    return rows, doubled
+
+
+def compared(stage: Stage, rows: Rows) -> Rows:
+    return {at: {name: row[name] for name in row if name not in stage.costs} for at, row in rows.items()}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An undisturbed run: its rows, its output folder, and the seconds to its first row, and from there to its end."""
+
+    rows: Rows
+    out: Path
+    start: float
+    work: float
+
+
+def undisturbed(stage: Stage, out: Path) -> Whole:
+    began = time.monotonic()
+    process = start(stage, out)
+    while process.poll() is None and not size(stage, out):
+        time.sleep(0.005)
+    first = time.monotonic()
+    status, error = ended(process)
+    rows, doubled = rows_of(stage, out)
+    if status or doubled or not rows:
+        raise RuntimeError(f"{stage.name}: the undisturbed run ended with {status}: {error}; {len(rows)} rows")
+    return Whole(rows, out, first - began, time.monotonic() - first)
+
+
+def size(stage: Stage, out: Path) -> int:
+    return sum(path.stat().st_size for path in out.glob(stage.files))
+
+
+def settling(stage: Stage, out: Path) -> bool:
+    """Whether rows are being taken out of a file, or were when the process was killed."""
+    return any(out.glob(stage.files + ".kept*"))
+
+
+def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, chance: random.Random) -> None:
+    """SIGKILL the group at a moment drawn: before the first new row, while rows are taken out, or after it."""
+    mode = chance.random()
+    limit = time.monotonic() + HANG
+    if mode < 0.2:
+        limit = time.monotonic() + chance.uniform(0, whole.start)
+        while process.poll() is None and time.monotonic() < limit:
+            time.sleep(0.001)
+    elif mode < 0.5 and not all(map(stage.good, rows_of(stage, out)[0].values())):
+        while process.poll() is None and time.monotonic() < limit and not settling(stage, out):
+            pass
+        time.sleep(chance.choice([0.0, chance.uniform(0, 0.003)]))
+    else:
+        least = size(stage, out)
+        while process.poll() is None and time.monotonic() < limit and size(stage, out) <= least:
+            least = min(least, size(stage, out))
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0, whole.work / 2))
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def kills(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[str]]:
+    """Kill a stage `count` times, going on after each kill; every end is compared with the undisturbed run."""
+    chance, told = random.Random(f"{name} {seed}"), time.monotonic()
+    counts, faults = Counter[str](), list[str]()
+    with opened(name, folder) as stage:
+        whole = undisturbed(stage, folder / "whole")
+        struck = runs = starts = 0
+        ending = True
+        while struck < count or not ending:
+            if starts == 4 * count + 20:
+                faults.append(f"{name}: {starts} starts, and not {count} kills")
+                break
+            starts += 1
+            out = folder / str(runs)
+            done, _ = rows_of(stage, out)
+            paid_before = len(stage.judge.paid) if stage.judge else 0
+            process = start(stage, out)
+            if struck < count:
+                kill(process, stage, out, whole, chance)
+            status, error = ended(process)
+            ending = status != -signal.SIGKILL
+            struck, runs = struck + (not ending), runs + ending
+            counts["killed while rows were taken out"] += settling(stage, out)
+            time.sleep(0 if ending else 2 * DELAY)  # what it had asked is still coming in
+            paid = stage.judge.paid[paid_before:] if stage.judge else []
+            checks = check(stage, done, out, paid, whole if ending else None)
+            if status and ending:
+                checks["ended badly"] = [f"{status}: {error}"]
+            counts.update({kind: len(found) for kind, found in checks.items()})
+            faults += [f"{name}, start {starts}: {kind}: {each}" for kind, found in checks.items() for each in found]
+            if ending:
+                counts["rows compared"] += len(whole.rows)
+                shutil.rmtree(out)
+            if time.monotonic() - told > TOLD:
+                told = time.monotonic()
+                print(f"{name}: {struck} of {count} kills, {runs} runs, {len(faults)} faults", flush=True)
+    return {f"{name} kills": struck, f"{name} runs": runs, **counts}, faults
+
+
+def check(
+    stage: Stage, before: Rows, out: Path, paid: Sequence[str], whole: Whole | None, flying: int = CONCURRENCY
+) -> dict[str, list[str]]:
+    """What a process broke: `before` it were these rows, it was `paid` for those, and ended what was `whole` or not.
+
+    At a kill, as many replies may be paid and not yet written as may be asked at once (`flying`).
+    """
+    rows, doubled = rows_of(stage, out)
+    wanted = [at for at, row in before.items() if stage.good(row)] + list(whole.rows if whole else [])
+    was_good, is_good = ({id_ for (_, id_), row in each.items() if stage.good(row)} for each in (before, rows))
+    twice = [id_ for id_, times in Counter(paid).items() if times > 1 or id_ in was_good]
+    unwritten = sorted(set(paid) - is_good)
+    changed = []
+    if whole:
+        found, right = compared(stage, rows), compared(stage, whole.rows)
+        changed = [f"{at} is {row}, not {right.get(at)}" for at, row in found.items() if row != right.get(at)]
+    return {
+        "rows lost": [str(at) for at in dict.fromkeys(wanted) if at not in rows],
+        "rows doubled": doubled,
+        "rows changed": changed,
+        "paid twice": twice,
+        "paid for nothing": unwritten if whole or len(unwritten) > flying else [],
+    }
+
+
+def races(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[str]]:
+    """Start a stage twice at once on a file with failed rows and a torn last line, `count` times.
+
+    One of them does what is left; the other is refused, or finds all done.
+    """
+    chance, told = random.Random(f"{name} race {seed}"), time.monotonic()
+    counts, faults = Counter[str](), list[str]()
+    with opened(name, folder) as stage:
+        assert stage.judge
+        whole = undisturbed(stage, folder / "whole")
+        for number in range(count):
+            out = folder / str(2 * number)
+            half_done(stage, whole, out, chance)
+            before, _ = rows_of(stage, out)
+            paid_before = len(stage.judge.paid)
+            first = start(stage, out)
+            time.sleep(chance.choice([0.0, chance.uniform(0, whole.work / 2)]))
+            ends = [ended(process) for process in (start(stage, out), first)]
+            checks = check(stage, before, out, stage.judge.paid[paid_before:], whole)
+            refused = [status == 2 and "another run is writing this file" in error for status, error in ends]
+            if not all(status == 0 or no for (status, _), no in zip(ends, refused, strict=True)) or all(refused):
+                checks["ended badly"] = [str(ends)]
+            counts["refused"] += sum(refused)
+            counts["rows compared"] += len(whole.rows)
+            counts.update({kind: len(found) for kind, found in checks.items()})
+            faults += [f"{name}, race {number}: {kind}: {each}" for kind, found in checks.items() for each in found]
+            shutil.rmtree(out)
+            if time.monotonic() - told > TOLD:
+                told = time.monotonic()
+                print(f"{name}: {number + 1} of {count} races, {len(faults)} faults", flush=True)
+    return {f"{name} races": count, **counts}, faults
+
+
+def half_done(stage: Stage, whole: Whole, out: Path, chance: random.Random) -> None:
+    """The row files of an undisturbed run with some good rows taken out, and a last line that a kill tore."""
+    for path in whole.out.glob(stage.files):
+        lines = path.read_bytes().splitlines(keepends=True)
+        chance.shuffle(lines)
+        kept = [line for line in lines[1:] if chance.random() < 0.6 or not stage.good(json.loads(line))]
+        place = out / path.relative_to(whole.out)
+        place.parent.mkdir(parents=True)
+        place.write_bytes(b"".join(kept) + lines[0][: chance.randrange(1, len(lines[0]) - 1)])
+
+
+def run(
+    folder: Path, seed: int = 0, kills_each: int = 50, races_each: int = 20, stages: Sequence[str] = STAGES
+) -> tuple[Counts, list[str]]:
+    """All of it, in `folder`: the counts, and a line for each promise seen broken."""
+    total, faults = Counter[str](), list[str]()
+    for what, times, names in (
+        (kills, kills_each, stages),
+        (races, races_each, [name for name in stages if name != "synthesize"]),
+    ):
+        for name in names:
+            place = folder / f"{what.__name__}-{name}"
+            place.mkdir(parents=True)
+            counts, found = what(name, times, seed, place)
+            total.update(counts)
+            faults += found
+            print(f"{name}: {times} {what.__name__}, {len(found)} faults", flush=True)
+    return dict(total), faults

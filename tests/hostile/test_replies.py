@@ -1,0 +1,46 @@
+"""Fuzzed replies, in short: `make hostile` reads a million."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fuzzed_replies import HONEST_AT_MOST, KINDS, NO_EVALUATION, Case, case, check, verdicts
+from honest_replies import WHOLE, honest
+from long_replies import LONG, longest_seconds
+
+REPLIES = 6_000
+
+
+def test_no_score_is_made_up() -> None:
+    found, faults = check(seed=1, numbers=range(REPLIES))
+    assert not faults, "\n".join(faults[:5])
+    assert {kind for kind, _ in found} == {*KINDS, "injected"}
+    for kind in NO_EVALUATION:
+        assert found[kind, "not read"] > 100
+    for kind in ("injected", "edited"):  # both happen: an oracle that never saw a score could not miss one
+        assert found[kind, "read"] > 20 and found[kind, "not read"] > 20
+
+
+def test_whole_replies_are_read_whatever_is_around_them() -> None:
+    found = honest(20)
+    assert found == {(kind, "read"): 20 for kind in WHOLE}
+
+
+def test_the_oracle_sees_a_score_that_was_not_meant() -> None:
+    one = next(made for number in range(1, 999) if (made := case(0, number)).kind == "plain")
+    other = json.loads(one.reply)
+    other[0]["atomic_claims"][0]["is_supported"] ^= True
+    assert verdicts(one) == one.truth
+    assert verdicts(Case("plain", json.dumps(other), one.n, one.variant, one.shown, one.truth)) not in (None, one.truth)
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_reply_takes_linear_time(kind: str) -> None:
+    _, faults = longest_seconds(200_000, [kind])
+    assert not faults
+
+
+def test_a_case_is_made_again_from_its_number() -> None:
+    assert [case(3, number) for number in range(100)] == [case(3, number) for number in range(100)]
+    assert len(KINDS) == len({*WHOLE, *HONEST_AT_MOST, *NO_EVALUATION})

@@ -1,0 +1,180 @@
+"""Rows survive a kill at any moment, and one run at a time writes them."""
+
+import os
+import signal
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval import files, rows
+from rag_zeval.errors import InputError
+from rag_zeval.files import json_line, read_jsonl
+from rag_zeval.rows import RowWriter
+
+
+@given(count=st.integers(0, 5), cut=st.integers(0, 200))
+def test_after_a_kill_at_any_byte_the_rows_are_whole_and_none_stands_twice(tmp_path_factory, count, cut):
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    rows = [{"id": str(i), "text": "ä\n" * i} for i in range(count)]
+    with RowWriter(path) as writer:
+        for row in rows:
+            writer.append(row)
+    path.write_bytes(path.read_bytes()[: max(0, path.stat().st_size - cut)])
+    with RowWriter(path) as writer:
+        for row in rows:
+            if row["id"] not in writer.done:
+                writer.append(row)
+    assert read_jsonl(path) == rows
+
+
+@given(text=st.text(st.characters(exclude_categories=[])))
+def test_any_text_comes_back_from_a_row(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    with RowWriter(path) as writer:
+        writer.append({"id": "a", "text": text})
+    assert read_jsonl(path) == [{"id": "a", "text": text}]
+
+
+def test_a_row_written_twice_is_refused(tmp_path):
+    with RowWriter(tmp_path / "r.jsonl") as writer:
+        writer.append({"id": "a"})
+        with pytest.raises(ValueError, match="already"):
+            writer.append({"id": "a"})
+    with open(tmp_path / "r.jsonl", "a") as file:
+        file.write('{"id": "a"}\n')
+    with pytest.raises(InputError, match=r"r\.jsonl:2: field 'id'"):
+        RowWriter(tmp_path / "r.jsonl")
+
+
+def test_a_file_that_another_run_writes_is_refused_and_free_when_it_ends(tmp_path):
+    with RowWriter(tmp_path / "r.jsonl") as writer:
+        writer.append({"id": "a"})
+        with pytest.raises(InputError, match=r"r\.jsonl: another run is writing this file"):
+            RowWriter(tmp_path / "r.jsonl")
+        writer.append({"id": "b"})
+    with RowWriter(tmp_path / "r.jsonl") as writer:
+        assert list(writer.done) == ["a", "b"]
+
+
+def row(number, text="ä\n"):
+    return {"id": str(number), "text": text * number}
+
+
+def written(path, numbers):
+    path.write_bytes(b"".join(json_line(row(n)) for n in numbers))
+    return path
+
+
+def killed_at(step, act):
+    """Whether SIGKILL struck `act`, in a process of its own, before the line of that number that it runs of ours."""
+    child = os.fork()
+    if child == 0:
+        lines = 0
+
+        def trace(frame, event, argument):
+            nonlocal lines
+            if frame.f_code.co_filename not in (files.__file__, rows.__file__):
+                return None
+            lines += 1
+            if lines == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+
+        sys.settrace(trace)
+        act()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def test_a_kill_at_any_line_while_rows_are_taken_out_loses_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "BLOCK", 7)  # many pieces, between which to be killed
+    path, again = tmp_path / "r.jsonl", {"1", "4"}
+
+    def settle():
+        with RowWriter(path) as writer:
+            writer.settle(again & set(writer.done))
+
+    stays = {str(n): row(n) for n in (0, 2, 3)}
+    seen = set()
+    for step in range(1, 2000):
+        written(path, range(5))
+        if not killed_at(step, settle):
+            break
+        seen.add((path.stat().st_size, *(each.name for each in tmp_path.iterdir())))
+        with RowWriter(path) as writer:
+            found = dict(writer.done)
+            assert {id_: each for id_, each in found.items() if id_ not in again} == stays
+        settle()
+        assert read_jsonl(path) == list(stays.values())
+        assert [each.name for each in tmp_path.iterdir()] == ["r.jsonl"]
+    else:
+        pytest.fail("it did not end")
+    assert step > 100 and len(seen) > 10
+    assert [each.name for each in tmp_path.iterdir()] == ["r.jsonl"] and read_jsonl(path) == list(stays.values())
+
+
+@given(again=st.sets(st.integers(0, 5)), cut=st.integers(1, 30))
+def test_rows_are_taken_out_in_place_and_the_others_stay_as_they_were(tmp_path_factory, again, cut):
+    path = written(tmp_path_factory.mktemp("rows") / "rows.jsonl", range(6))
+    whole, inode = path.read_bytes(), path.stat().st_ino
+    path.write_bytes(whole + json_line(row(9))[: -1 - cut])
+    with RowWriter(path) as writer:
+        assert path.read_bytes() != whole  # opening changes nothing
+        writer.settle([str(n) for n in again])
+        assert path.read_bytes() == b"".join(json_line(row(n)) for n in range(6) if n not in again)
+        assert list(writer.done) == [str(n) for n in range(6) if n not in again]
+        writer.append(row(9))
+        assert writer.done["9"] == row(9)
+    assert path.stat().st_ino == inode and [each.name for each in path.parent.iterdir()] == ["rows.jsonl"]
+    assert [each["id"] for each in read_jsonl(path)] == [*(str(n) for n in range(6) if n not in again), "9"]
+
+
+def test_a_row_that_lacks_only_its_end_of_line_is_kept(tmp_path):
+    path = written(tmp_path / "r.jsonl", range(2))
+    path.write_bytes(path.read_bytes()[:-1])
+    with RowWriter(path) as writer:
+        assert dict(writer.done) == {"0": row(0), "1": row(1)}
+        writer.append(row(2))
+        assert dict(writer.done) == {str(n): row(n) for n in range(3)}
+    assert read_jsonl(path) == [row(n) for n in range(3)]
+
+
+def test_a_row_that_another_hand_moved_is_never_read_as_another(tmp_path):
+    path = written(tmp_path / "r.jsonl", [11, 12, 13])
+    with RowWriter(path) as writer:
+        written(path, [13, 12, 11])
+        with pytest.raises(InputError, match=r"r\.jsonl: row '11': is not where it was"):
+            writer.done["11"]
+
+
+@pytest.mark.parametrize("content", [b"notes", b'{"other": 1}', b'{"id": 5}', b"\xff\n", b'{"id": "a"}\n\n', b"5\n"])
+def test_what_is_no_file_of_rows_is_left_alone(tmp_path, content):
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"r\.jsonl:"):
+        RowWriter(path)
+    assert path.read_bytes() == content and [each.name for each in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def test_what_is_written_in_place_of_rows_on_a_full_disk_is_named_and_nothing_is_left(tmp_path):
+    import resource
+
+    path = written(tmp_path / "r.jsonl", range(4))
+    whole = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with RowWriter(path) as writer:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 5, limits[1]))
+        try:
+            with pytest.raises(OSError, match=r"r\.jsonl'$"):
+                writer.append(row(5))
+            assert path.read_bytes() == whole
+            resource.setrlimit(resource.RLIMIT_FSIZE, (5, limits[1]))
+            with pytest.raises(OSError, match=r"r\.jsonl\.kept'$"):
+                writer.settle(["1"])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert path.read_bytes() == whole and [each.name for each in tmp_path.iterdir()] == ["r.jsonl"]
+        writer.append(row(5))
+    assert read_jsonl(path) == [row(n) for n in (0, 1, 2, 3, 5)]
