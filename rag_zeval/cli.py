@@ -115,7 +115,7 @@ def evaluate(
         if html is not None:
             from rag_zeval.report import write_report
 
-            write_report(html, examples, list(rows), summary)
+            write_report(html, examples, rows, summary)
             print(f"report: {html}")
     if not summary.scored:
         print(f"error: no answer could be scored; the reasons stand above and in {out}", file=sys.stderr)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.evaluator import Example
-from rag_zeval.files import Row
+from rag_zeval.files import Row, write_chunks
 from rag_zeval.quotes import Quoted, find_quotes
 from rag_zeval.results import Summary
 from rag_zeval.schema import LETTERS
@@ -59,12 +58,7 @@ def write_report(path: str | Path, examples: Iterable[Example], rows: Iterable[R
         cards=(judged(by_id[row["example"]], row) for row in rows),
         letters=LETTERS,
     )
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with open(part, "w", encoding="utf-8", errors="replace", newline="") as file:
-        file.writelines(page)
-    os.replace(part, path)
+    write_chunks(Path(path), (piece.encode("utf-8", "replace") for piece in page))
 
 
 def judged(example: Example, row: Row) -> dict[str, Any]:

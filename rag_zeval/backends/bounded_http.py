@@ -21,7 +21,7 @@ HEADERS = {
 
 @dataclass
 class Exchange:
-    """One item as it goes over the wire: requests sent for it, the last answer's text, and why it was not read, if so."""
+    """One item on the wire: requests sent for it, the text of the last answer, and why that was not read, if so."""
 
     sent: int = 0
     text: str = ""

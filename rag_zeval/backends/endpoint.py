@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rag_zeval.backends.bounded_http import Exchange
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
-PROBE_SECONDS = 10.0
 KEY_ENV = "OPENAI_API_KEY"
 MOST_TOKENS = 2**53  # a count beyond it is none
 
@@ -57,7 +56,7 @@ class Endpoint:
         *,
         concurrency: int = 8,
         timeout: float = 600.0,
-        connect_timeout: float = PROBE_SECONDS,
+        connect_timeout: float = 10.0,
         max_body_mib: float = 16.0,
         max_retries: int = RETRIES,
         api_key_env: str | None = None,

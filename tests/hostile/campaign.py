@@ -9,6 +9,7 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
 import types
 from collections import Counter
@@ -24,15 +25,6 @@ import test_prompts
 from honest_replies import WHOLE, honest
 
 RESULT = Path("runs/hostile/result.json")
-Part = Callable[[], tuple[dict[str, int | float], list[str]]]
-PARTS: dict[str, Part] = {
-    "replies": lambda: fuzzed_replies.run(1_000_000),
-    "long": lambda: long_replies.run(5_000_000),
-    "prompts": lambda: test_prompts.run(60_000),
-    "http": lambda: hostile_http.run(),
-    "kills": lambda: killer.run(kills=50, races=20),
-    "honest": lambda: read_honest(),
-}
 EACH = 200  # honest replies of each kind
 
 
@@ -49,6 +41,17 @@ def read_honest(before: Callable[..., Any] | None = None) -> tuple[dict[str, int
     for kind in WHOLE if before else ():
         counts[f"{kind}, before"] = older[kind, "read"]
     return counts, faults
+
+
+Part = Callable[[], tuple[dict[str, int | float], list[str]]]
+PARTS: dict[str, Part] = {
+    "replies": lambda: fuzzed_replies.run(1_000_000),
+    "long": lambda: long_replies.run(5_000_000),
+    "prompts": lambda: test_prompts.run(60_000),
+    "http": hostile_http.run,
+    "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
+    "honest": read_honest,
+}
 
 
 def parser_of(revision: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The real commands against a server that breaks the protocol: no row is lost or made up, nothing hangs, floods or leaks.
+"""The real commands against a server that breaks the protocol: nothing hangs, floods, leaks, is lost or made up.
 
 In each run some of the rows meet the mode, whenever they are asked about; then the same command runs again against the
 same server, which has become honest. What the rows must be, a run that nobody disturbed says.
