@@ -177,7 +177,7 @@ def test_limits_reach_the_endpoint_and_a_key_that_comes_back_stands_nowhere(
         ("the key in an error", "HTTP 400: Incorrect API key provided: [key]."),
         ("the key in a reply", ""),
     ):
-        hostile.set(mode, {1, 2})
+        hostile.mix(dict.fromkeys((1, 2), mode))
         out = tmp_path / mode
         assert main([*words, f"out_dir={out}"]) == 0
         shown = capfd.readouterr()

@@ -7,29 +7,24 @@ import re
 import socket
 import threading
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hostile_modes import HANG_SECONDS, MODES, Exchange, escaped, whole
 
 
 class HostileServer:
-    """Serves `/v1` on 127.0.0.1 by `honest(body) -> reply`, and breaks some answers by `mode` until `close`.
+    """Serves `/v1` on 127.0.0.1 by `honest(body) -> reply`, and breaks some answers by `MODES` until `close`.
 
-    Of chat requests those about "question N" with N in `hit` are broken, whenever they come; all if `hit` is None. With
-    `on_models` it is the list of models, and it alone. `elsewhere` counts the requests that came to `other_url`, where
-    redirects point; `chats` counts the chat requests.
+    `elsewhere` counts the requests that came to `other_url`, where redirects point; `chats` counts the chat requests.
     """
 
     def __init__(self, honest: Callable[[dict[str, Any]], str], *, port: int = 0):
         self.honest = honest
-        self.mode = "good"
-        self.hit: set[int] | None = None
-        self.on_models = False
         self.chats = self.elsewhere = 0
         self.stopped = threading.Event()
         self._lock = threading.Lock()
-        self._connections = 0
+        self.set("good")
         self._listening = [_listen(port), _listen(0)]
         self.port = self._listening[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/v1"
@@ -39,10 +34,16 @@ class HostileServer:
         for thread in self._accepting:
             thread.start()
 
-    def set(self, mode: str, hit: set[int] | None = None, on_models: bool = False) -> None:
-        assert mode in MODES
-        self.mode, self.hit, self.on_models = mode, hit, on_models
+    def set(self, mode: str, on_models: bool = False) -> None:
+        """Answer every chat request by a mode; or the list of models, and it alone."""
+        self._models, self._others = (mode, "good") if on_models else ("good", mode)
+        self._by_question: Mapping[int, str] = {}
         self._connections = self.chats = 0
+
+    def mix(self, modes: Mapping[int, str]) -> None:
+        """Answer what is asked about "question N" by the mode for N, whenever it is asked, and all else well."""
+        self.set("good")
+        self._by_question = modes
 
     def close(self) -> None:
         self.stopped.set()
@@ -77,7 +78,8 @@ class HostileServer:
     def _serve(self, connection: socket.socket) -> None:
         with self._lock:
             self._connections += 1
-            if self.mode == "closed at accept" and 2 < self._connections < 6:
+            accepts = "closed at accept" not in (self._others, *self._by_question.values())
+            if not accepts and 2 < self._connections < 6:
                 return
         reader = connection.makefile("rb")
         while (first := reader.readline()) and not self.stopped.is_set():
@@ -90,15 +92,16 @@ class HostileServer:
             with self._lock:
                 self.chats += body is not None
             exchange = Exchange(self, connection, head.decode("latin-1"), body)
-            answer = MODES[self.mode if self._is_hit(content) else "good"](exchange)
+            answer = MODES[self._mode(content)](exchange)
             if answer is None:
                 return
             connection.sendall(answer)
 
-    def _is_hit(self, content: bytes) -> bool:
-        if self.on_models or not content:
-            return self.on_models and not content
-        return self.hit is None or any(int(n) in self.hit for n in re.findall(rb"question (\d+)", content))
+    def _mode(self, content: bytes) -> str:
+        if not content:
+            return self._models
+        asked = [int(number) for number in re.findall(rb"question (\d+)", content)]
+        return next((self._by_question[number] for number in asked if number in self._by_question), self._others)
 
 
 def _listen(port: int) -> socket.socket:

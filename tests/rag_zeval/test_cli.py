@@ -232,7 +232,7 @@ def test_a_key_that_comes_back_stands_nowhere(run: Run, hostile: Any, tmp_path: 
     rows = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(6)])
     judge = ["--model", f"openai:judge@{hostile.url}", "--html", "o.html", "--cache", "c.sqlite", "--timeout", 3]
     for mode in ("the key in an error", "the key in a reply", "the key escaped in a reply", "the key in a page"):
-        hostile.set(mode, {1, 2, 3})
+        hostile.mix(dict.fromkeys((1, 2, 3), mode))
         done = run("evaluate", rows, *judge, OPENAI_API_KEY=CANARY)
         assert done.returncode == 0, done.stderr
         shown = [done.stdout.encode(), done.stderr.encode(), *(path.read_bytes() for path in tmp_path.iterdir())]

@@ -1,0 +1,66 @@
+"""The short form: every mode that neither waits nor floods meets the evaluator, some the real commands."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from typing import Any
+
+import hostile_http
+import pytest
+from hostile_modes import MODES
+from hostile_server import shows_key
+
+from eval_benchmarks.literal_judge import literal_reply
+from rag_zeval.evaluator import Evaluator, Example
+from rag_zeval.llm import open_backend
+
+KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+EXAMPLES = [
+    Example(str(n), f"question {n}", "It is so. It is good.", ("It is so. It is bad.", "It is good.")[: 1 + n % 2])
+    for n in range(20)
+]
+LIMITS: Any = {"timeout": 2, "connect_timeout": 2, "max_body_mib": 1, "concurrency": 8}
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_no_mode_makes_a_score_up_or_harms_another_row(hostile: Any, monkeypatch: Any, part: int) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    hostile.honest = literal_reply
+    right = {
+        one.id: one.scores for one in Evaluator(open_backend(f"openai:judge@{hostile.url}")).evaluate_many(EXAMPLES)
+    }
+    assert all(None not in scores for scores in right.values())
+    modes = [mode for mode in MODES if not hostile_http.HEAVY.search(mode)]
+    random.Random(0).shuffle(modes)
+    modes = modes[part::8]
+    for start in range(0, len(modes), 10):
+        met = dict(zip(range(0, 20, 2), modes[start : start + 10], strict=False))
+        hostile.mix(met)
+        judge = Evaluator(open_backend(f"openai:judge@{hostile.url}", **LIMITS))
+        for found in judge.evaluate_many(EXAMPLES):
+            mode = met.get(int(found.id), "good")
+            assert found.scores in (right[found.id], [None] * len(right[found.id])), mode
+            assert (None in found.scores) == found.status.startswith("failed: "), mode
+            assert mode != "good" or None not in found.scores, found.status
+            assert found.status.isprintable() and not shows_key(json.dumps(vars(found), default=str).encode(), KEY), (
+                mode
+            )
+    assert hostile.elsewhere == 0
+
+
+@pytest.mark.parametrize("mode", ["hangs", "drips the body", "an endless body", "endless headers", "a gzip bomb"])
+def test_what_never_ends_is_ended(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    started = time.monotonic()
+    (found,) = Evaluator(open_backend(f"openai:judge@{hostile.url}", **LIMITS)).evaluate_many(EXAMPLES[:1])
+    assert found.status.startswith("failed: ") and time.monotonic() - started < 6
+
+
+def test_the_real_commands_meet_some_modes() -> None:
+    counts, faults = hostile_http.run(
+        ["the key in an error", "307 elsewhere", "usage of 5,000 digits", "two answers at once"]
+    )
+    assert faults == []
+    assert counts["modes x commands"] == 8 and counts["commands run"] == 6
