@@ -87,8 +87,7 @@ def _places(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
 def _read(text: str, start: int, quote: str) -> tuple[Any, int]:
     if quote == '"':
         try:
-            value, end = _DECODER.raw_decode(text, start)
-            return value, end
+            return _DECODER.raw_decode(text, start)
         except Unreadable:
             raise
         except (ValueError, RecursionError):
@@ -120,7 +119,7 @@ class _Reader:
     def value(self, depth: int, in_list: bool = False) -> Any:
         if depth > DEPTH:
             raise Unreadable(f"brackets stand more than {DEPTH} deep")
-        found = self.text[self.at : self.at + 1]
+        found = self._next()
         if found == "{":
             return unique_keys(list(self._members(depth)))
         if found == "[":
@@ -153,19 +152,15 @@ class _Reader:
         """Steps from element to element. A text may end before it closes a list and its last object, but no deeper."""
         self.at += 1
         self._skip_space()
-        while self.text[self.at : self.at + 1] != closing:
+        while self._next() != closing:
             yield
             self._skip_space()
-            if self.text[self.at : self.at + 1] == ",":
+            if self._next() == ",":
                 self.at += 1
                 self._skip_space()
-            elif (
-                depth < self._open_depth
-                and self.text[self.at : self.at + 1] != closing
-                and _END.match(self.text, self.at)
-            ):
-                return
-            elif self.text[self.at : self.at + 1] != closing:
+            elif self._next() != closing:
+                if depth < self._open_depth and _END.match(self.text, self.at):
+                    return
                 raise self._error(f"neither ',' nor '{closing}'")
         self.at += 1
 
@@ -184,18 +179,19 @@ class _Reader:
                 at = found.end()
         raise Unreadable("a string does not end")
 
+    def _next(self) -> str:
+        return self.text[self.at : self.at + 1]
+
     def _skip_space(self) -> None:
-        space = self._space.match(self.text, self.at)
-        self.at = space.end() if space else self.at
+        if space := self._space.match(self.text, self.at):
+            self.at = space.end()
 
     def _error(self, lacking: str) -> Unreadable:
-        if not self.text[self.at :].strip():
-            return Unreadable("it ends within a value")
-        return Unreadable(f"{lacking} at '{' '.join(self.text[self.at : self.at + 40].split())}'")
+        rest = " ".join(self.text[self.at : self.at + 40].split())
+        return Unreadable(f"{lacking} at '{rest}'" if rest else "it ends within a value")
 
 
 def unescaped(text: str) -> str:
-    """The text with JSON's and Python's escapes resolved; a backslash that begins none of them stays."""
     """The text with JSON's and Python's escapes resolved; a backslash that begins none of them stays."""
     if "\\" not in text:
         return text
