@@ -48,7 +48,18 @@ class ReferenceIndex:
 
     def longest_common_span(self, span: Sequence[Hashable]) -> int:
         """Length, in tokens, of the longest contiguous run of `span` that also stands in the reference."""
-        return max((run for _, run in self.follow(span)), default=0)
+        moves, link, length = self._moves, self.link, self.length
+        state = run = best = 0
+        for token in span:  # as `follow` goes, written out: training does this for every quote of every rollout
+            while state and token not in moves[state]:
+                state = link[state]
+                run = length[state]
+            if token in moves[state]:
+                state = moves[state][token]
+                run += 1
+                if run > best:
+                    best = run
+        return best
 
     def follow(self, tokens: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
         """`(state, run)` after each token: the longest run that ends here and stands in the reference, in tokens."""
