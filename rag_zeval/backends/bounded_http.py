@@ -7,8 +7,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-import openai
-
 MIB = 1 << 20
 ERROR_BYTES = 64 << 10  # of an answer that is an error: its reason stands at the beginning
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
@@ -31,44 +29,45 @@ class Exchange:
 exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the item that is being served
 
 
-class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """Reads at most `max_bytes` of an answer's body, none that is packed; follows nowhere. Streams are left alone.
+def open_http(max_bytes: int) -> Any:
+    """An HTTP client that reads at most `max_bytes` of a body, none that is packed, and follows nowhere.
 
     What it read stands in the `exchange`. The openai client gets the answer without a body: it would make copies, and
-    take an exception of ours for a reason to ask, and pay, again.
+    take an exception of ours for a reason to ask, and pay, again. Where a stream is asked for, nothing is read.
     """
+    import openai
 
-    def __init__(self, max_bytes: int, **settings: Any):
-        super().__init__(follow_redirects=False, headers=HEADERS, **settings)
-        self._max_bytes = max_bytes
+    class BoundedClient(openai.DefaultAsyncHttpxClient):
+        async def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
+            if stream:
+                return await super().send(request, stream=True, **settings)
+            under_way = exchange.get()
+            under_way.sent, under_way.text, under_way.refusal = under_way.sent + 1, "", None
+            response = await super().send(request, stream=True, **settings)
+            try:
+                await _read(response, max_bytes, under_way)
+            finally:
+                await response.aclose()
+            headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
+            return type(response)(response.status_code, headers=headers, request=request)
 
-    async def send(self, request: Any, *, stream: bool = False, **settings: Any) -> Any:
-        if stream:
-            return await super().send(request, stream=True, **settings)
-        under_way = exchange.get()
-        under_way.sent, under_way.text, under_way.refusal = under_way.sent + 1, "", None
-        response = await super().send(request, stream=True, **settings)
-        try:
-            await self._read(response, under_way)
-        finally:
-            await response.aclose()
-        headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
-        return type(response)(response.status_code, headers=headers, request=request)
+    return BoundedClient(follow_redirects=False, headers=HEADERS)
 
-    async def _read(self, response: Any, under_way: Exchange) -> None:
-        packed = response.headers.get("content-encoding", "identity")
-        if packed != "identity":
-            under_way.refusal = f"the answer is packed (Content-Encoding {packed}), and none was asked for"
-            return
-        body, most = bytearray(), self._max_bytes if response.is_success else ERROR_BYTES
-        async for part in response.aiter_raw():
-            body += part
-            if len(body) > most:
-                break
-        if len(body) > most and response.is_success:
-            under_way.refusal = f"the answer is longer than {self._max_bytes / MIB:g} MiB"
-        else:  # JSON is UTF-8, whatever a header says, and its mark of byte order none of the text
-            under_way.text = body[:most].decode("utf-8-sig", "replace")
+
+async def _read(response: Any, max_bytes: int, under_way: Exchange) -> None:
+    packed = response.headers.get("content-encoding", "identity")
+    if packed != "identity":
+        under_way.refusal = f"the answer is packed (Content-Encoding {packed}), and none was asked for"
+        return
+    body, most = bytearray(), max_bytes if response.is_success else ERROR_BYTES
+    async for part in response.aiter_raw():
+        body += part
+        if len(body) > most:
+            break
+    if len(body) > most and response.is_success:
+        under_way.refusal = f"the answer is longer than {max_bytes / MIB:g} MiB"
+    else:  # JSON is UTF-8, whatever a header says, and its mark of byte order none of the text
+        under_way.text = body[:most].decode("utf-8-sig", "replace")
 
 
 def read_json(text: str) -> Any:

@@ -11,14 +11,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from rag_zeval.backends.bounded_http import MIB, Exchange, error_text, exchange, open_http, read_json
 from rag_zeval.backends.keys import key_remover, read_key
 from rag_zeval.errors import InputError
 from rag_zeval.llm import one_line
-
-if TYPE_CHECKING:
-    from rag_zeval.backends.bounded_http import Exchange
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 KEY_ENV = "OPENAI_API_KEY"
@@ -96,9 +94,9 @@ class Endpoint:
         except TimeoutError:  # it took the connection, so it is there: requests have their own time limit
             told = f"no answer within {self._connect_timeout:g} s; requests are sent all the same"
             print(f"note: {url}: {told}", file=sys.stderr)
-        except Exception as error:  # the client's own, of which there are two generations
-            reason = one_line(key_remover(self._key())(_connection_reason(error)))
-            raise InputError(f"cannot reach {self.url}: {reason}") from None
+        except Exception as error:
+            reason = key_remover(self._key())(self._connection_reason(error))
+            raise InputError(f"cannot reach {self.url}: {one_line(reason)}") from None
         else:
             if status == 401:
                 raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
@@ -112,15 +110,13 @@ class Endpoint:
         """
         import openai
 
-        from rag_zeval.backends.bounded_http import MIB, BoundedClient
-
         todo = enumerate(items)
         waiting = next(todo, None)
         if waiting is None:
             return
         finished: queue.SimpleQueue[tuple[int, Result] | Exception] = queue.SimpleQueue()
         line = _Waiting[tuple[int, Item]](self._concurrency)
-        http = BoundedClient(int(self._max_body_mib * MIB))
+        http = open_http(int(self._max_body_mib * MIB))
         client = openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key(),
@@ -173,8 +169,6 @@ class Endpoint:
         """
         import anyio
 
-        from rag_zeval.backends.bounded_http import Exchange, exchange, read_json
-
         under_way = Exchange()
         exchange.set(under_way)
         started = time.perf_counter()
@@ -187,9 +181,35 @@ class Endpoint:
             failure = under_way.refusal or ""
             result = None if failure else read(read_json(without_key(under_way.text)))
         except Exception as error:
-            failure = _reason(error, self._timeout, under_way)
+            failure = self._reason(error, under_way)
         failure = f"failed: {one_line(without_key(failure))}" if failure else ""
         return Served(result, failure, under_way.sent, time.perf_counter() - started)
+
+    def _reason(self, error: Exception, under_way: Exchange) -> str:
+        import openai
+
+        if isinstance(error, openai.APIStatusError):
+            return error_text(error.response, under_way.refusal or under_way.text)
+        if isinstance(error, openai.APIConnectionError):
+            return self._connection_reason(error.__cause__ or error)
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._timeout:g} s"
+        return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+    def _connection_reason(self, error: BaseException) -> str:
+        """The innermost cause: "connection refused" stands at the bottom of a chain of wrappers."""
+        kind = type(error).__name__  # of the HTTP client that openai brings, of which there are two generations
+        if kind == "ConnectTimeout":
+            return f"no connection within {self._connect_timeout:g} s"
+        if kind.endswith("Timeout"):
+            return f"no answer within {self._timeout:g} s"
+        while (cause := error.__cause__ or error.__context__) is not None:
+            error = cause
+        if isinstance(error, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror
+        return str(error) or type(error).__name__
 
     def _key(self) -> str:
         return read_key(self._key_env) or "none"  # a local server asks for none, the client insists on one
@@ -233,28 +253,3 @@ def count(answer: Any, field: str) -> int | None:
     usage = answer.get("usage") if isinstance(answer, dict) else None
     found = usage.get(field) if isinstance(usage, dict) else None
     return found if type(found) is int and 0 <= found < MOST_TOKENS else None
-
-
-def _reason(error: Exception, timeout: float, under_way: Exchange) -> str:
-    import openai
-
-    from rag_zeval.backends.bounded_http import error_text
-
-    if isinstance(error, (TimeoutError, openai.APITimeoutError)):
-        return f"no answer within {timeout:g} s"
-    if isinstance(error, openai.APIStatusError):
-        return error_text(error.response, under_way.refusal or under_way.text)
-    if isinstance(error, openai.APIConnectionError):
-        return _connection_reason(error)
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-
-
-def _connection_reason(error: BaseException) -> str:
-    """The innermost cause: "connection refused" stands at the bottom of a chain of wrappers."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import resource
 import socket
@@ -253,7 +254,7 @@ def test_a_key_that_comes_back_is_taken_out(hostile: Any, monkeypatch: pytest.Mo
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     hostile.set(mode)
     (reply,) = ask(hostile, max_retries=0)
-    read = Evaluator(open_backend(f"openai:judge@{hostile.url}", timeout=5)).evaluate("q", "r", ["a"])
+    read = Evaluator(open_backend(f"openai:judge@{hostile.url}", timeout=1)).evaluate("q", "r", ["a"])
     for shown in (repr(reply), repr(read)):
         assert shows_key(shown.encode(), KEY) == [], shown
 
@@ -284,6 +285,20 @@ def test_a_list_of_models_that_does_not_come_is_said_and_not_waited_for(hostile:
     assert capsys.readouterr().err == ("" if mode == "hangs after the headers" else said)
 
 
+def test_a_connection_that_does_not_come_is_one_line(no_proxy: None) -> None:
+    with socket.socket() as full, contextlib.ExitStack() as others:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):  # nobody accepts: the next ones wait
+            waiting = others.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
+        with pytest.raises(InputError) as error:
+            list(open_backend(f"openai:judge@{url}", connect_timeout=0.5).complete([request()]))
+    assert str(error.value) == f"cannot reach {url}: no connection within 0.5 s"
+
+
 @pytest.mark.parametrize("mode", ["drips the body", "an endless body", "a gzip bomb", "endless tiny chunks"])
 def test_the_list_of_models_itself_is_not_read(hostile: Any, mode: str) -> None:
     hostile.set(mode, on_models=True)
@@ -296,7 +311,7 @@ def test_the_list_of_models_itself_is_not_read(hostile: Any, mode: str) -> None:
 def test_an_answer_without_end_is_left_at_the_limit(hostile: Any, mode: str) -> None:
     hostile.set(mode)
     started = time.monotonic()
-    (reply,) = ask(hostile, max_retries=0, timeout=5, max_body_mib=1)
+    (reply,) = ask(hostile, max_retries=0, timeout=2, max_body_mib=1)
     assert time.monotonic() - started < 8
     assert reply.text is None and reply.status.startswith("failed: "), reply.status
     if "body" in mode or "MB" in mode:
