@@ -15,6 +15,7 @@ from typing import Any
 
 DEPTH = 16  # brackets within brackets; a trajectory has five
 _OPENING = re.compile(r"""(?:\[\s*)?\{\s*(["'])[^"'\n]{1,100}\1\s*:""")  # an object with a key, in a list or alone
+_BEGUN = re.compile(r"""[\[{]\s*(?:\{\s*)?(?:["'][^"'\n]{0,100}["']?\s*)?\Z""")  # and ended before its first colon
 _CONSTANT = r"(?i:true|false|null|none)|-?\d[\d.eE+-]{0,40}"
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 _SPACE = r"""(?:\s|//[^\n"']*\n|#[^\n"']*\n)*"""  # a comment with quotes might be half of a string: none is read
@@ -52,6 +53,8 @@ def read_values(text: str, skipped: Sequence[str] = ()) -> tuple[list[Any], str]
     for start, end in (place, *places):
         outside.append(text[begin:start])
         begin = max(begin, end)
+    if _BEGUN.search(outside[-1][-500:]):
+        raise Unreadable("it ends within a value")
     return values, "\n".join(outside)
 
 
@@ -109,9 +112,9 @@ class _Reader:
         self._space = re.compile(_SPACE)
         self._constant = re.compile(rf"({_CONSTANT})(?={_SPACE}[,}}\]])")
         # what follows the end of a string; an unescaped quote before anything else is text
-        self._after_value = re.compile(rf"{_SPACE}(?:\}}|\Z|,{_SPACE}(?:{key}|\}}))")
+        self._after_value = re.compile(rf"{_SPACE}(?:\}}|,{_SPACE}(?:{key}|\}}))")
         self._after_item = re.compile(
-            rf"{_SPACE}(?:\]|\Z|,{_SPACE}(?:[{self._quotes}\]\[{{]|(?:{_CONSTANT}){_SPACE}[,\]]))"
+            rf"{_SPACE}(?:\]|,{_SPACE}(?:[{self._quotes}\]\[{{]|(?:{_CONSTANT}){_SPACE}[,\]]))"
         )
         self._spelled = re.compile(rf"(?<!\\){key}")
         self._marks = {mark: re.compile(rf"[\\{mark}]") for mark in self._quotes}
@@ -149,17 +152,22 @@ class _Reader:
             yield self.value(depth + 1, in_list=True)
 
     def _until(self, closing: str, depth: int) -> Iterator[None]:
-        """Steps from element to element. A text may end before it closes a list and its last object, but no deeper."""
+        """Steps from element to element.
+
+        A text may end before it closes a list and its last object, no deeper, and only behind another bracket.
+        """
         self.at += 1
         self._skip_space()
         while self._next() != closing:
             yield
+            end = self.at
             self._skip_space()
             if self._next() == ",":
                 self.at += 1
                 self._skip_space()
             elif self._next() != closing:
-                if depth < self._open_depth and _END.match(self.text, self.at):
+                if depth < self._open_depth and self.text[end - 1] in "]}" and _END.match(self.text, end):
+                    self.at = end
                     return
                 raise self._error(f"neither ',' nor '{closing}'")
         self.at += 1

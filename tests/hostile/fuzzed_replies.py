@@ -131,7 +131,7 @@ def _draft_only(ask: Asked) -> str:
 def _two(ask: Asked) -> str:
     """Two evaluations that differ, the second whole or not: which one is meant is not ours to say."""
     second, between = dumped(ask), ask.rng.choice(("Wait:", "Corrected:", ""))
-    return f"{flipped(ask)}\n{between}\n{second[: ask.rng.randint(200, len(second) + 200)]}"
+    return f"{flipped(ask)}\n{between}\n{second[: ask.rng.randint(1, len(second) + 200)]}"
 
 
 def _quoting(ask: Asked) -> str:

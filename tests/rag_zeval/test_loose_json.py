@@ -97,6 +97,10 @@ def test_what_models_write_instead(text: str, value: object) -> None:
         '{"a": "x"b": 1, "c": "y"}',  # where the first string ends cannot be told
         '{"a": ' + "[" * 20 + "]" * 20 + ",}",
         '{"a": /* why */ 1,}',
+        '[{"a": 1, "b": "x"',
+        '[{"a": 1, "b": "x", "c"',
+        '{"a": 1} and {"b',
+        '{"a": 1} and [{',
         '{"a": 1, // "b": 2\n "c": 3}',
     ],
 )

@@ -122,6 +122,13 @@ def test_a_reply_cut_anywhere_has_its_whole_score_or_none(dump: Any, before: str
     assert scored[-1] == len(text) and len(scored) < 10  # brackets behind the last claim alone may be missing
 
 
+@pytest.mark.parametrize("dump", [json.dumps, repr, lambda items: json.dumps(items, indent=2)])
+def test_a_second_evaluation_cut_anywhere_takes_the_first_ones_score(dump: Any) -> None:
+    second = dump(whole(claim("a 1"), claim("b 2", False), answer='He said "a", "b"'))
+    for cut in range(1, len(second) + 1):
+        assert judged(f"{DRAFT}\nCorrected:\n{second[:cut]}").scores == [None]
+
+
 def test_one_string_is_no_list_of_answers() -> None:
     judge = Evaluator(ScriptedBackend([]))
     with pytest.raises(InputError, match="one string"):
