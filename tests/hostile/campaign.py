@@ -1,6 +1,6 @@
 """`make hostile`: the three promises (no score made up, no row lost, no key shown) under attack, at length.
 
-`ARGS="replies http"` names parts; the counts are printed, and written to runs/hostile/result.json.
+`ARGS="replies http"` names parts. The counts are printed, and put into runs/hostile/result.json as a part ends.
 """
 
 from __future__ import annotations
@@ -75,16 +75,17 @@ def main() -> int:
     parts = dict(PARTS)
     if given.before:
         parts["honest"] = lambda: read_honest(parser_of(given.before))
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    broken = 0
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
     for name in given.parts or PARTS:
         started = time.monotonic()
         counts, faults = parts[name]()
         result[name] = {**counts, "faults": len(faults), "minutes": round((time.monotonic() - started) / 60, 1)}
         print(f"== {name}")
         print("".join(f"{key:>44}  {value:,}\n" for key, value in result[name].items()), *faults, sep="\n", flush=True)
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    broken = sum(part["faults"] for part in result.values())
+        RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        broken += len(faults)
     print(f"{'all promises held' if not broken else f'{broken} promises broken'}; counts: {RESULT}")
     return bool(broken)
 
