@@ -40,7 +40,7 @@ OF_MODELS = (
 EVERYTHING = (REFUSED, *MODES, *(ON_MODELS + mode for mode in OF_MODELS))
 # These meet a command alone, for they take time or memory; of the others four share a run, each with rows of its own.
 HEAVY = re.compile(f"{REFUSED}|{ON_MODELS}|endless|drips|hangs|MB|bomb|petabyte|accept|too long")
-TOGETHER = 4
+ALONE = re.compile(f"{REFUSED}|{ON_MODELS}")  # the whole server's modes; others share a run, one on each row
 HIT = (2, 3, 4, 5, 6, 7, 8, 9)  # numbers of rows
 ROWS, WIKIEVAL_ROWS = 12, 6  # each of the latter is two examples, of two scorers
 TIMEOUT = 3.0  # seconds for a reply
@@ -248,9 +248,9 @@ def run(
         campaign = _Campaign(Path(folder), seed)
         for command in commands:
             campaign.undisturbed(command)
-        light = [mode for mode in modes if not HEAVY.search(mode)]
-        groups = [[mode] for mode in modes if HEAVY.search(mode)]
-        groups += [light[at : at + TOGETHER] for at in range(0, len(light), TOGETHER)]
+        shared = [mode for mode in modes if not ALONE.match(mode)]
+        groups = [[mode] for mode in modes if ALONE.match(mode)]
+        groups += [shared[at : at + len(HIT)] for at in range(0, len(shared), len(HIT))]
         todo: queue.SimpleQueue[tuple[list[str], str]] = queue.SimpleQueue()
         for group in groups:
             for command in commands:
