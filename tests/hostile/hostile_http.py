@@ -38,11 +38,11 @@ OF_MODELS = (
     "the key in a broken header", "the key as a model", "null", "JSON that nests", "usage of 5,000 digits",
 )  # fmt: skip
 EVERYTHING = (REFUSED, *MODES, *(ON_MODELS + mode for mode in OF_MODELS))
-# These meet a command alone, for they take time or memory; of the others four share a run, each with rows of its own.
+# These take time or memory: the short form leaves them out.
 HEAVY = re.compile(f"{REFUSED}|{ON_MODELS}|endless|drips|hangs|MB|bomb|petabyte|accept|too long")
 ALONE = re.compile(f"{REFUSED}|{ON_MODELS}")  # the whole server's modes; others share a run, one on each row
 HIT = (2, 3, 4, 5, 6, 7, 8, 9)  # numbers of rows
-ROWS, WIKIEVAL_ROWS = 12, 6  # each of the latter is two examples, of two scorers
+ROWS, WIKIEVAL_ROWS = 12, 10  # each of the latter is two examples, of two scorers
 TIMEOUT = 3.0  # seconds for a reply
 DEADLINE = 90.0  # seconds for a command: a row may be asked about by two scorers, and a machine may be busy
 MOST_MIB = 500
