@@ -34,7 +34,7 @@ OF_MODELS = (
     "drips the status line", "drips headers", "drips the body", "endless headers", "an endless header", "endless 1xx",
     "an endless body", "endless tiny chunks", "50 MB", "an announced petabyte", "a gzip bomb", "a broken gzip",
     "a length too short", "garbage", "two answers at once", "204", "302 elsewhere", "307, always another", "401", "403",
-    "404", "429", "500", "an error of escapes", "the key in an error", "the key in a status line",
+    "404", "429, again after '1'", "500", "an error of escapes", "the key in an error", "the key in a status line",
     "the key in a broken header", "the key as a model", "null", "JSON that nests", "usage of 5,000 digits",
 )  # fmt: skip
 EVERYTHING = (REFUSED, *MODES, *(ON_MODELS + mode for mode in OF_MODELS))

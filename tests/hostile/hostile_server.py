@@ -36,6 +36,7 @@ class HostileServer:
 
     def set(self, mode: str, on_models: bool = False) -> None:
         """Answer every chat request by a mode; or the list of models, and it alone."""
+        assert mode in MODES, mode
         self._models, self._others = (mode, "good") if on_models else ("good", mode)
         self._by_question: Mapping[int, str] = {}
         self._connections = self.chats = 0
