@@ -104,7 +104,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
     """As `write_text`, piece by piece. Raises OSError naming `path` when the disk is full; no part of it is left."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # of this process: two may write the same file
     try:
         with naming(path), open(part, "wb") as file:
             file.writelines(chunks)

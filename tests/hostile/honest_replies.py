@@ -134,7 +134,7 @@ WHOLE: dict[str, Callable[[Asked], str]] = {
     "verdicts as words": lambda ask: json.dumps([_mapped(item, _words) for item in ask.items]),
     "no analysis": lambda ask: _without(ask, "analysis"),
     "no quotes": lambda ask: _without(ask, "grounding_evidence"),
-    "cut off behind its list": lambda ask: f"{dumped(ask)}\n\n{sentence(ask.rng)[: ask.rng.randint(1, 20)]}",
+    "cut off behind its list": lambda ask: f"{dumped(ask)}\n\n{'Note that both sources'[: ask.rng.randint(1, 22)]}",
     "thoughts before": lambda ask: f"<think>\nLet me see. {sentence(ask.rng)}\n</think>\n\n{dumped(ask)}",
     "thoughts with a draft": lambda ask: f"<think>First: {flipped(ask)} Hmm, no.</think>\n{dumped(ask)}",
 }

@@ -1,6 +1,8 @@
 """Errors name file, line and field; hashes follow what counts."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -63,3 +65,14 @@ def test_model_revision_is_what_the_download_noted(tmp_path):
     cached.mkdir(parents=True)
     (tmp_path / "link").symlink_to(cached)
     assert model_revision(cached) == model_revision(tmp_path / "link") == commit
+
+
+def test_two_processes_may_write_one_file(tmp_path):
+    program = (
+        "import sys; from rag_zeval.files import write_text\nfor _ in range(500): write_text(sys.argv[1], sys.argv[2])"
+    )
+    written = tmp_path / "config.yaml"
+    line = [sys.executable, "-c", program, str(written)]
+    writers = [subprocess.Popen([*line, letter * 1000], stderr=subprocess.PIPE) for letter in "ab"]
+    assert [writer.communicate()[1] for writer in writers] == [b"", b""]
+    assert written.read_text() in ("a" * 1000, "b" * 1000) and list(tmp_path.iterdir()) == [written]
