@@ -101,10 +101,13 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     write_chunks(Path(path), [content])
 
 
-def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
-    """As `write_text`, piece by piece. Raises OSError naming `path` when the disk is full; no part of it is left."""
+def write_chunks(path: Path, chunks: Iterable[bytes], part: Path | None = None) -> None:
+    """As `write_text`, piece by piece. Raises OSError naming `path` when the disk is full; no part of it is left.
+
+    part: where the pieces go first; by default a file of this process alone, since two may write the same `path`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # of this process: two may write the same file
+    part = part or path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with naming(path), open(part, "wb") as file:
             file.writelines(chunks)

@@ -117,7 +117,8 @@ class RowWriter:
         """
         self._settled, again = True, set(again)
         if again:
-            write_chunks(self._kept, (self.done.line(id_) for id_ in self.done if id_ not in again))
+            part = self._kept.with_name(self._kept.name + ".part")  # under the lock: one that a kill left is taken over
+            write_chunks(self._kept, (self.done.line(id_) for id_ in self.done if id_ not in again), part)
             self._take_kept()
             self.done = StoredRows(self.path)
             return
