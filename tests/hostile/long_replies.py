@@ -55,16 +55,20 @@ def longest_seconds(length: int, kinds: Iterable[str]) -> tuple[dict[str, float]
             for size in (length // 2, length):
                 text = LONG[kind](size)
                 texts_shown = (text, 'x "claim": "y') if shown else ()
-                started = time.process_time()
-                with contextlib.suppress(FormatError):
-                    parse_lenient(text, 1, "paper", texts_shown)
-                seconds.append(time.process_time() - started)
+                seconds.append(min(_seconds(text, texts_shown) for _ in range(2)))  # others work, too
             longest[kind] = max(seconds[1], longest.get(kind, 0.0))
             if seconds[1] > 4 * seconds[0] + 0.5:
                 faults.append(
                     f"replies: {kind}: {seconds[0]:.2f} s for {length // 2} characters, {seconds[1]:.2f} s for twice"
                 )
     return longest, faults
+
+
+def _seconds(reply: str, shown: tuple[str, ...]) -> float:
+    started = time.process_time()
+    with contextlib.suppress(FormatError):
+        parse_lenient(reply, 1, "paper", shown)
+    return time.process_time() - started
 
 
 def run(length: int) -> tuple[dict[str, int | float], list[str]]:
