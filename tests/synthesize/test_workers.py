@@ -93,7 +93,8 @@ def test_a_killed_worker_changes_no_row(alone, tmp_path):
         random.choice(are_workers(started)).kill()
         errors = run.communicate()[1]
     assert run.returncode == 0, errors
-    assert "another one is given its 2 questions" in errors
+    # on a slow machine the other worker may have written the row that was waited for, and the killed one be loading
+    assert "another one is given its 2 questions" in errors or "a worker could not start" in errors
     assert by_id(tmp_path) == alone
     assert json.loads((tmp_path / "manifest.json").read_text())["statistics"]["answered"] == N
     wait_until_gone(started)
