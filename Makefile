@@ -72,7 +72,7 @@ reproduce: $(READY) ## all of it in order, each stage skipped if done: runs/repr
 	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
 	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl
 	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH)
-	$(PY) -m eval_benchmarks.report $(RUN)
+	$(PY) -m experiments.run_report $(RUN)
 
 synthesize: $(READY) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
@@ -81,7 +81,7 @@ train: $(READY) ## train the judge by reinforcement learning (verl, GRPO); DRY_R
 	$(PY) -m train profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
 dynamics: $(READY) ## draw a training run by step, finished or not (ARGS="RUN ... key=value ..."): RUN/dynamics.html
-	$(PY) -m eval_benchmarks.dynamics $(or $(ARGS),runs/train/$(PROFILE))
+	$(PY) -m experiments.dynamics $(or $(ARGS),runs/train/$(PROFILE))
 
 bench: $(READY) ## score the benchmarks and print the tables
 	$(PY) -m eval_benchmarks profile=$(PROFILE) $(ARGS)
@@ -94,39 +94,39 @@ smoke: $(READY) ## ask the served judge about one example
 	$(PY) -m rag_zeval smoke $(if $(findstring --model,$(ARGS)),,--served $(MODEL)) $(ARGS)
 
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
-	$(PY) -m eval_benchmarks.report $(or $(ARGS),$(RUN))
+	$(PY) -m experiments.run_report $(or $(ARGS),$(RUN))
 
 proof: $(READY) ## train the judge with three seeds and test that it is better than its base
-	$(PY) -m eval_benchmarks.experiments profile=$(PROFILE) experiment=proof $(ARGS)
+	$(PY) -m experiments profile=$(PROFILE) experiment=proof $(ARGS)
 
 ablations: $(READY) ## train each variant of the recipe with three seeds: the paper's Tables 3 to 5, Figures 3 and 4
-	$(PY) -m eval_benchmarks.experiments profile=$(PROFILE) experiment=ablations $(ARGS)
+	$(PY) -m experiments profile=$(PROFILE) experiment=ablations $(ARGS)
 
 NANO_BASE := checkpoints/nano-base
 nano-base: $(READY) ## train the embedded base model from nothing, measure it, write its card
-	$(PY) -m train.nano_base overwrite=true out_dir=$(NANO_BASE) $(ARGS)
+	$(PY) -m train.nano.base overwrite=true out_dir=$(NANO_BASE) $(ARGS)
 	$(PY) -m synthesize model=$(NANO_BASE) split=dev n_questions=300 out_dir=runs/nano-base/synthesize
 	$(PY) -m synthesize model=$(NANO_BASE) split=test n_questions=3000 out_dir=runs/nano-base/cad-test
-	$(PY) -m eval_benchmarks.nano_cad runs/nano-base/cad-test/responses.jsonl
+	$(PY) -m eval_benchmarks.datasets.nano_cad runs/nano-base/cad-test/responses.jsonl
 	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE)] out_dir=runs/nano-base/bench
-	$(PY) -m train.nano_card $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
+	$(PY) -m experiments.cards.nano_base_card $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
 
 NANO_JUDGE_RUN := runs/experiments/proof/judge-seed1/train
 nano-judge: $(READY) ## ship the judge that `make proof` trained with seed 1, and write its card
 	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE),$(NANO_JUDGE_RUN)/model] out_dir=runs/nano-judge/bench
-	$(PY) -m train.nano_judge $(NANO_JUDGE_RUN) runs/nano-judge/bench/summary.json checkpoints/nano-judge
+	$(PY) -m experiments.cards.nano_judge_card $(NANO_JUDGE_RUN) runs/nano-judge/bench/summary.json checkpoints/nano-judge
 
 data: $(READY) ## download the public benchmark files, with checksums and licence notes
-	$(PY) -m eval_benchmarks.data $(ARGS)
+	$(PY) -m eval_benchmarks.datasets.download $(ARGS)
 
 bench-speed: $(READY) ## time the CAD decoder against transformers' guidance
-	$(PY) -m synthesize.speed $(ARGS)
+	$(PY) -m experiments.timing.decoding_speed $(ARGS)
 
 bench-step: $(READY) ## time a training step on the CPU against plain decoding and verl's padded engine
-	$(PY) -m train.speed $(ARGS)
+	$(PY) -m experiments.timing.step_speed $(ARGS)
 
 measure: $(READY) ## time context-aware decoding at 7B's shape on this GPU (a small one on a CPU): docs/measurements.md
-	$(PY) -m synthesize.device_speed $(ARGS)
+	$(PY) -m experiments.timing.device_speed $(ARGS)
 
 test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
 	$(PY) -m pytest $(ARGS)
@@ -147,7 +147,7 @@ test-vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 test-vllm: export VLLM_CPU_OMP_THREADS_BIND ?= nobind
 test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in an environment of their own (x86-64, 6 GB)
 	$(VLLM_VENV)/bin/python -m pytest -m vllm -s $(ARGS) $$(grep -rlF --include='*.py' mark.vllm tests)
-	$(VLLM_VENV)/bin/python -m synthesize.speed cad_vllm cad_vllm_short
+	$(VLLM_VENV)/bin/python -m experiments.timing.decoding_speed cad_vllm cad_vllm_short
 
 # Each original package has an environment of its own: they cannot share one with the rest. The locks are of Python 3.11.
 PARITY := $(basename $(notdir $(wildcard requirements/parity/*.txt)))
@@ -161,7 +161,7 @@ PARITY := $(basename $(notdir $(wildcard requirements/parity/*.txt)))
 
 parity: $(PARITY:%=.venv-parity-%/.ready) ## run the original packages on the recorded replies again and compare (Python 3.11)
 	@set -e; $(foreach one,$(PARITY),PYTHONPATH=. .venv-parity-$(one)/bin/python \
-	  tests/eval_benchmarks/parity/record_$(subst -,_,$(one)).py --check;)
+	  tests/rag_zeval/scorers/parity/record_$(subst -,_,$(one)).py --check;)
 
 lint: $(READY) ## ruff, format check, mypy, import rules
 	$(PY) -m ruff check

@@ -25,22 +25,22 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from eval_benchmarks import tables
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.inputs import check_config, check_text, load_benchmarks
 from eval_benchmarks.jobs import Job, jobs, open_claim_checker
-from eval_benchmarks.outputs import write_outputs
+from eval_benchmarks.output import tables
+from eval_benchmarks.output.outputs import write_outputs
 from eval_benchmarks.prices import Price, price_of, read_prices
 from eval_benchmarks.results import Result, StoredScores, scorer_name
-from eval_benchmarks.scorers import Scored
-from eval_benchmarks.scorers.checked_claims import CheckedClaims
-from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.scorers.sft_ranker import SftRanker
 from rag_zeval.errors import InputError
-from rag_zeval.evaluator import Example
 from rag_zeval.files import write_json, write_text
+from rag_zeval.judge.evaluator import Example
 from rag_zeval.rows import RowWriter
+from rag_zeval.scorers.checked_claims import CheckedClaims
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import Scored
+from rag_zeval.scorers.sft_ranker import SftRanker
 
 TELL = 60.0  # seconds between lines of progress where there is no terminal
 REASONS = 5  # reasons for missing scores shown of each scorer

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from eval_benchmarks.scorers import Scored, Scorer
-from eval_benchmarks.statistics import Mask, Ratio, Statistic, mean
 from rag_zeval.errors import InputError
-from rag_zeval.evaluator import Example
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.score import Scored, Scorer
+from rag_zeval.statistics.bootstrap import Mask, Ratio, Statistic, mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
-from eval_benchmarks.scorers import Score, Scored, Scorer
+from rag_zeval.scorers.score import Score, Scored, Scorer
 
 SUFFIX = "_both_orders"
 Values = tuple[float, float]

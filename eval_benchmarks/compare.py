@@ -23,10 +23,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("first")
     parser.add_argument("second")
     given = parser.parse_args(argv)
-    from eval_benchmarks.comparisons import pair_rows
+    from eval_benchmarks.output.comparisons import pair_rows
+    from eval_benchmarks.output.tables import Table, interval_cell, number, open_console, show, size_cells
     from eval_benchmarks.results import measured
     from eval_benchmarks.run_folder import read_run
-    from eval_benchmarks.tables import Table, interval_cell, number, open_console, show, size_cells
 
     config, results = read_run(given.run)
     scorers = measured(results)

@@ -4,58 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from eval_benchmarks import nano_cad, nano_eval, ragchecker_meta, wikieval
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.nli import wants_code
-from eval_benchmarks.scorers import (
-    Scorer,
-    answered,
-    ares,
-    ccrs,
-    citations,
-    embedding_similarity,
-    is_correct,
-    nuggets,
-    openeval,
-    ragas,
-    ragchecker,
-    trulens,
-    umbrela,
-)
-from eval_benchmarks.scorers.asking import Measure
-from eval_benchmarks.scorers.bert_score import BertScore
-from eval_benchmarks.scorers.bleu import Bleu
-from eval_benchmarks.scorers.checked_claims import CheckedClaims
-from eval_benchmarks.scorers.hhem import Hhem
-from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.scorers.rouge_l import RougeL
-from rag_zeval.backends.endpoint import KEY_ENV
-from rag_zeval.backends.keys import read_key
-from rag_zeval.config import nearest
+from eval_benchmarks.datasets.registry import BENCHMARKS
 from rag_zeval.errors import InputError
-from rag_zeval.llm import can_constrain, check_spec, read_card
-from rag_zeval.prompt import find_variant
+from rag_zeval.judge.prompt import find_variant
+from rag_zeval.models.endpoint import KEY_ENV
+from rag_zeval.models.keys import read_key
+from rag_zeval.models.language_model import can_constrain, check_spec, read_card
+from rag_zeval.models.nli import wants_code
+from rag_zeval.scorers.checked_claims import CheckedClaims
+from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
+from rag_zeval.stages.config import nearest
 
-BENCHMARKS: dict[str, Callable[[DictConfig], tuple[Benchmark | None, list[str]]]] = {
-    "ragchecker_meta": ragchecker_meta.load,
-    "wikieval": wikieval.load,
-    "nano_eval": nano_eval.load,
-    "nano_cad": nano_cad.load,
-}
-TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {"bleu": Bleu, "rouge_l": RougeL}
-CHECKER_SCORERS = (Hhem.name, CheckedClaims.name)  # ask claim_checker.model
-JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
-FAMILIES = (
-    ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, answered, ccrs, is_correct,
-    embedding_similarity,
-)  # fmt: skip
-MEASURES: dict[str, Measure] = {measure.name: measure for family in FAMILIES for measure in family.MEASURES}
 RUNS = Path("runs")  # what the stages write: a model listed from there may simply not be trained yet
 WHOLE_NUMBERS = {
     **dict.fromkeys(("bootstrap.draws", "nano_eval.n", "nano_eval.max_tokens", "judge.max_tokens"), 1),
@@ -73,8 +38,7 @@ NUMBERS: dict[str, tuple[float, float]] = {  # and the least and the most of eac
 
 def check_config(config: DictConfig) -> None:
     """Raise InputError for a name that does not exist, a value out of range or a model folder that is not there."""
-    scorers = [*TEXT_SCORERS, BertScore.name, *CHECKER_SCORERS, JUDGE, *MEASURES]
-    for key, known in (("benchmarks", [*BENCHMARKS]), ("scorers", scorers)):
+    for key, known in (("benchmarks", [*BENCHMARKS]), ("scorers", SCORERS)):
         if not OmegaConf.is_list(config[key]) or not config[key]:
             raise InputError(f"{key}: expected a list, such as {key}=[{known[0]}]")
         for name in config[key]:

@@ -14,21 +14,22 @@ from typing import Any
 from omegaconf import DictConfig
 
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.inputs import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS, asks_a_judge, not_trained_yet
-from eval_benchmarks.nano_world import WORLD
-from eval_benchmarks.nli import Checker, open_checker
-from eval_benchmarks.scorers import Scorer
-from eval_benchmarks.scorers.asking import Measure
-from eval_benchmarks.scorers.asking_scorer import AskingScorer
-from eval_benchmarks.scorers.bert_score import BertScore
-from eval_benchmarks.scorers.hhem import Hhem
-from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.scorers.sft_ranker import SftRanker
-from rag_zeval.cache import CachedBackend, ReplyCache
-from rag_zeval.embeddings import CachedEmbedder, Embedder, open_embedder
+from eval_benchmarks.datasets.nano_world import WORLD
+from eval_benchmarks.inputs import asks_a_judge, not_trained_yet
 from rag_zeval.errors import InputError
-from rag_zeval.llm import Backend, Sampling, open_backend
-from rag_zeval.prompt import RANKING
+from rag_zeval.judge.prompt import RANKING
+from rag_zeval.models.cache import CachedBackend, ReplyCache
+from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
+from rag_zeval.models.language_model import Backend, Sampling, open_backend
+from rag_zeval.models.nli import Checker, open_checker
+from rag_zeval.scorers.asking import Measure
+from rag_zeval.scorers.asking_scorer import AskingScorer
+from rag_zeval.scorers.bert_score import BertScore
+from rag_zeval.scorers.hhem import Hhem
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS
+from rag_zeval.scorers.score import Scorer
+from rag_zeval.scorers.sft_ranker import SftRanker
 
 CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # settings of an endpoint
 REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once

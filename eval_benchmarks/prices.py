@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval_benchmarks.benchmark import field
-from eval_benchmarks.scorers import Scored
 from rag_zeval.errors import InputError
-from rag_zeval.llm import check_spec
+from rag_zeval.models.language_model import check_spec
+from rag_zeval.scorers.score import Scored
 
 MILLION = 1e6
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, Metric
 from eval_benchmarks.prices import Price
-from eval_benchmarks.scorers import Scored
-from eval_benchmarks.statistics import Floats, Mask
 from rag_zeval.files import Row
+from rag_zeval.scorers.score import Scored
+from rag_zeval.statistics.bootstrap import Mask
+from rag_zeval.statistics.weighted_correlations import Floats
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_zeval.bootstrap import mean_interval
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, check_fields, parse_row
+from rag_zeval.statistics.mean_interval import mean_interval
 
 KS = (5, 10, 50)  # what the prompt sees, what a reranker sees, what the index gives
 ALL = "all"
@@ -126,7 +126,7 @@ def main(argv: Sequence[str]) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    from eval_benchmarks.tables import open_console
+    from eval_benchmarks.output.tables import open_console
 
     shown = Table(*HEADS)
     for cells in table(questions):

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.llm import SPECS, Sampling, can_constrain, open_backend
+from rag_zeval.models.language_model import SPECS, Sampling, can_constrain, open_backend
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn, Task
 
-    from rag_zeval.evaluator import Evaluator, Example
+    from rag_zeval.judge.evaluator import Evaluator, Example
     from rag_zeval.results import ResultRows, Summary
     from rag_zeval.rows import RowWriter
 
@@ -79,9 +79,9 @@ def evaluate(
     is the true answer. Rows are written as they finish; the same command goes on after a stop, and tries failed rows
     again.
     """
-    from rag_zeval.cache import CachedBackend, ReplyCache
-    from rag_zeval.evaluator import Evaluator
-    from rag_zeval.prompt import find_variant
+    from rag_zeval.judge.evaluator import Evaluator
+    from rag_zeval.judge.prompt import find_variant
+    from rag_zeval.models.cache import CachedBackend, ReplyCache
     from rag_zeval.results import read_examples, summarize
     from rag_zeval.rows import RowWriter
 
@@ -190,7 +190,7 @@ def _run(evaluator: Evaluator, examples: list[Example], trials: int, writer: Row
     from rich.console import Console
     from rich.progress import Progress
 
-    from rag_zeval.cache import CachedBackend
+    from rag_zeval.models.cache import CachedBackend
     from rag_zeval.results import ResultRows, failed_rows, result_row, row_id
 
     by_id = {example.id: example for example in examples}

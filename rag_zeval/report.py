@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.evaluator import Example
 from rag_zeval.files import Row, write_chunks
-from rag_zeval.quotes import Quoted, find_quotes
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.quotes import Quoted, find_quotes
+from rag_zeval.judge.schema import LETTERS
 from rag_zeval.results import Summary
-from rag_zeval.schema import LETTERS
 
 TEMPLATES = Path(__file__).parent / "templates"
 STATUSES_SHOWN = 12  # a reason may quote its reply, and so be one of many

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_zeval.bootstrap import mean_interval
 from rag_zeval.errors import InputError
-from rag_zeval.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.files import Row, check_fields, iter_jsonl
-from rag_zeval.llm import known_total
+from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.language_model import known_total
 from rag_zeval.rows import RowWriter
-from rag_zeval.schema import LETTERS
+from rag_zeval.statistics.mean_interval import mean_interval
 
 Asked = tuple[Example, int]  # and the trial
 

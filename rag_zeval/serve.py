@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.llm import check_spec, read_card
+from rag_zeval.models.language_model import check_spec, read_card
 
 URL = "http://127.0.0.1:8000/v1"  # vLLM's own port
 LONGEST = 16_384  # tokens of prompt and reply: what the paper trains with

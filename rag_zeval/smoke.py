@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag_zeval import world
-from rag_zeval.evaluator import Evaluator, Example
-from rag_zeval.llm import Sampling, open_backend, read_card
-from rag_zeval.schema import LETTERS
+from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.language_model import Sampling, open_backend, read_card
+from rag_zeval.stages import world
 
 TOY = Example(
     "toy",

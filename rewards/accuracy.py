@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag_zeval.errors import InputError
-from rag_zeval.scoring import strictly_ranked
+from rag_zeval.judge.scoring import strictly_ranked
 
 RULES = ("all-pairs", "best-only")
 

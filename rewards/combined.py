@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rag_zeval.evidence import ReferenceIndex
-from rag_zeval.prompt import find_variant
-from rag_zeval.schema import Trajectory
-from rag_zeval.scoring import ranked_pairs, strictly_ranked, support_scores
+from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.judge.prompt import find_variant
+from rag_zeval.judge.schema import Trajectory
+from rag_zeval.judge.scoring import ranked_pairs, strictly_ranked, support_scores
 from rewards.accuracy import accuracy_reward
 from rewards.evidence import Tokenize, evidence_reward, evidence_spans
 from rewards.format import PENALTY, format_reward

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from rag_zeval.evidence import ReferenceIndex, grounding
-from rag_zeval.schema import Trajectory
+from rag_zeval.judge.evidence import ReferenceIndex, grounding
+from rag_zeval.judge.schema import Trajectory
 
 Tokenize = Callable[[str], Sequence[Hashable]]
 

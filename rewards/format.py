@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rag_zeval.parser import FormatError, claims_hold_text, parse_strict
-from rag_zeval.schema import Trajectory
+from rag_zeval.judge.parser import FormatError, claims_hold_text, parse_strict
+from rag_zeval.judge.schema import Trajectory
 
 PENALTY = -0.5
 

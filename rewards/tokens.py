@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_zeval.prompt import without_surrogates
+from rag_zeval.judge.prompt import without_surrogates
 
 
 class PolicyTokens:

@@ -10,7 +10,7 @@ import traceback
 from functools import lru_cache
 from typing import Any
 
-from rag_zeval.evidence import ReferenceIndex
+from rag_zeval.judge.evidence import ReferenceIndex
 from rewards.combined import combined_reward, failed
 from rewards.tokens import PolicyTokens
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import OmegaConf
 
 from rag_zeval import __version__
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, model_revision, model_sha256, write_json, write_text
 from rag_zeval.rows import RowWriter
+from rag_zeval.stages.config import load_config
 from synthesize.batching import Batch, Job, batches, read_job
 from synthesize.fitting import Fitting
 from synthesize.prompt import prompt_hash

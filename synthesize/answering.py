@@ -11,10 +11,10 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-from rag_zeval.decoding import stop_ids
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.world import true_support
+from rag_zeval.models.decoding import stop_ids
+from rag_zeval.stages.world import true_support
 from synthesize.batching import Batch
 from synthesize.cad import Response, decode
 from synthesize.fitting import Fitting, loading

@@ -23,8 +23,8 @@ from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from rag_zeval.decoding import growing_cache
 from rag_zeval.errors import InputError
+from rag_zeval.models.decoding import growing_cache
 
 Prompts = Sequence[Sequence[int]]
 

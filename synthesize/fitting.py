@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.llm import one_line
+from rag_zeval.models.language_model import one_line
 from synthesize.prompt import prompt_ids, qa_prompt
 from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import torch
 
-from rag_zeval.decoding import GrowingLayer
+from rag_zeval.models.decoding import GrowingLayer
 
 SHARE = 0.8  # of the free memory; the rest is left to fragments, the system, and what is not counted here
 LOGITS = 6  # float32 copies of a step's logits at most: both streams', weighted and not, their sum, the next ones

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.llm import chat_ids
-from rag_zeval.world import answer_prompt
+from rag_zeval.models.language_model import chat_ids
+from rag_zeval.stages.world import answer_prompt
 
 PROMPTS = Path(__file__).parent / "prompts"
 

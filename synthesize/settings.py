@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from rag_zeval.answer_quality import AnswerFilter
 from rag_zeval.errors import InputError
+from rag_zeval.stages.answer_quality import AnswerFilter
 from synthesize.natural_questions import LONG_ANSWER, PAGE
 from synthesize.sources import NANO, SPLITS
 

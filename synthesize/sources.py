@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rag_zeval import world
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, parse_row
+from rag_zeval.stages import world
 from synthesize.natural_questions import HUB_COLUMNS, LONG_ANSWER, NO_LONG_ANSWER, BadRecord, read_record
 
 NANO = "nano"

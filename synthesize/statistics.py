@@ -7,10 +7,10 @@ from itertools import combinations
 from statistics import fmean
 from typing import Any
 
-from rag_zeval.answer_quality import repetition
-from rag_zeval.bootstrap import mean_interval
 from rag_zeval.files import Row
-from rag_zeval.scoring import same_words, strictly_ranked
+from rag_zeval.judge.scoring import same_words, strictly_ranked
+from rag_zeval.stages.answer_quality import repetition
+from rag_zeval.statistics.mean_interval import mean_interval
 
 
 def statistics(rows: Sequence[Row]) -> dict[str, Any]:

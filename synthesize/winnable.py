@@ -7,9 +7,9 @@ from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
-from rag_zeval.answer_quality import REASONS, AnswerFilter, Flags, blocking_reason, count_flags, find_flags
 from rag_zeval.files import Row
-from rag_zeval.scoring import strictly_ranked
+from rag_zeval.judge.scoring import strictly_ranked
+from rag_zeval.stages.answer_quality import REASONS, AnswerFilter, Flags, blocking_reason, count_flags, find_flags
 
 
 def winnable(rows: Sequence[Row], limits: AnswerFilter) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, model_sha256
-from rag_zeval.ray_folder import ray_folder
+from rag_zeval.stages.ray_folder import ray_folder
 from synthesize.batching import Batch
 from synthesize.settings import LOCAL, Settings
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, model_sha256, write_json
+from rag_zeval.stages.config import load_config
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -108,8 +108,8 @@ def check_memory(config: DictConfig) -> None:
 
 def run_verl(config: DictConfig, folder: RunFolder, total: int, done: int) -> int:
     """One attempt from the checkpoint of step `done`; 0 when verl ended well, else 1, having said why."""
-    from rag_zeval.ray_folder import ray_folder
-    from rag_zeval.training_log import read_attempt
+    from rag_zeval.stages.ray_folder import ray_folder
+    from rag_zeval.stages.training_log import read_attempt
     from train.launch import environment, running_verl, say_why, worker_variables
     from train.progress import Display
     from train.settings import derived_keys, runtime_env_keys

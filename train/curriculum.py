@@ -13,7 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.answer_quality import (
+from rag_zeval.errors import InputError
+from rag_zeval.files import iter_jsonl
+from rag_zeval.judge.prompt import judge_messages, without_surrogates
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.stages.answer_quality import (
     REASONS,
     AnswerFilter,
     Flags,
@@ -22,10 +26,6 @@ from rag_zeval.answer_quality import (
     find_flags,
     may_be_shown,
 )
-from rag_zeval.errors import InputError
-from rag_zeval.files import iter_jsonl
-from rag_zeval.prompt import judge_messages, without_surrogates
-from rag_zeval.schema import LETTERS
 
 DATA_SOURCE = "rag_zeval"
 TOO_LONG = "too_long"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
+from rag_zeval.stages.config import load_config
 from train.curriculum import Stage, build_curriculum, prompt_counter, read_questions, read_stages
 from train.gpu_memory import GIB, PHASES, Setup, cache_tokens, memory_parts, misfit, read_setup, total
 from train.model_shape import Shape, read_shape

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_zeval import __version__
-from rag_zeval.config import load_config
 from rag_zeval.files import write_text
-from rag_zeval.llm import read_card
-from rag_zeval.training_log import Steps, validation_rewards
+from rag_zeval.models.language_model import read_card
+from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import Steps, validation_rewards
 from train.run_folder import flat
 from train.settings import binding_settings
 

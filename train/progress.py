@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from rag_zeval.training_log import VALIDATION, pick
+from rag_zeval.stages.training_log import VALIDATION, pick
 
 # what is shown, and the metrics it is read from: a step without validation has none for "val"
 SHOWN = {

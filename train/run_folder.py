@@ -16,8 +16,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, write_json, write_text
-from rag_zeval.llm import read_card
-from rag_zeval.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
+from rag_zeval.models.language_model import read_card
+from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
 from train.lora import has_adapter, merge_adapter
 
 TOKENIZER_FILES = (

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from rag_zeval.answer_quality import AnswerFilter
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
-from rag_zeval.prompt import find_variant
+from rag_zeval.judge.prompt import find_variant
+from rag_zeval.stages.answer_quality import AnswerFilter
 from rewards.accuracy import RULES
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, model_sha256, write_json
-from rag_zeval.prompt import RANKING
+from rag_zeval.judge.prompt import RANKING
+from rag_zeval.stages.config import load_config
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -96,7 +96,7 @@ def identity(config: DictConfig) -> dict[str, Any]:
 
 def prepare_rows(config: DictConfig, folder: RunFolder) -> None:
     """Write the training rows once, in an order that the seed gives."""
-    from rag_zeval.answer_quality import count_flags
+    from rag_zeval.stages.answer_quality import count_flags
     from train.curriculum import flag_questions, listed, prompt_counter, read_questions, read_stages, write_parquet
     from train.settings import read_filter
     from train.sft_rows import build_rows, draw_candidates
@@ -156,7 +156,7 @@ def run_verl(config: DictConfig, folder: RunFolder, total: int) -> int:
 
 def show_steps(process: subprocess.Popen[bytes], attempt: Path, total: int) -> None:
     """A line for about every twentieth of the steps, until the process ends."""
-    from rag_zeval.training_log import read_attempt
+    from rag_zeval.stages.training_log import read_attempt
     from train.__main__ import POLL_SECONDS
 
     every, shown, ended = max(1, total // LINES), 0, False

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.answer_quality import REASONS, Flags, blocking_reason
 from rag_zeval.errors import InputError
-from rag_zeval.prompt import RANKING, judge_messages
-from rag_zeval.schema import LETTERS
+from rag_zeval.judge.prompt import RANKING, judge_messages
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
 from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rag_zeval.config import key_paths, nearest
 from rag_zeval.errors import InputError
+from rag_zeval.stages.config import key_paths, nearest
 
 # Keys that verl reads but its YAML does not list (on verl's own command line they take a "+"). What stands below
 # them is checked by verl or ray themselves.

@@ -16,12 +16,12 @@ import pytest
 from hostile_server import shows_key
 
 from eval_benchmarks.__main__ import main
-from eval_benchmarks.literal_judge import literal_reply
-from eval_benchmarks.scorers.rag_zeval import RagZeval
-from eval_benchmarks.summary import KEYS
-from rag_zeval.backends.scripted import ScriptedBackend
-from rag_zeval.llm import Sampling
-from rag_zeval.prompt import find_variant
+from eval_benchmarks.output.summary import KEYS
+from rag_zeval.judge.prompt import find_variant
+from rag_zeval.literal_judge import literal_reply
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.rag_zeval import RagZeval
 
 ROOT = Path(__file__).parents[2]
 Rows = dict[tuple[str, str | None, str], dict[str, Any]]
@@ -112,9 +112,9 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(
 
 def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown() -> None:
     from eval_benchmarks.bench import _failures
-    from eval_benchmarks.nano_eval import NanoEval
+    from eval_benchmarks.datasets.nano_eval import NanoEval
     from eval_benchmarks.results import Result
-    from eval_benchmarks.scorers import Score, Scored
+    from rag_zeval.scorers.score import Score, Scored
 
     def lines(statuses: list[str]) -> list[str]:
         scored = {str(i): Scored(str(i), (Score(None, status), Score(1.0))) for i, status in enumerate(statuses)}
@@ -208,10 +208,10 @@ def test_only_questions_without_a_reply_are_asked_again(
 
 def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[str], tmp_path: Path) -> None:
     """The row file's name follows the weights: here those of two folders that stand at one path in turn."""
+    from eval_benchmarks.datasets.nano_eval import NanoEval
     from eval_benchmarks.jobs import Job
-    from eval_benchmarks.nano_eval import NanoEval
     from rag_zeval.files import model_sha256
-    from rag_zeval.llm import Sampling
+    from rag_zeval.models.language_model import Sampling
 
     folder, names = tmp_path / "model", set()
     folder.mkdir()
@@ -401,7 +401,7 @@ def test_help_is_at_once_and_loads_nothing_heavy() -> None:
 
 def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(tmp_path: Path, monkeypatch: Any) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr("eval_benchmarks.scorers.rag_zeval.GROUP", 4)
+    monkeypatch.setattr("rag_zeval.scorers.rag_zeval.GROUP", 4)
     base = "checkpoints/nano-base"
     words = ["benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=[{base}]", "nano_eval.n=5", "bootstrap.draws=20"]
     assert main([*words, f"out_dir={tmp_path / 'whole'}"]) == 0

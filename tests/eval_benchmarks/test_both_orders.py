@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.benchmark import Metric, mean_metric
 from eval_benchmarks.both_orders import BothOrders, has_pairs
-from eval_benchmarks.nano_eval import NanoEval
-from eval_benchmarks.scorers import Score, Scored
-from eval_benchmarks.scripted_judge import ScriptedJudge
-from rag_zeval.evaluator import Example
-from rag_zeval.prompt import INPUTS, find_variant
+from eval_benchmarks.datasets.nano_eval import NanoEval
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.prompt import INPUTS, find_variant
+from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scripted_judge import ScriptedJudge
 
 
 class Pairs:

@@ -9,10 +9,10 @@ import pytest
 
 from eval_benchmarks.__main__ import main as bench
 from eval_benchmarks.compare import main
-from eval_benchmarks.comparisons import pair_rows
+from eval_benchmarks.output.comparisons import pair_rows
+from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.results import measured
 from eval_benchmarks.run_folder import read_run
-from eval_benchmarks.summary import summary_rows
 from rag_zeval.errors import InputError
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.__main__ import main
-from eval_benchmarks.literal_judge import literal_reply
-from rag_zeval.backends.scripted import ScriptedBackend
+from rag_zeval.literal_judge import literal_reply
+from rag_zeval.models.scripted import ScriptedBackend
 
 
 def row_files(out: Path) -> dict[str, list[dict[str, Any]]]:

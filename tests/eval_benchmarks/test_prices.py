@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.prices import Price, price_of, read_prices
-from eval_benchmarks.scorers import Scored, paid_tokens
-from rag_zeval.embeddings import Embedding
 from rag_zeval.errors import InputError
-from rag_zeval.llm import Reply
+from rag_zeval.models.embeddings import Embedding
+from rag_zeval.models.language_model import Reply
+from rag_zeval.scorers.score import Scored, paid_tokens
 
 
 def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval_benchmarks.nano_eval import NanoEval
-from eval_benchmarks.ragchecker_meta import RagcheckerMeta
+from eval_benchmarks.datasets.nano_eval import NanoEval
+from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
+from eval_benchmarks.output.summary import KEYS, summary_rows
 from eval_benchmarks.results import Result, measured
-from eval_benchmarks.scorers import Score, Scored
-from eval_benchmarks.statistics import multiplicities
-from eval_benchmarks.summary import KEYS, summary_rows
 from rag_zeval.files import Row
+from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.statistics.bootstrap import multiplicities
 
 
 def result(benchmark: Any, trial: int, value: Callable[[int], float | None], **changes: Any) -> Result:

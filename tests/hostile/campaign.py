@@ -56,7 +56,7 @@ PARTS: dict[str, Part] = {
 
 def parser_of(revision: str) -> Callable[..., Any]:
     """The lenient parser as it was in a revision of this repository."""
-    show = ["git", "show", f"{revision}:rag_zeval/parser.py"]
+    show = ["git", "show", f"{revision}:rag_zeval/judge/parser.py"]
     source = subprocess.run(show, capture_output=True, text=True, check=True).stdout
     module = types.ModuleType("older_parser")
     exec(compile(source, f"parser.py of {revision}", "exec"), module.__dict__)

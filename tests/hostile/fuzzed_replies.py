@@ -20,9 +20,9 @@ from typing import Any
 from honest_replies import REFUSALS, WHOLE, Asked, Verdicts, asked, dumped, flipped, sentence, whole
 from hostile_texts import CLAIM, SKELETON, texts
 
-from rag_zeval.parser import FormatError, parse_lenient
-from rag_zeval.prompt import judge_inputs
-from rag_zeval.schema import LETTERS
+from rag_zeval.judge.parser import FormatError, parse_lenient
+from rag_zeval.judge.prompt import judge_inputs
+from rag_zeval.judge.schema import LETTERS
 
 
 @dataclass(frozen=True)

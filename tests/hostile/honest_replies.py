@@ -12,9 +12,9 @@ from typing import Any
 
 from hostile_texts import texts
 
-from rag_zeval.parser import parse_lenient
-from rag_zeval.prompt import VARIANTS, judge_messages
-from rag_zeval.schema import LETTERS
+from rag_zeval.judge.parser import parse_lenient
+from rag_zeval.judge.prompt import VARIANTS, judge_messages
+from rag_zeval.judge.schema import LETTERS
 
 Verdicts = tuple[tuple[bool, ...], ...]  # of each claim of each candidate
 Items = list[dict[str, Any]]

@@ -24,7 +24,7 @@ from typing import Any
 from hostile_modes import MODES
 from hostile_server import HostileServer, shows_key
 
-from eval_benchmarks.literal_judge import literal_reply
+from rag_zeval.literal_judge import literal_reply
 
 ROOT = Path(__file__).parents[2]
 REFUSED = "nobody listens"

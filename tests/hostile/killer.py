@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_benchmarks.literal_judge import literal_reply, read_prompt
-from eval_benchmarks.nano_eval import NanoEval
-from eval_benchmarks.scripted_judge import ScriptedJudge
+from eval_benchmarks.datasets.nano_eval import NanoEval
+from rag_zeval.literal_judge import literal_reply, read_prompt
+from rag_zeval.scripted_judge import ScriptedJudge
 
 ROOT = Path(__file__).parents[2]
 STAGES = ("evaluate", "bench", "synthesize")

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable
 
-from rag_zeval.parser import FormatError, parse_lenient
+from rag_zeval.judge.parser import FormatError, parse_lenient
 
 PIECE = '{"claim": "a b", "is_supported": true, "grounding_evidence": ["q"], "analysis": "x"}'
 

@@ -12,9 +12,9 @@ import pytest
 from hostile_modes import MODES
 from hostile_server import shows_key
 
-from eval_benchmarks.literal_judge import literal_reply
-from rag_zeval.evaluator import Evaluator, Example
-from rag_zeval.llm import open_backend
+from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.literal_judge import literal_reply
+from rag_zeval.models.language_model import open_backend
 
 KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
 EXAMPLES = [

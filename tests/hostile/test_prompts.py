@@ -9,8 +9,8 @@ import re
 import pytest
 from hostile_texts import CONTROL_TOKENS, texts
 
-from rag_zeval.prompt import INPUTS, PROMPTS, judge_messages
-from rag_zeval.schema import LETTERS
+from rag_zeval.judge.prompt import INPUTS, PROMPTS, judge_messages
+from rag_zeval.judge.schema import LETTERS
 
 MOST = 4  # candidates
 SHOWN = 10  # faults that are told in full

@@ -15,7 +15,7 @@ import pytest
 import rag_zeval
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGES = ("rewards", "synthesize", "train", "eval_benchmarks")
+STAGES = ("rewards", "synthesize", "train", "eval_benchmarks", "experiments")
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "rag_zeval", *STAGES, "configs", "tests")
 
 
@@ -45,7 +45,7 @@ def test_the_wheel_ships_rag_zeval_alone_and_all_of_it(wheel: zipfile.ZipFile) -
     names = {name for name in wheel.namelist() if ".dist-info/" not in name}
     package = [path for path in (ROOT / "rag_zeval").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert names == {path.relative_to(ROOT).as_posix() for path in package}
-    assert any(name.startswith("rag_zeval/prompts/") and name.endswith(".txt") for name in names)
+    assert any(name.startswith("rag_zeval/judge/prompts/") and name.endswith(".txt") for name in names)
 
 
 def test_the_wheel_says_its_version_licence_and_pythons(wheel: zipfile.ZipFile) -> None:
@@ -74,8 +74,8 @@ def test_an_editable_install_exposes_the_stages(checkout: Path, tmp_path: Path) 
 import site, sys
 site.addsitedir({str(tmp_path / "site")!r})
 sys.path.insert(0, sys.path.pop())  # before any other installation of this project
-import rag_zeval, rewards, synthesize, train, eval_benchmarks
-print(*(m.__file__ for m in (rag_zeval, rewards, synthesize, train, eval_benchmarks)), sep="\\n")
+import rag_zeval, rewards, synthesize, train, eval_benchmarks, experiments
+print(*(m.__file__ for m in (rag_zeval, rewards, synthesize, train, eval_benchmarks, experiments)), sep="\\n")
 """
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

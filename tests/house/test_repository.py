@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rag_zeval.config import load_config
+from rag_zeval.stages.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
@@ -50,7 +50,7 @@ def test_every_target_makes_its_environment(target: str, tmp_path: Path) -> None
 def test_parity_makes_an_environment_for_each_original_and_runs_its_recorder() -> None:
     planned = make("--always-make", "--dry-run", "parity").stdout
     locks = sorted((ROOT / "requirements" / "parity").glob("*.txt"))
-    recorders = sorted((ROOT / "tests" / "eval_benchmarks" / "parity").glob("record_*.py"))
+    recorders = sorted((ROOT / "tests" / "rag_zeval" / "scorers" / "parity").glob("record_*.py"))
     assert [lock.stem.replace("-", "_") for lock in locks] == [path.stem.removeprefix("record_") for path in recorders]
     for lock, recorder in zip(locks, recorders, strict=True):
         assert f".venv-parity-{lock.stem}/bin/python -m pip install" in planned

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from eval_benchmarks.scripted_judge import ScriptedJudge
+from rag_zeval.scripted_judge import ScriptedJudge
 
 
 def judge_reply(n: int, supported: bool = True) -> str:

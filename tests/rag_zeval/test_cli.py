@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from hostile_server import shows_key
 
-from eval_benchmarks.literal_judge import literal_reply
-from rag_zeval.backends.scripted import ScriptedBackend
 from rag_zeval.cli import main
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.evaluator import Evaluation, Evaluator, Example
-from rag_zeval.llm import open_backend
-from rag_zeval.parser import response_schema
+from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
+from rag_zeval.judge.parser import response_schema
+from rag_zeval.literal_judge import literal_reply
+from rag_zeval.models.language_model import open_backend
+from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.report import summary_lines
 from rag_zeval.results import failed_rows, read_examples, result_row, summarize
 from rag_zeval.rows import RowWriter

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from eval_benchmarks.scripted_judge import ScriptedJudge
-from rag_zeval.backends.scripted import ScriptedBackend
-from rag_zeval.evaluator import Evaluator, Example
 from rag_zeval.files import Row
-from rag_zeval.quotes import SEARCHED
+from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.quotes import SEARCHED
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.report import TEMPLATES, write_report
 from rag_zeval.results import result_row, summarize
-from rag_zeval.schema import LETTERS
+from rag_zeval.scripted_judge import ScriptedJudge
 
 HOSTILE = "<script>alert('x')</script> \"'> <img src=x onerror=alert(1)> {{ 7 * 191 }} </details></html>"
 

@@ -20,7 +20,7 @@ import pytest
 from rag_zeval.cli import main
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.parser import response_schema
+from rag_zeval.judge.parser import response_schema
 from rag_zeval.serve import LONGEST, MODULE, URL, serve_command, served_name
 from rag_zeval.smoke import TOY, nano_example
 

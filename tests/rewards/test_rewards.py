@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
-from rag_zeval.evidence import ReferenceIndex
-from rag_zeval.parser import parse_strict
-from rag_zeval.prompt import VARIANTS
+from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.judge.parser import parse_strict
+from rag_zeval.judge.prompt import VARIANTS
 from rewards.accuracy import accuracy_reward
 from rewards.combined import KEYS, WATCHED, combined_reward, failed
 from rewards.evidence import evidence_reward

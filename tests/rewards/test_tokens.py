@@ -2,8 +2,8 @@
 
 import pytest
 
-from rag_zeval import world
-from rag_zeval.evidence import ReferenceIndex, grounding
+from rag_zeval.judge.evidence import ReferenceIndex, grounding
+from rag_zeval.stages import world
 from rewards.tokens import PolicyTokens
 
 pytest.importorskip("tokenizers")
@@ -12,7 +12,7 @@ pytest.importorskip("tokenizers")
 @pytest.fixture(scope="module", params=["nano", "byte-level BPE"])
 def tokenize(request):
     if request.param == "nano":
-        from train.nano_tokenizer import build_tokenizer
+        from train.nano.tokenizer import build_tokenizer
 
         return PolicyTokens(build_tokenizer())
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

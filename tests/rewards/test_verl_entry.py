@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.evidence import ReferenceIndex
+from rag_zeval.judge.evidence import ReferenceIndex
 from rewards.combined import KEYS, combined_reward
 from rewards.tokens import PolicyTokens
 

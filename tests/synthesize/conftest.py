@@ -12,7 +12,7 @@ def tiny_model(tmp_path_factory):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    from rag_zeval.world import answer_prompt, questions
+    from rag_zeval.stages.world import answer_prompt, questions
 
     folder = tmp_path_factory.mktemp("model") / "tiny"
     splitter = pre_tokenizers.Whitespace()

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_jsonl
-from rag_zeval.world import questions, true_support
+from rag_zeval.stages.world import questions, true_support
 from synthesize.__main__ import main
 from synthesize.settings import read_settings
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.answer_quality import REASONS, AnswerFilter
+from rag_zeval.stages.answer_quality import REASONS, AnswerFilter
 from synthesize.winnable import print_winnable, winnable
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)

@@ -23,9 +23,9 @@ ray = pytest.importorskip("ray")
 
 from ray.cluster_utils import Cluster  # noqa: E402
 
-from rag_zeval.config import load_config  # noqa: E402
 from rag_zeval.errors import InputError  # noqa: E402
 from rag_zeval.files import read_jsonl  # noqa: E402
+from rag_zeval.stages.config import load_config  # noqa: E402
 from synthesize import workers  # noqa: E402
 from synthesize.__main__ import main  # noqa: E402
 from synthesize.settings import read_settings  # noqa: E402

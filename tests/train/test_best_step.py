@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
-from rag_zeval.training_log import VALIDATION, best_step
+from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import VALIDATION, best_step
 from train.lora import META
 from train.model_shape import read_shape
 from train.plan import plan_disk

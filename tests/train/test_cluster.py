@@ -21,9 +21,9 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-from rag_zeval import world
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
+from rag_zeval.stages import world
+from rag_zeval.stages.config import load_config
 from train.gpu_memory import read_setup
 from train.launch import MARK, worker_variables
 from train.settings import check_settings, runtime_env_keys

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_zeval.answer_quality import AnswerFilter, find_flags, similarity
 from rag_zeval.errors import InputError
-from rag_zeval.prompt import judge_messages
+from rag_zeval.judge.prompt import judge_messages
+from rag_zeval.stages.answer_quality import AnswerFilter, find_flags, similarity
 from train.curriculum import (
     Question,
     Stage,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from rag_zeval import world
-from rag_zeval.config import load_config
-from rag_zeval.prompt import judge_messages
+from rag_zeval.judge.prompt import judge_messages
+from rag_zeval.stages import world
+from rag_zeval.stages.config import load_config
 from train.__main__ import main
 from train.settings import identity
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rag_zeval.answer_quality import AnswerFilter
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
+from rag_zeval.stages.answer_quality import AnswerFilter
+from rag_zeval.stages.config import load_config
 from train import settings, sft
 from train.run_folder import RunFolder
 

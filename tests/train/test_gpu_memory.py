@@ -16,8 +16,8 @@ from omegaconf import DictConfig
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
+from rag_zeval.stages.config import load_config
 from train.gpu_memory import (
     GIB,
     OUTSIDE,

@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
+from rag_zeval.stages.config import load_config
 from train.model_shape import read_shape
 from train.plan import plan_disk
 from train.run_folder import RunFolder

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rag_zeval.config import load_config
-from rag_zeval.training_log import VALIDATION
+from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import VALIDATION
 from train.model_card import card_settings, departures, escape, indented, write_model_card
 
 STEPS = {0: {VALIDATION: 0.25}, 1: {"critic/score/mean": 1.0}, 2: {VALIDATION: 0.75}, 3: {VALIDATION: 0.5}}

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from rag_zeval.config import load_config
 from rag_zeval.errors import InputError
+from rag_zeval.stages.config import load_config
 from train.curriculum import Stage, read_stages
 from train.model_shape import read_shape
 from train.plan import count_steps, describe_steps, plan_disk

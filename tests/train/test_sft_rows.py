@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.answer_quality import AnswerFilter
 from rag_zeval.errors import InputError
-from rag_zeval.parser import parse_ranking
-from rag_zeval.prompt import judge_messages
-from rag_zeval.scoring import rank_scores, strictly_ranked
+from rag_zeval.judge.parser import parse_ranking
+from rag_zeval.judge.prompt import judge_messages
+from rag_zeval.judge.scoring import rank_scores, strictly_ranked
+from rag_zeval.stages.answer_quality import AnswerFilter
 from train.curriculum import Question, Stage, flag_questions
 from train.sft_rows import Candidates, build_rows, draw_candidates, ranking_reply
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from rag_zeval import world
-from rag_zeval.config import load_config
-from rag_zeval.parser import parse_ranking
-from rag_zeval.prompt import RANKING
+from rag_zeval.judge.parser import parse_ranking
+from rag_zeval.judge.prompt import RANKING
+from rag_zeval.stages import world
+from rag_zeval.stages.config import load_config
 from train.run_folder import RunFolder
 from train.sft import check_settings, derived_keys, identity, prepare_rows
 from train.verl_config import SFT, build, check_keys, schema, unknown_keys
@@ -125,7 +125,7 @@ def test_the_config_is_verls(profile: str, tmp_path: Path) -> None:
     """Every key is one of verl's, and its config classes take the values."""
     from verl.utils.config import omega_conf_to_dataclass
 
-    from train.nano_tokenizer import build_tokenizer
+    from train.nano.tokenizer import build_tokenizer
 
     build_tokenizer().save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}')

@@ -13,7 +13,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.utils.padding import response_from_nested
 
-from rag_zeval import world
+from rag_zeval.stages import world
 from train.verl_cpu.engine import CPUEngine
 from train.verl_cpu.shared_prefix import ATTENTION, attend, pack
 

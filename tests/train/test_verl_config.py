@@ -10,9 +10,9 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.config import omega_conf_to_dataclass
 
-from eval_benchmarks.experiments.plan import plan_jobs, read_experiment
-from rag_zeval.config import CONFIGS, load_config
+from experiments.plan import plan_jobs, read_experiment
 from rag_zeval.errors import InputError
+from rag_zeval.stages.config import CONFIGS, load_config
 from train import settings, sft
 from train.verl_config import PPO, SFT, build, check_keys, schema, unknown_keys, validate
 

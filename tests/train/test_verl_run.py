@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from rag_zeval import world
 from rag_zeval.files import model_sha256
+from rag_zeval.stages import world
 
 Processes = Callable[[Path], list[Any]]
 STEPS, PROMPTS, ROLLOUTS = 4, 2, 4

@@ -14,7 +14,7 @@ from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from rag_zeval.decoding import generate, stop_ids
+from rag_zeval.models.decoding import generate, stop_ids
 from train.verl_cpu.burst import Bursts, Request, Sampling
 
 

@@ -1,0 +1,179 @@
+"""`make data`: the public data sets, downloaded and checked.
+
+`python -m eval_benchmarks.datasets.download data_dir=DIR` names another folder.
+
+A download goes to a `.part` file, which a later run continues, and takes its place only when it has proved right.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import file_sha256, write_text
+from rag_zeval.stages.config import load_config
+
+BLOCK = 1 << 16
+TIMEOUT = 60  # seconds without a byte
+WIKIEVAL_ROWS = 50
+WIKIEVAL_FIELDS = ("question", "answer", "context_v1", "poor_answer", "ungrounded_answer")
+
+RAGCHECKER_LICENCE = "amazon-science/RAGChecker, Apache-2.0"
+WIKIEVAL_LICENCE = "explodinggradients/WikiEval states no licence: for your own evaluation only, never redistribute it"
+NATURAL_QUESTIONS = (
+    "Natural Questions (for synthesis, CC BY-SA 3.0) is not downloaded here: docs/paper-scale.md has the commands; "
+    "synthesis reads its files as they are, in any public layout"
+)
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file: where it goes in `data_dir`, where it comes from, its sha256 if we know it, what to read about it.
+
+    `convert` turns the bytes that came into the text to keep; it raises InputError if they are not what they should be.
+    """
+
+    path: str
+    source: str  # key under `download` in configs/bench.yaml: the server
+    route: str
+    sha256: str | None
+    licence: str
+    convert: Callable[[Path], str] | None = None
+
+
+def _wikieval_jsonl(parquet: Path) -> str:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        rows = pyarrow.parquet.read_table(parquet).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"not a parquet file: {str(error).splitlines()[0]}") from error
+    absent = [field for field in WIKIEVAL_FIELDS if any(row.get(field) is None for row in rows)]
+    if len(rows) != WIKIEVAL_ROWS or absent:
+        lacking = f" without {', '.join(absent)}" if absent else ""
+        raise InputError(f"expected {WIKIEVAL_ROWS} rows, found {len(rows)}{lacking}")
+    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+
+
+RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation/"
+DOWNLOADS = (
+    Download(
+        "ragchecker_meta/human_labeled_data.json",
+        "github",
+        RAGCHECKER_ROUTE + "human_labeled_data.json",
+        "42651629afc007396a709c89e89ada3b587e0bcc26246c951225866715e265ce",
+        RAGCHECKER_LICENCE,
+    ),
+    Download(
+        "ragchecker_meta/baseline_ragchecker.json",
+        "github",
+        RAGCHECKER_ROUTE + "baseline_ragchecker.json",
+        "1fce14cc54bf276c3ed2bb48976ba42e85159651b64c181bc19795152db6e3d6",
+        RAGCHECKER_LICENCE,
+    ),
+    Download(
+        "wikieval/wikieval.jsonl",
+        "hub",
+        "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet",
+        None,
+        WIKIEVAL_LICENCE,
+        _wikieval_jsonl,
+    ),
+)
+
+
+def get(download: Download, server: str, data_dir: Path) -> str:
+    """Bring one file into `data_dir`; "downloaded" or "already there". Raises InputError (a wrong file is removed)."""
+    target = data_dir / download.path
+    if target.is_file() and (download.convert or file_sha256(target) == download.sha256):
+        return "already there"
+    part = target.with_name(Path(download.route).name + ".part")
+    part.parent.mkdir(parents=True, exist_ok=True)
+    url = server.rstrip("/") + download.route
+    _fetch(url, part)
+    found = file_sha256(part)
+    if download.sha256 and found != download.sha256:
+        part.unlink()
+        raise InputError(f"{url}: sha256 is {found}, expected {download.sha256}; the file was removed")
+    if download.convert is None:
+        part.replace(target)
+        return "downloaded, sha256 as expected"
+    try:
+        write_text(target, download.convert(part))
+    except InputError as error:
+        part.unlink()
+        raise InputError(f"{url}: {error}; the file was removed") from error
+    part.unlink()
+    return f"downloaded, content checked (no checksum known; sha256 {found})"
+
+
+def _fetch(url: str, part: Path) -> None:
+    """Write what stands at `url` to `part`, going on after the bytes that are there if the server can."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    have = part.stat().st_size if part.is_file() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as reply, Progress(*columns) as progress:
+            have = have if reply.status == 206 else 0  # 200: the server starts at the beginning
+            length = reply.headers.get("Content-Length")
+            total = have + int(length) if length else None
+            task = progress.add_task(part.name.removesuffix(".part"), total=total, completed=have)
+            with open(part, "ab" if have else "wb") as file:
+                while block := reply.read(BLOCK):
+                    file.write(block)
+                    progress.advance(task, len(block))
+    except urllib.error.HTTPError as error:
+        if error.code == 416:  # what is there is no beginning of what the server has
+            part.unlink()
+            return _fetch(url, part)
+        raise InputError(f"{url}: cannot be downloaded: HTTP {error.code} {error.reason}") from error
+    except (OSError, HTTPException) as error:
+        raise InputError(f"{url}: cannot be downloaded: {getattr(error, 'reason', None) or error}") from error
+    if total is not None and part.stat().st_size != total:
+        raise InputError(f"{url}: the connection ended early; the same command goes on from there")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 done, 2 after a line on stderr for each file that could not be had, 130 interrupted."""
+    return exit_status(lambda: get_all(argv))
+
+
+def get_all(argv: Sequence[str]) -> int:
+    config = load_config("bench", argv)
+    from eval_benchmarks.inputs import check_text  # after --help: brings numpy
+
+    data_dir = Path(check_text(config, "data_dir", "a folder"))
+    servers = {key: check_text(config, f"download.{key}", "the address of a server") for key in config.download}
+    for key, server in servers.items():
+        if not server.startswith(("http://", "https://")):
+            raise InputError(f"download.{key}: must begin with http:// or https://, found {server}")
+    status = 0
+    for download in DOWNLOADS:
+        try:
+            done = get(download, servers[download.source], data_dir)
+            print(f"{data_dir / download.path}: {done} ({download.licence})")
+        except InputError as error:
+            print(f"error: {error}", file=sys.stderr)
+            status = 2
+    print(NATURAL_QUESTIONS)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

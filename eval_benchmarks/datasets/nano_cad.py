@@ -1,0 +1,84 @@
+"""Answers by context-aware decoding about held-out people: what training looks like, on people it never asked about.
+
+`python -m eval_benchmarks.datasets.nano_cad RESPONSES` chooses them from a synthesize run of the split "test" and writes
+ROWS, which is shipped, so that the set stays as it was fixed before any training.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from eval_benchmarks.datasets.nano_world import PAIRS, RANKED, NanoWorld
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import Row, read_jsonl, write_text
+from rag_zeval.stages import world
+
+ROWS = Path(__file__).with_name("nano_cad.jsonl")
+N = 500  # prompts for each K
+
+
+class NanoCad(NanoWorld):
+    """The shipped prompts; an answer's true support, not its alpha, is what a judge is measured by."""
+
+    def __init__(self, rows: Sequence[Row]):
+        examples = [_example(row) for row in rows]
+        ranked, pairs = ([e for e in examples if len(e.answers) == k] for k in (RANKED, PAIRS))
+        super().__init__("nano_cad", ranked, pairs)
+
+
+def load(config: DictConfig) -> tuple[NanoCad, list[str]]:
+    """The benchmark; its rows come with the code, so no line says what is missing."""
+    return NanoCad(read_jsonl(ROWS, {"id": str, "answers": list})), []
+
+
+def _example(row: Row) -> world.RankedExample:
+    asked = world.find_question(row["id"])
+    supports = tuple(world.true_support(answer, asked.facts) or 0.0 for answer in row["answers"])
+    return world.RankedExample(row["id"], asked, tuple(row["answers"]), supports)
+
+
+def choose(responses: Sequence[Row], n: int = N) -> list[Row]:
+    """`n` rows `{id, answers}` with four answers, then `n` of other questions with two, in the order of `responses`.
+
+    Only answers of pairwise distinct true support can be ranked, so a question without them is passed over; of several
+    pairs, and for the order shown, one is drawn with the question's id as seed. Raises InputError if there are too few.
+    """
+    chosen: dict[int, list[Row]] = {RANKED: [], PAIRS: []}
+    for row in responses:
+        asked = world.find_question(row["id"])
+        supports = {r["text"]: world.true_support(r["text"], asked.facts) for r in row["responses"]}
+        rng = random.Random(row["id"])
+        for k in (RANKED, PAIRS):
+            subsets = [s for s in itertools.combinations(supports, k) if len({supports[text] for text in s}) == k]
+            if len(chosen[k]) < n and subsets:
+                answers = list(rng.choice(subsets))
+                rng.shuffle(answers)
+                chosen[k].append({"id": row["id"], "answers": answers})
+                break
+    for k, rows in chosen.items():
+        if len(rows) < n:
+            raise InputError(f"{len(responses)} questions gave {len(rows)} prompts with K={k}, {n} are wanted")
+    return [*chosen[RANKED], *chosen[PAIRS]]
+
+
+def main(argv: Sequence[str]) -> int:
+    if len(argv) != 1:
+        raise InputError(
+            "usage: python -m eval_benchmarks.datasets.nano_cad RESPONSES   (a responses.jsonl of the split test)"
+        )
+    responses = read_jsonl(Path(argv[0]), {"id": str, "status": str})
+    rows = choose([row for row in responses if row["status"] == "ok"])
+    write_text(ROWS, "".join(json.dumps(row) + "\n" for row in rows))
+    print(f"{len(rows)} prompts: {ROWS}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -1,0 +1,108 @@
+"""WikiEval: does a scorer prefer the grounded answer to one that is not (Es et al. 2023, arXiv:2309.15217)?
+
+The reference is `context_v1`. Both negatives are reported: the published lexical values come out only against
+`poor_answer`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from eval_benchmarks.benchmark import Metric, examples_hash, field, pairwise_metrics
+from rag_zeval.errors import InputError
+from rag_zeval.files import iter_jsonl
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.score import Scored, Scorer
+
+FOLDER = "wikieval"
+NEGATIVES = ("poor_answer", "ungrounded_answer")
+ALL_ROWS = 50  # of the benchmark; a folder may hold a sample
+PREFIXES = ("Answer:", "Question:")
+
+
+class Wikieval:
+    """The benchmark in `data_dir/wikieval/*.jsonl`. Raises InputError for data that do not fit.
+
+    A question that stands in several files (a sample beside the whole set) counts once. The grounded answer stands
+    first in every other pair, so that neither letter is favoured when a judge sees both.
+    """
+
+    name = "wikieval"
+    world: str | None = None
+    shipped: tuple[Scorer, ...] = ()
+    human: tuple[Metric, ...] = ()
+    no_ceiling: str | None = "the data say which answer was written to be grounded, but hold no annotator's judgement"
+
+    def __init__(self, data_dir: Path):
+        rows: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}
+        for path in sorted((data_dir / FOLDER).glob("*.jsonl")):
+            for line, row in iter_jsonl(path):
+                where = f"{path}:{line}"
+                texts = {name: clean(field(where, row, name, str)) for name in ("question", "answer", *NEGATIVES)}
+                rows.setdefault(texts["question"], (_passages(where, row), texts))
+        if not rows:
+            raise InputError(f"{data_dir / FOLDER}: the files hold no rows")
+        self.examples: list[Example] = []
+        self._good_first: dict[str, bool] = {}
+        self._rows = len(rows)
+        for number, (passages, texts) in enumerate(rows.values()):
+            reference = "\n".join(passages)
+            for negative in NEGATIVES:
+                pair = (texts["answer"], texts[negative])
+                id_, good_first = f"{number}-{negative}", number % 2 == 0
+                self._good_first[id_] = good_first
+                answers = pair if good_first else pair[::-1]
+                self.examples.append(Example(id_, texts["question"], reference, answers, chunks=passages))
+        self.data_hash = examples_hash(self.examples, self._good_first)
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        """`<negative>/pairwise_best|middle|worst`: the share of rows where the grounded answer scores higher."""
+        return [
+            metric
+            for negative in NEGATIVES
+            for metric in pairwise_metrics(
+                [self._pair(f"{number}-{negative}", scored) for number in range(self._rows)], f"{negative}/"
+            )
+        ]
+
+    def _pair(self, id_: str, scored: Mapping[str, Scored]) -> tuple[float | None, float | None] | None:
+        if id_ not in scored:
+            return None
+        first, second = scored[id_].values
+        return (first, second) if self._good_first[id_] else (second, first)
+
+
+def load(config: DictConfig) -> tuple[Wikieval | None, list[str]]:
+    """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
+    data_dir = Path(config.data_dir)
+    if not any((data_dir / FOLDER).glob("*.jsonl")):
+        return None, [f"wikieval (Table 1, every scorer): no {data_dir / FOLDER}/*.jsonl is there"]
+    benchmark = Wikieval(data_dir)
+    rows = len(benchmark.examples) // len(NEGATIVES)
+    if rows < ALL_ROWS:
+        return benchmark, [f"wikieval: {ALL_ROWS - rows} of its {ALL_ROWS} rows (published values are of all)"]
+    return benchmark, []
+
+
+def clean(text: str) -> str:
+    """A text without "Answer:" or "Question:" before it, and without the unpaired quote that many of the hub's have."""
+    text = text.strip()
+    for prefix in PREFIXES:
+        text = text.removeprefix(prefix).strip()
+    for quote in "'\"":
+        marks = re.findall(rf"(?<!\w){quote}|{quote}(?!\w)", text)  # between letters it is an apostrophe
+        if len(marks) % 2:  # a pair belongs to the text
+            text = text.removesuffix(quote) if text.endswith(quote) else text.removeprefix(quote)
+    return text.strip()
+
+
+def _passages(where: str, row: dict[str, object]) -> tuple[str, ...]:
+    passages = field(where, row, "context_v1", (list, str))
+    passages = [passages] if isinstance(passages, str) else passages
+    if not passages or not all(isinstance(passage, str) for passage in passages):
+        raise InputError(f"{where}: field 'context_v1' must be a text or a list of texts")
+    return tuple(passages)

@@ -1,1 +1,0 @@
-"""Judges trained under several settings and seeds, and what can be said of them: tables, checks and figures."""

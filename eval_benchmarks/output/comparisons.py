@@ -1,0 +1,123 @@
+"""Paired tests between scorers: each against RAG-Zeval, or any two.
+
+Both scorers are looked at on the same instances, so what makes an instance hard for both cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from eval_benchmarks.benchmark import Metric
+from eval_benchmarks.results import Measured
+from rag_zeval.files import Row
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.statistics.bootstrap import drawn, percentiles
+from rag_zeval.statistics.discriminative_power import holm, randomisation_p
+
+ROUNDING = 1e-12  # differences closer than this are the same
+ENOUGH = 20  # instances from which a bootstrap says something of chance
+KEYS = "benchmark metric scorer model minus_scorer minus_model difference ci_low ci_high n coverage p p_holm".split()
+
+
+@dataclass(frozen=True)
+class PairedTest:
+    """A difference between two scorers, its 95% interval, and the two-sided p-value of no difference.
+
+    p is None where too few instances say anything of chance.
+    """
+
+    difference: float
+    interval: tuple[float, float]
+    p: float | None
+
+
+def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedTest | None:
+    """Test of `first` minus `second` on the instances both scored; None where a value is undefined.
+
+    The interval is the percentile one of bootstrap draws, the same for both. Means over instances (wins, ranks,
+    accuracy) are tested by exchanging the scorers at random on each of them, which holds for few instances too
+    (`randomisation_p`). A correlation or a rate over claims is tested by the bootstrap, from ENOUGH instances on:
+    p = (1 + #{|d* - d| >= |d|}) / (1 + draws), where d is the difference seen and d* that of a draw: draws about d
+    stand for what the difference would do about 0 if there were none. Draws in which a value is undefined count in
+    neither.
+
+    Sources: Smucker et al. 2007, A comparison of statistical significance tests for information retrieval evaluation;
+    Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 16.4 (the distribution moved to the null);
+    Davison and Hinkley 1997, Bootstrap Methods and their Application, section 4.4 (1 added above and below).
+    """
+    both = first.scored & second.scored
+    if not both.any():
+        return None
+    difference = first.statistic.point(both) - second.statistic.point(both)
+    values = drawn(first.statistic, both, draws, seed) - drawn(second.statistic, both, draws, seed)
+    limits = percentiles(values)
+    if np.isnan(difference) or limits is None:
+        return None
+    ours, theirs = first.statistic.instances(both), second.statistic.instances(both)
+    if ours is not None and theirs is not None:
+        return PairedTest(difference, limits, randomisation_p(ours - theirs, draws, seed))
+    if both.sum() < ENOUGH:
+        return PairedTest(difference, limits, None)
+    values = values[~np.isnan(values)]
+    as_far = np.abs(values - difference) >= abs(difference) - ROUNDING
+    return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))
+
+
+def comparison_rows(scorers: Iterable[Measured], draws: int, seed: int) -> tuple[list[Row], list[str]]:
+    """RAG-Zeval minus each other scorer and model, on each benchmark and metric; and what cannot be tested, and why.
+
+    Where RAG-Zeval judged by several models, the last one listed is compared with the rest. `p_holm`: Holm's p over
+    the tests of one benchmark and metric, which are one family.
+    """
+    rows, untested = [], []
+    benchmarks: dict[str, list[Measured]] = {}
+    for one in scorers:
+        benchmarks.setdefault(one.benchmark.name, []).append(one)
+    for name, here in benchmarks.items():
+        ours = [one for one in here if one.scorer == RagZeval.name]
+        others = [one for one in here if one is not ours[-1]] if ours else []
+        if not ours:
+            untested.append(f"{name}: no tests against RAG-Zeval, for it gave no scores here")
+        for other in others:
+            rows += pair_rows(ours[-1], other, draws, seed)
+    families: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        families.setdefault((row["benchmark"], row["metric"]), []).append(row)
+    for family in families.values():
+        tested = [row for row in family if row["p"] is not None]
+        for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
+            row["p_holm"] = p
+    return [row for family in families.values() for row in family], untested
+
+
+def pair_rows(first: Measured, second: Measured, draws: int, seed: int) -> list[Row]:
+    """`first` minus `second` on each metric that both have. An undefined difference is None; so is `p_holm` here."""
+    rows = []
+    for name, estimate in first.estimates.items():
+        if name not in second.estimates:
+            continue
+        ours, theirs = estimate.metric, second.estimates[name].metric
+        both = ours.scored & theirs.scored
+        test = paired_test(ours, theirs, draws, seed)
+        low, high = test.interval if test else (None, None)
+        rows.append(
+            {
+                **dict.fromkeys(KEYS),
+                "benchmark": first.benchmark.name,
+                "metric": name,
+                "scorer": first.scorer,
+                "model": first.model,
+                "minus_scorer": second.scorer,
+                "minus_model": second.model,
+                "difference": test.difference if test else None,
+                "ci_low": low,
+                "ci_high": high,
+                "n": int(both.sum()),
+                "coverage": float(both.mean()),
+                "p": test.p if test else None,
+            }
+        )
+    return rows

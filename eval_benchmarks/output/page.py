@@ -1,0 +1,31 @@
+"""HTML pages from `templates/`, here and in rag_zeval: one file each, without outside assets, all values escaped."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from eval_benchmarks.output.curves import DPI
+from rag_zeval import report
+
+TEMPLATES = Path(__file__).parent / "templates"
+CSS_DPI = 96
+
+
+def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
+    """The page; a lone surrogate in a judge's text becomes a question mark."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader([TEMPLATES, report.TEMPLATES])
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment.filters.update(filters or {})
+    return environment.get_template(template).render(**values).encode("utf-8", "replace").decode("utf-8")
+
+
+def embedded(image: bytes) -> dict[str, Any]:
+    """A PNG drawn at DPI as a page holds it: `src` and the `width` at which its text has its size in points."""
+    pixels = int.from_bytes(image[16:20], "big")  # the width in a PNG's header
+    source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+    return {"src": source, "width": round(pixels / DPI * CSS_DPI)}

@@ -1,0 +1,105 @@
+"""From scored examples to the rows of summary.json."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.output.published import PUBLISHED
+from eval_benchmarks.results import Measured
+from rag_zeval.files import Row
+from rag_zeval.statistics.bootstrap import interval, paired_interval
+
+HUMAN = "human"  # the scorer of rows that compare annotators with each other
+KEYS = (
+    "benchmark scorer model metric value sd ci_low ci_high trials n coverage calls cached retries failures seconds "
+    "prompt_tokens completion_tokens dollars published prompt_hash data_hash files minus"
+).split()
+
+
+def summary_rows(scorers: Iterable[Measured], draws: int, seed: int) -> list[Row]:
+    """Rows by benchmark, scorer and metric: each model's, then "B minus A" of every later model and the first.
+
+    Trials of one model are one row: the mean of their values, its interval, and `sd` over the trials. A difference is
+    taken on the instances both scored, and its interval from the same resamples for both. `n` counts instances that
+    have a score in at least one trial, `coverage` is the mean over trials of their share of all; costs are sums over
+    trials. What is not defined or not known is None; `minus` is A in "B minus A". Annotators come last.
+    """
+    rows: list[Row] = []
+    benchmarks: dict[str, dict[str, list[Measured]]] = {}
+    for one in scorers:
+        benchmarks.setdefault(one.benchmark.name, {}).setdefault(one.scorer, []).append(one)
+    for here in benchmarks.values():
+        for models in here.values():
+            for name in dict.fromkeys(name for one in models for name in one.estimates):
+                same = [one for one in models if name in one.estimates]
+                rows += [_value_row(one, name, draws, seed) for one in same]
+                rows += [_difference_row(same[0], later, name, draws, seed) for later in same[1:]]
+        benchmark = next(iter(here.values()))[0].benchmark
+        rows += [_human_row(benchmark, metric, draws, seed) for metric in benchmark.human]
+    return rows
+
+
+def _value_row(one: Measured, name: str, draws: int, seed: int) -> Row:
+    estimate = one.estimates[name]
+    return _row(
+        one.benchmark,
+        one.scorer,
+        one.model,
+        estimate.metric,
+        **_value(estimate.metric, draws, seed),
+        sd=estimate.sd,
+        trials=len(one.trials),
+        coverage=estimate.coverage,
+        prompt_hash=one.trials[0].prompt_hash,
+        files=_files(one),
+        **one.costs,
+    )
+
+
+def _difference_row(first: Measured, later: Measured, name: str, draws: int, seed: int) -> Row:
+    before, after = first.estimates[name].metric, later.estimates[name].metric
+    both = before.scored & after.scored
+    value = after.statistic.point(both) - before.statistic.point(both) if both.any() else math.nan
+    limits = paired_interval(before.statistic, after.statistic, both, draws, seed)
+    return _row(
+        later.benchmark,
+        later.scorer,
+        f"{later.model} minus {first.model}",
+        after,
+        **_defined(value, limits),
+        n=int(both.sum()),
+        coverage=float(both.mean()),
+        files=_files(first) + _files(later),
+        minus=first.model,
+    )
+
+
+def _human_row(benchmark: Benchmark, metric: Metric, draws: int, seed: int) -> Row:
+    coverage = float(metric.scored.mean())
+    return _row(benchmark, HUMAN, None, metric, **_value(metric, draws, seed), coverage=coverage, files=[])
+
+
+def _row(benchmark: Benchmark, scorer: str, model: str | None, metric: Metric, **known: Any) -> Row:
+    published = None if "minus" in known else PUBLISHED.get((benchmark.name, scorer, metric.name))
+    names = {"benchmark": benchmark.name, "scorer": scorer, "model": model, "metric": metric.name}
+    return {**dict.fromkeys(KEYS), **names, "published": published, "data_hash": benchmark.data_hash, **known}
+
+
+def _value(metric: Metric, draws: int, seed: int) -> Row:
+    value = metric.statistic.point(metric.scored) if metric.scored.any() else math.nan
+    limits = interval(metric.statistic, metric.scored, draws, seed)
+    return {**_defined(value, limits), "n": int(metric.scored.sum())}
+
+
+def _defined(value: float, limits: tuple[float, float] | None) -> Row:
+    if math.isnan(value):
+        return {}
+    low, high = limits or (None, None)
+    return {"value": value, "ci_low": low, "ci_high": high}
+
+
+def _files(one: Measured) -> list[str]:
+    return [f"rows/{result.file}" for result in one.trials]

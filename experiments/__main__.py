@@ -1,0 +1,27 @@
+"""`python -m experiments key=value ...`: train, measure, compare."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from rag_zeval.errors import exit_status
+from rag_zeval.stages.config import load_config
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 done, 1 an arm could not be trained or measured, 2 the input is wrong, 130 interrupted."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return exit_status(lambda: experiments(argv))
+
+
+def experiments(argv: Sequence[str]) -> int:
+    config = load_config("experiments", argv)
+    from experiments.driver import run  # after --help: brings numpy and the scorers
+
+    return run(config)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

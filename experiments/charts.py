@@ -1,0 +1,89 @@
+"""The report's charts, each an SVG element as text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from eval_benchmarks.output.curves import METRICS, Curves, mark_switches, read_curves, read_points, style
+from rag_zeval.files import Row
+from rag_zeval.stages.training_log import Steps
+
+PARTS = {  # curve: colour, label
+    "reward": ("#1f5fa8", "reward, training rollouts"),
+    "accuracy": ("#3f8f4f", "ranking right (0 or 1)"),
+    "evidence": ("#c08a2d", "quotes verbatim (0 to 1)"),
+    "format": ("#8a8f98", "format kept (0 or 1)"),
+}
+VALIDATED = "#b23a48"
+
+
+def reward_chart(steps: Steps) -> str:
+    """Reward and its parts at each training step, and the reward on the fixed validation rows.
+
+    A line marks each step from which on there are more candidates to rank: the reward is then harder to get.
+    A part a step lacks leaves a gap.
+    """
+    figure, axes = _axes("training step", "reward")
+    curves = read_curves(steps)
+    for name, (colour, label) in PARTS.items():
+        _plot(axes, curves, name, linewidth=2 if name == "reward" else 1.2, color=colour, label=label)
+    x, y = read_points(steps, METRICS["validation"])
+    axes.plot(x, y, "o--", color=VALIDATED, linewidth=2, label="reward, validation rows (greedy)")
+    mark_switches(axes, curves)
+    _legend_below(axes, columns=2)
+    return _svg(figure)
+
+
+def claims_chart(steps: Steps) -> str:
+    """Atomic claims per answer: all, and those of the candidates with the largest and smallest alpha."""
+    figure, axes = _axes("training step", "claims per answer")
+    curves = read_curves(steps)
+    for name, label, line in (
+        ("claims", "all", "-"),
+        ("claims_best", "largest α", "--"),
+        ("claims_worst", "smallest α", ":"),
+    ):
+        _plot(axes, curves, name, linestyle=line, color=PARTS["reward"][0], label=label)
+    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
+    _legend_below(axes, columns=3)
+    return _svg(figure)
+
+
+def _plot(axes: Any, curves: Curves, name: str, **how: Any) -> None:
+    if name in curves:
+        axes.plot(range(1, len(curves[name]) + 1), curves[name], **how)
+
+
+def support_chart(by_alpha: Sequence[Row]) -> str:
+    """Mean true support of the synthesized answers by alpha, with 95% intervals; each alpha must have one."""
+    figure, axes = _axes("α", "true support")
+    x = range(len(by_alpha))
+    means = [at["true_support"] for at in by_alpha]
+    below = [at["true_support"] - at["true_support_low"] for at in by_alpha]
+    above = [at["true_support_high"] - at["true_support"] for at in by_alpha]
+    axes.bar(x, means, yerr=[below, above], color="#7fa7d4", ecolor="#1d2733", capsize=4)
+    axes.set_xticks(list(x), [f"{at['alpha']:g}" for at in by_alpha])
+    axes.set_ylim(0, 1.05)
+    return _svg(figure)
+
+
+def _axes(x: str, y: str) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    style(axes, x)
+    axes.set_ylabel(y)
+    return figure, axes
+
+
+def _legend_below(axes: Any, columns: int) -> None:
+    axes.legend(fontsize=8, ncol=columns, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+
+
+def _svg(figure: Any) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]

@@ -1,0 +1,199 @@
+"""What is drawn of a run, and what to look for in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
+from experiments.dynamics.run import Run
+
+STYLES = ("-", "--", ":")  # of a panel's lines: two that lie on each other are both to be seen
+WIDTH, HEIGHT = 3.5, 2.9  # of a panel, in inches
+LONGEST_NAME = 40  # characters that a legend has room for
+TRAINING, VALIDATION = "training", "validation"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One vertical axis. lines: names of curves, with their labels; least: how much of the axis is shown at least."""
+
+    label: str
+    lines: dict[str, str]
+    least: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A row of panels. look_for: what a reader should watch."""
+
+    name: str
+    title: str
+    look_for: str
+    panels: tuple[Panel, ...]
+
+
+def _both(label: str, name: str, least: float) -> Panel:
+    return Panel(label, {name: TRAINING, f"val_{name}": VALIDATION}, least)
+
+
+FIGURES = (
+    Figure(
+        "figure-3",
+        "Claims, grounding, entailment (the paper's Figure 3)",
+        "Grounding and entailment should rise, or stay high. Grounding rising while entailment falls: long verbatim "
+        "quotes that have nothing to do with their claim. Claims per answer falling: facts are left out; rising, while "
+        "the answers are the same: facts are split. In the paper, from step 0 to 343: grounding .88 to .93, entailment "
+        "(AlignScore, so only its direction compares) .76 to .87.",
+        (
+            _both("claims per answer", "claims", 2.0),
+            _both("grounding (0 to 1)", "evidence", 0.1),
+            Panel("entailment (0 to 1)", {"entailment": "supported claims"}, 0.1),
+        ),
+    ),
+    Figure(
+        "figure-4",
+        "Reward and the switch to more candidates (the paper's Figure 4)",
+        "More candidates are harder to rank: compare training values only between two dotted lines. Training rising "
+        "while validation stays: the rows are learned, not the task. Reward rising while the share of right rankings "
+        "stays: only the quotes got better.",
+        (_both("reward", "reward", 0.2), _both("right rankings (share)", "accuracy", 0.1)),
+    ),
+    Figure(
+        "claims-by-rank",
+        "Watch: claims by expected rank",
+        "Support is a ratio, so answers can be put in order by how they are split, without judging them. Claims of the "
+        "best-ranked answers falling while their reward rises: the judge learns to drop claims. Lower-ranked answers "
+        "getting more claims than before: it pads them with what it rejects. Supported claims running to 0 or 1: the "
+        "verdict's threshold moves.",
+        (
+            Panel(
+                "claims per answer, by α",
+                {"claims_best": "largest α", "claims_middle": "in between", "claims_worst": "smallest α"},
+                2.0,
+            ),
+            Panel("supported claims (share)", {"supported_rate": TRAINING}, 0.1),
+        ),
+    ),
+    Figure(
+        "quotes",
+        "Watch: quotes",
+        "The evidence reward pays for verbatim tokens, not for fit. Quotes getting longer while grounding rises: whole "
+        "passages are copied. Fewer quotes per claim: only the safe ones are left. Close to 10 tokens: cut to what "
+        "just counts.",
+        (
+            Panel("tokens per quote", {"quote_tokens": TRAINING}, 2.0),
+            Panel("quotes per claim", {"quotes": TRAINING}, 0.2),
+        ),
+    ),
+    Figure(
+        "ties-and-length",
+        "Watch: ties, length, distance from the base",
+        "Ties should get fewer as more rankings are right. Response length should follow the number of claims and "
+        "candidates; its maximum at the limit of tokens: replies are cut off. KL should rise slowly and level off; a "
+        "jump: the policy has left its base, look at formats and validation there.",
+        (
+            Panel("tied pairs (share)", {"tie_rate": TRAINING}, 0.1),
+            Panel("response length (tokens)", {"length": "mean", "length_max": "longest"}, 50.0),
+            Panel("KL to the base", {"kl": TRAINING}, 0.001),
+        ),
+    ),
+    Figure(
+        "failures",
+        "Watch: failures",
+        "All three should be close to 0 in every step. Format failures coming up late: the reward is pulling replies "
+        "apart. verl goes on without a rollout it lost, and one that the reward could not score gets the format "
+        "penalty: any at all is a fault to look up in verl.log.",
+        (
+            Panel("format failures (share)", {"failures": TRAINING}, 0.05),
+            Panel("rollouts lost (number)", {"lost": TRAINING}, 1.0),
+            Panel("reward errors (share)", {"errors": TRAINING}, 0.05),
+        ),
+    ),
+)
+
+
+def window(runs: Sequence[Run]) -> int:
+    """Steps of the moving average: 5, and in runs of more than 125 steps a 25th of them."""
+    return max(5, max(run.last_step for run in runs) // 25)
+
+
+def draw(figure: Figure, runs: Sequence[Run]) -> bytes | None:
+    """PNG of the panels that some run has a line for; None if there is none.
+
+    Colours tell lines apart in the figure of one run, and runs where there are several.
+    """
+    panels = [panel for panel in figure.panels if any(run.has(name) for run in runs for name in panel.lines)]
+    if not panels:
+        return None
+    rows = -(-len(runs) // len(panels)) if len(runs) > 1 else 0  # of the legend of runs
+    drawn, axes = step_axes(len(panels), WIDTH * len(panels), HEIGHT + 0.25 * rows)
+    for ax, panel in zip(axes, panels, strict=True):
+        for at, run in enumerate(runs):
+            for line, name in enumerate(panel.lines):
+                look = {"color": COLOURS[line if len(runs) == 1 else at], "linestyle": STYLES[line]}
+                _plot(ax, run, name, window(runs), look, each_step=len(runs) == 1)
+        _widen(ax, panel.least)
+        for curves in {
+            tuple(switches(run.curves["candidates"])): run.curves for run in runs if run.has("candidates")
+        }.values():
+            mark_switches(ax, curves)
+        ax.set_ylabel(panel.label)
+        if len(panel.lines) > 1:
+            colours = COLOURS if len(runs) == 1 else ["black"] * len(STYLES)
+            _legend(ax, _keys(panel.lines.values(), colours, STYLES), 3, loc="lower left", bbox_to_anchor=(-0.1, 1.05))
+    if len(runs) > 1:
+        names = [run.name if len(run.name) <= LONGEST_NAME else f"…{run.name[1 - LONGEST_NAME :]}" for run in runs]
+        keys = _keys(names, COLOURS, "-" * len(runs))
+        _legend(drawn, keys, len(panels), loc="outside lower center")
+    return png(drawn)
+
+
+def absent(figure: Figure, runs: Sequence[Run]) -> Iterator[str]:
+    """A sentence for each line of the figure that is not drawn, and of which runs."""
+    without: dict[str, list[str]] = {}
+    for panel in figure.panels:
+        for run in runs:
+            for name, label in panel.lines.items():
+                if not run.has(name):
+                    what = f"{panel.label}, {label}" if len(panel.lines) > 1 else panel.label
+                    without.setdefault(f"{what}: {run.missing[name]}", []).append(run.name)
+    for sentence, names in without.items():
+        yield sentence + (f" ({', '.join(names)})" if len(names) < len(runs) else "")
+
+
+def _plot(ax: Any, run: Run, name: str, width: int, look: dict[str, str], each_step: bool) -> None:
+    """A curve is smoothed, each step faintly behind it, with a gap where K changes; points are joined as they are."""
+    if name in run.points:
+        ax.plot(*run.points[name], **look, linewidth=1.2, marker="o", markersize=4)
+    elif name in run.curves:
+        x, smooth = np.arange(1, len(run.curves[name]) + 1), smoothed(run.curves, name, width)
+        for part in stretches(run.curves):
+            alone = np.count_nonzero(~np.isnan(smooth[part])) == 1  # no line goes through it
+            ax.plot(x[part], smooth[part], **look, linewidth=1.8, marker="." if alone else None, markersize=3)
+        if each_step:
+            ax.plot(x, run.curves[name], color=look["color"], alpha=0.25, linewidth=0.8)
+
+
+def _widen(ax: Any, least: float) -> None:
+    """As `widen`, but below 0 only where a value is."""
+    widen(ax, least)
+    low, high = ax.get_ylim()
+    if low < 0 <= ax.dataLim.ymin:
+        ax.set_ylim(-0.03 * high, high)
+
+
+def _keys(labels: Iterable[str], colours: Iterable[str], styles: Iterable[str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    given = zip(labels, colours, styles, strict=False)
+    return [Line2D([], [], label=label, color=colour, ls=style) for label, colour, style in given]
+
+
+def _legend(where: Any, keys: Sequence[Any], columns: int, **place: Any) -> None:
+    legend = where.legend(handles=keys, ncols=columns, fontsize=8, frameon=False, borderaxespad=0.2, **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a folder may be called anything

@@ -1,0 +1,148 @@
+"""A run as the figures show it: every curve by name, and why one is not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eval_benchmarks.output.curves import METRICS, Curves, Points, read_curves, read_points, switches
+from experiments.dynamics.entailment import NOT_ASKED, Entailment, Scorer, entailment_by_step
+from rag_zeval.errors import InputError
+from rag_zeval.stages.training_log import Steps, attempt_files, read_run
+from rag_zeval.statistics.weighted_correlations import Floats
+
+VALIDATION = "val-aux/rag_zeval/{}/mean@1"  # of a part of the reward, on the validation rows
+
+# shown on the validation rows beside the reward; for what describes a trajectory: what must be there to measure it
+PARTS = {"accuracy": None, "evidence": "quote_tokens", "claims": "claims"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """curves: a value for each step, to be smoothed; points: a value for some steps; missing: why a name is in neither.
+
+    state: how far the run is, in words; entailment: what that curve was computed from, None without it.
+    """
+
+    name: str
+    state: str
+    curves: Curves
+    points: dict[str, Points]
+    missing: dict[str, str]
+    entailment: str | None
+
+    def has(self, name: str) -> bool:
+        return name in self.curves or name in self.points
+
+    @property
+    def last_step(self) -> int:
+        return len(self.curves["reward"])
+
+
+def read_runs(paths: Sequence[Path], which: str, scorer: Scorer | None) -> list[Run]:
+    """Runs by the part of their paths that tells them apart; which: entailment over the "val" or "train" rollouts.
+
+    Raises InputError for a folder without the log of a reinforcement-learning run.
+    """
+    paths = [path.resolve() for path in paths]
+    above = os.path.commonpath([path.parent for path in paths]) if len(paths) > 1 else paths[0].parent.parent
+    return [_read(path, os.path.relpath(path, above), which, scorer) for path in dict.fromkeys(paths)]
+
+
+def _read(path: Path, name: str, which: str, scorer: Scorer | None) -> Run:
+    steps = read_run(path)
+    logged = read_curves(steps)
+    if "reward" not in logged:
+        raise InputError(f"{path}: no step with {METRICS['reward']} is logged, so there is nothing to draw")
+    curves, points = derived_curves(logged), validation_points(steps)
+    missing = {name: f"{metric} is not in the log" for name, metric in METRICS.items()}
+    missing |= dict.fromkeys(logged.keys() - curves.keys(), "no rollout quotes anything")
+    missing |= {f"val_{name}": "not measured on the validation rows" for name in ("reward", *PARTS)}
+    missing |= {"failures": missing["format"], "claims_middle": "no step has more than two candidates"}
+    missing |= {"entailment": NOT_ASKED}
+    entailment: Entailment | None = None
+    if scorer is not None:
+        try:
+            entailment = entailment_by_step(path, steps, which, scorer)
+        except InputError as error:  # all else can be drawn
+            missing["entailment"] = str(error)
+    if entailment and which == "val":
+        points["entailment"] = entailment.points
+    elif entailment:
+        curves["entailment"] = _by_step(entailment.points, len(logged["reward"]))
+    return Run(name, _state(path, logged), curves, points, missing, entailment.said if entailment else None)
+
+
+def derived_curves(logged: Curves) -> dict[str, Floats]:
+    """All curves to draw, each with a number in some step: those logged, format failures, claims in between."""
+    curves = dict(logged)
+    if "format" in logged:
+        curves["failures"] = 1 - logged["format"]
+    if {"claims", "claims_best", "claims_worst", "candidates"} <= logged.keys():
+        curves["claims_middle"] = claims_in_between(logged)
+    for name in {"evidence", "quote_tokens"} & logged.keys() if "quote_tokens" in logged else ():
+        curves[name] = np.where(logged["quote_tokens"] > 0, logged[name], np.nan)  # nothing quoted is no quote of 0
+    return {name: curve for name, curve in curves.items() if not np.isnan(curve).all()}
+
+
+def claims_in_between(logged: Curves) -> Floats:
+    """Claims per answer of the candidates that are neither best nor worst, (steps,).
+
+    With K candidates in every row of a step, they are what the mean over all leaves: (K claims - best - worst) /
+    (K - 2). NaN where K is 2, or where rows of both stages stand in one step.
+    """
+    k = logged["candidates"]
+    between = np.where((k > 2) & (k == np.floor(k)), k - 2, np.nan)
+    claims: Floats = (k * logged["claims"] - logged["claims_best"] - logged["claims_worst"]) / between
+    return claims
+
+
+def validation_points(steps: Steps) -> dict[str, Points]:
+    """`val_reward` and a `val_<part>` for each of PARTS that is measured on the validation rows.
+
+    verl averages over all rows, and a row that does not keep the format has 0 in what describes a trajectory: so that
+    is divided by the share of rows that keep it, and left out where there is nothing it could be measured on.
+    """
+    points = {"val_reward": read_points(steps, METRICS["validation"])}
+    for name, measured_on in PARTS.items():
+        x, y = read_points(steps, VALIDATION.format(name))
+        if measured_on:
+            at = {key: _values(steps, VALIDATION.format(key), x) for key in ("format", measured_on)}
+            there = (at["format"] > 0) & (at[measured_on] > 0)
+            x, y = x[there], y[there] / at["format"][there]
+        points[f"val_{name}"] = (x, y)
+    return {name: found for name, found in points.items() if len(found[0])}
+
+
+def _values(steps: Steps, metric: str, x: Floats) -> Floats:
+    """A metric at the steps x; NaN where it is not logged."""
+    logged = dict(zip(*read_points(steps, metric), strict=True))
+    return np.array([logged.get(step, np.nan) for step in x])
+
+
+def _by_step(points: Points, last: int) -> Floats:
+    curve = np.full(last + 1, np.nan)
+    curve[points[0].astype(int)] = points[1]
+    return curve[1:]
+
+
+def _state(path: Path, logged: Curves) -> str:
+    """`30 steps logged: K=3, K=4 from step 16; finished`."""
+    k = logged.get("candidates", np.array([]))
+    known = k[~np.isnan(k)]
+    later = [f"K={of:g} from step {step}" for step, of in switches(k) if of.is_integer()]
+    stages = ", ".join([f"K={known[0]:g}", *later]) if len(known) else "K is not logged"
+    ended = "finished" if (path / "manifest.json").is_file() else "not finished: going on, or cut off"
+    attempts = len(attempt_files(path / "metrics"))
+    again = f"; {attempts} attempts, a step done again counts once" if attempts > 1 else ""
+    lost, errors = (logged.get(name, np.zeros(1)) for name in ("lost", "errors"))
+    trouble = "".join(
+        f"; {of:g} {what}"
+        for of, what in ((np.nansum(lost), "rollouts lost"), (np.sum(errors > 0), "steps with reward errors"))
+        if of
+    )
+    return f"{len(logged['reward'])} steps logged: {stages}; {ended}{again}{trouble}"

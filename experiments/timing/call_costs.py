@@ -1,0 +1,136 @@
+"""What each scorer asks of a judge: `python -m experiments.timing.call_costs` prints the table of docs/scorer-costs.md.
+
+60 questions of the nano world, each with two answers of four sentences that cite two of five retrieved chunks, and a
+ground truth. Every scorer judges them alone, nothing cached before, by the judge that goes by the letter
+(`literal_judge`): how many calls there are, and how long prompts and replies, does not depend on a real judge's wit.
+What a scorer asks of both answers in the same words is asked, and counted, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.literal_judge import count_tokens, literal_reply
+from rag_zeval.models.cache import CachedBackend, ReplyCache
+from rag_zeval.models.embeddings import CachedEmbedder, Embedding
+from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.asking_scorer import AskingScorer
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.registry import MEASURES
+from rag_zeval.scorers.score import Scorer
+from rag_zeval.scripted_judge import word_vector
+from rag_zeval.stages import world
+
+PAIRS, SEED, CHUNKS = 60, 20261121, 5
+HEADS = ("scorer", "judge calls", "texts embedded", "prompt tokens", "reply tokens", "tokens ÷ RAG-Zeval's")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Means over the pairs of answers."""
+
+    scorer: str
+    calls: float
+    embedded: float
+    prompt_tokens: float
+    completion_tokens: float
+
+    @property
+    def tokens(self) -> float:
+        return self.prompt_tokens + self.completion_tokens
+
+
+def examples() -> list[Example]:
+    """The questions, each with a better and a worse answer, a ground truth and CHUNKS chunks."""
+    asked = []
+    for ranked in world.ranked_examples("test", PAIRS, 2, SEED):
+        question = ranked.question
+        sentences = [*question.sentences.values()]
+        chunks = tuple(" ".join(sentences[at::CHUNKS]) for at in range(CHUNKS))
+        answers = tuple(f"{answer.removesuffix('.')} [1][2]." for answer in ranked.answers)
+        truth = world.answer(question, question.facts)
+        asked.append(Example(ranked.id, question.question, question.passage, answers, truth, chunks))
+    return asked
+
+
+class WordEmbedder:
+    """Vectors of counted words; `calls` counts the texts that came, `sent` their tokens."""
+
+    name = identity = "words"
+
+    def __init__(self) -> None:
+        self.calls = self.sent = 0
+
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        for index, text in enumerate(texts):
+            self.calls += 1
+            self.sent += count_tokens(text)
+            yield index, Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
+
+
+class LiteralJudge(ScriptedBackend):
+    """Replies by the letter; `sent` and `written` count the tokens of all prompts that came and of the replies."""
+
+    def __init__(self) -> None:
+        super().__init__(self._reply_and_count)
+        self.sent = self.written = 0
+
+    def _reply_and_count(self, request: Request) -> Reply:
+        reply = _reply(request)
+        self.sent += reply.prompt_tokens or 0
+        self.written += reply.completion_tokens or 0
+        return reply
+
+
+def _reply(request: Request) -> Reply:
+    text = literal_reply({"messages": request.messages})
+    assert text is not None
+    prompt = sum(count_tokens(message["content"]) for message in request.messages)
+    return Reply(text, "ok", prompt, count_tokens(text), calls=1)
+
+
+def measure(name: str) -> Cost:
+    """The cost of one scorer, a Measure or RAG-Zeval. Raises ValueError if an answer gets no score."""
+    backend, embedder = LiteralJudge(), WordEmbedder()
+    with tempfile.TemporaryDirectory() as folder:
+        cache = ReplyCache(Path(folder) / "replies.sqlite")
+        judge = CachedBackend(backend, cache)
+        scorer: Scorer = (
+            RagZeval(judge, "paper", Sampling())
+            if name == RagZeval.name
+            else AskingScorer(MEASURES[name], judge, Sampling(), CachedEmbedder(embedder, cache))
+        )
+        for scored in scorer.score(examples()):
+            if None in scored.values:
+                raise ValueError(f"{name}: no score for {scored.id}: {[score.status for score in scored.scores]}")
+        cache.close()
+    sent = backend.sent + embedder.sent
+    return Cost(name, backend.calls / PAIRS, embedder.calls / PAIRS, sent / PAIRS, backend.written / PAIRS)
+
+
+def table() -> str:
+    """The costs of all scorers that ask a judge or embed texts, the cheapest first, as a Markdown table."""
+    costs = [measure(name) for name in (RagZeval.name, *MEASURES)]
+    ours = costs[0].tokens
+    lines = [f"| {' | '.join(HEADS)} |", "|---|" + "---:|" * (len(HEADS) - 1)]
+    for cost in sorted(costs, key=lambda cost: (cost.tokens, cost.scorer)):
+        numbers = f"{cost.calls:.2f} | {cost.embedded:.2f} | {cost.prompt_tokens:,.0f} | {cost.completion_tokens:,.0f}"
+        lines.append(f"| `{cost.scorer}` | {numbers} | {cost.tokens / ours:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str]) -> int:
+    argparse.ArgumentParser(prog="python -m experiments.timing.call_costs", description=__doc__).parse_args(argv)
+    sys.stdout.write(table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

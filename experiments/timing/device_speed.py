@@ -1,0 +1,192 @@
+"""`make measure`: context-aware decoding at a model's real shape, on the device that is here.
+
+Random weights of that shape, passages of 500 and of 4,000 tokens, 4 alphas, 64 new tokens, no stop. In one run:
+
+- transformers' guidance: one question and one alpha a call, `speed.guided`; on a sample of the questions;
+- the packed decoder: all questions and alphas in one batch;
+- the bound: what the device could write at most if a step did nothing but read, once each, the weights and the prompts'
+  cached keys and values, at the bandwidth that a copy of 1 GiB reaches here (a tenth of that on a CPU).
+
+tokens/s: new tokens over all the time, reading the prompts included. writing: new tokens over the time after the
+prompts were read (the time with 1 new token taken off); this is what the bound bounds. same: answers of the sample that
+are the same token for token; in bfloat16 the two need not round alike.
+
+A run writes `docs/measurements/NAME.json` and makes `docs/measurements.md` anew of all that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from experiments.timing.decoding_speed import ALPHAS, SMALL, guided, random_qwen2
+from rag_zeval.files import write_json, write_text
+
+QWEN_7B = {
+    "vocab_size": 152064,
+    "hidden_size": 3584,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "intermediate_size": 18944,
+}
+SHAPES = {"qwen2.5-7b": QWEN_7B, "small": SMALL}  # small: 8 layers of 256, for a CPU
+FOLDER, PAGE = Path("docs/measurements"), Path("docs/measurements.md")
+PASSAGES, NEW_TOKENS, QUESTIONS, SAMPLE = (500, 4000), 64, 16, 2
+GIB = 2**30
+
+
+def measure(
+    shape: str,
+    *,
+    passages: Sequence[int] = PASSAGES,
+    new_tokens: int = NEW_TOKENS,
+    questions: int = QUESTIONS,
+    sample: int = SAMPLE,
+) -> dict[str, Any]:
+    """All figures of one run; `sample`: how many of the questions transformers' guidance answers. Seconds, tokens/s."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = "bfloat16" if device == "cuda" else "float32"
+    print(f"making {shape} with random weights on {device_name()}", flush=True)
+    model = random_qwen2(SHAPES[shape], device, dtype)
+    bandwidth = copy_bandwidth(device)
+    print(f"bandwidth {bandwidth / 1e9:.0f} GB/s", flush=True)
+    return {
+        "shape": shape,
+        "device": device_name(),
+        "dtype": dtype,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "date": date.today().isoformat(),
+        "alphas": list(ALPHAS),
+        "new_tokens": new_tokens,
+        "bandwidth": bandwidth,
+        "rows": [_row(model, tokens, new_tokens, questions, sample, bandwidth) for tokens in passages],
+    }
+
+
+def _row(model: Any, passage: int, new_tokens: int, questions: int, sample: int, bandwidth: float) -> dict[str, Any]:
+    import torch
+
+    from synthesize.cad import decode
+
+    rng, vocabulary = random.Random(1), model.config.vocab_size
+    without = [[rng.randrange(3, vocabulary) for _ in range(rng.randrange(24, 40))] for _ in range(questions)]
+    prompts = [[rng.randrange(3, vocabulary) for _ in range(passage)] + question for question in without]
+
+    def packed(limit: int) -> list[list[int]]:
+        answers = decode(model, prompts, without, ALPHAS, limit, stops=())
+        return [list(response.ids) for responses in answers for response in responses]
+
+    def peer(limit: int) -> list[list[int]]:
+        asked = list(zip(prompts, without, strict=True))[:sample]
+        return [guided(model, *one, alpha, limit) for one in asked for alpha in ALPHAS]
+
+    packed(2), peer(2)  # the first calls pay for set-up
+    if model.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    found: dict[str, Any] = {"passage": passage, "questions": questions, "sample": sample, "peak_gib": None}
+    texts = {}
+    for name, run in (("packed", packed), ("guidance", peer)):
+        (read, _), (all_of_it, texts[name]) = _timed(run, 1), _timed(run, new_tokens)
+        written = len(texts[name]) * new_tokens
+        found[name] = {
+            "seconds": all_of_it,
+            "tokens_per_s": written / all_of_it,
+            "writing_tokens_per_s": (written - len(texts[name])) / max(all_of_it - read, 1e-9),
+        }
+        print(f"passage {passage}, {name}: {found[name]['tokens_per_s']:.0f} tokens/s", flush=True)
+        if name == "packed" and model.device.type == "cuda":
+            found["peak_gib"] = torch.cuda.max_memory_allocated() / GIB
+    kept = len(texts["guidance"])
+    found["same"] = sum(a == b for a, b in zip(texts["packed"][:kept], texts["guidance"], strict=True)) / kept
+    found["ratio"] = found["packed"]["tokens_per_s"] / found["guidance"]["tokens_per_s"]
+    cached = sum(map(len, prompts)) + sum(map(len, without))
+    found["bound_tokens_per_s"] = questions * len(ALPHAS) * bandwidth / step_bytes(model, cached)
+    return found
+
+
+def step_bytes(model: Any, cached: int) -> int:
+    """Bytes that a step must read at least: every weight but the input embedding's rows, and `cached` tokens."""
+    config, size = model.config, model.lm_head.weight.element_size()
+    weights = sum(p.numel() for p in model.parameters()) - model.get_input_embeddings().weight.numel()
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return size * (weights + cached * 2 * config.num_hidden_layers * config.num_key_value_heads * head)
+
+
+def copy_bandwidth(device: str) -> float:
+    """Bytes a second that the device reads and writes in a copy of 1 GiB (0.1 on a CPU): the best of ten."""
+    import torch
+
+    source = torch.ones((GIB if device == "cuda" else GIB // 10) // 4, device=device)
+    target = torch.empty_like(source)
+    seconds = min(_timed(lambda _: target.copy_(source), 0)[0] for _ in range(10))
+    return 2 * source.numel() * 4 / seconds
+
+
+def _timed(run: Callable[[int], Any], limit: int) -> tuple[float, Any]:
+    import torch
+
+    def wait() -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    wait()
+    started = time.perf_counter()
+    result = run(limit)
+    wait()
+    return time.perf_counter() - started, result
+
+
+def device_name() -> str:
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return f"CPU: {(models or [platform.processor() or platform.machine()])[0]}"
+
+
+def page(runs: Sequence[dict[str, Any]]) -> str:
+    """`docs/measurements.md`: a table for each run."""
+    from jinja2 import Environment, StrictUndefined
+
+    source = Path(__file__).with_name("measurements.md.j2").read_text(encoding="utf-8")
+    layout = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return layout.from_string(source).render(runs=runs)
+
+
+def main(argv: Sequence[str]) -> int:
+    if {"-h", "--help"} & set(argv):
+        print(f"usage: python -m experiments.timing.device_speed [{'|'.join(SHAPES)}]\n\n{__doc__}", end="")
+        return 0
+    if len(argv) > 1 or (argv and argv[0] not in SHAPES):
+        print(f"error: expected one shape of {', '.join(SHAPES)}, found {' '.join(argv)!r}", file=sys.stderr)
+        return 2
+    import torch
+
+    shape = argv[0] if argv else "qwen2.5-7b" if torch.cuda.is_available() else "small"
+    run = measure(shape)
+    name = "".join(c if c.isalnum() else "-" for c in f"{shape} {run['device']}".lower())
+    write_json(FOLDER / f"{name}.json", run)
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
+    write_text(PAGE, page(runs))
+    print(f"\n{page([run])}\n{PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,179 @@
+"""What the harness costs beside its HTTP client: `python -m experiments.timing.overhead [ROWS [PAIRS]]`.
+
+A run of the bench stage (prompts, one call a row by RAG-Zeval, replies parsed, rows written and read back, statistics)
+and a bare loop of the `openai` client over the same prompts, against a server on this machine that answers at once,
+64 requests open. Prints each pair of times, taken back to back, the median of their ratios, and the memory of this
+process at most. With 0 PAIRS the harness runs once, alone: `100000 0` is for its memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from eval_benchmarks.bench import score
+from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.jobs import Job
+from eval_benchmarks.output.summary import summary_rows
+from eval_benchmarks.results import Result, measured
+from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.openai_api import OpenAIBackend
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import Scored, Scorer
+
+OPEN = 64  # requests at once
+ROWS, PAIRS = 2_000, 3
+REPLY = json.dumps(
+    [
+        {
+            "id": letter,
+            "answer": f"Answer {letter}.",
+            "atomic_claims": [
+                {
+                    "claim": f"Claim {n} of answer {letter}.",
+                    "is_supported": n != 2,
+                    "grounding_evidence": ["a passage about a town"],
+                    "analysis": "The passage says so.",
+                }
+                for n in range(3)
+            ],
+        }
+        for letter in "AB"
+    ]
+)
+
+
+class Rows:
+    """A benchmark of `n` examples, each with a question, a passage of about 600 characters and two answers."""
+
+    name, data_hash = "rows", "none"
+    world: str | None = None
+    shipped: tuple[Scorer, ...] = ()
+    human: tuple[Metric, ...] = ()
+    no_ceiling: str | None = None
+
+    def __init__(self, n: int):
+        passage = " ".join(["This is a passage about a town and its river."] * 13)
+        answers = (" ".join(["The town has a river."] * 6), " ".join(["The town has no river."] * 6))
+        self.examples = [
+            Example(str(at), f"What is there in town {at}?", f"{at}. {passage}", (f"{at}: {answers[0]}", answers[1]))
+            for at in range(n)
+        ]
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        return [mean_metric("support", [scored[example.id].values[0] for example in self.examples])]
+
+
+def run_harness(benchmark: Rows, url: str, out: Path) -> float:
+    """Seconds of one run of the stage, from the benchmark to its table."""
+    started = time.perf_counter()
+    job = Job(benchmark, RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling()), "judge")
+    with Progress(console=Console(stderr=True, force_terminal=False)) as progress:
+        scored = score(job, out / job.file, progress)
+    result = Result(benchmark, job.scorer.name, job.model, job.file, job.scorer.identity, None, scored)
+    (row,) = summary_rows(measured([result]), draws=1_000, seed=0)
+    assert row["n"] == len(benchmark.examples)
+    return time.perf_counter() - started
+
+
+def run_bare(benchmark: Rows, url: str) -> float:
+    """Seconds of the client alone over the same prompts, which stand ready."""
+    evaluator = Evaluator(OpenAIBackend("judge", url))
+    prompts: list[Any] = [list(evaluator.request(example).messages) for example in benchmark.examples]
+
+    async def loop() -> None:
+        import openai
+
+        todo = iter(prompts)
+        async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
+
+            async def work() -> None:
+                for messages in todo:
+                    completion = await client.chat.completions.create(model="judge", messages=messages)
+                    assert completion.choices[0].message.content == REPLY
+
+            await asyncio.gather(*(work() for _ in range(OPEN)))
+
+    started = time.perf_counter()
+    asyncio.run(loop())
+    return time.perf_counter() - started
+
+
+def serve(socket_number: int) -> None:
+    """Answer every request at once, until killed."""
+    import uvicorn
+
+    message = {"role": "assistant", "content": REPLY}
+    body = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "judge",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
+    }
+    content = json.dumps(body).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+
+    async def answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    uvicorn.run(answer, fd=socket_number, log_level="error", lifespan="off")
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The URL of such a server, in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number = listening.fileno()
+        command = [sys.executable, "-c", f"from experiments.timing.overhead import serve; serve({number})"]
+        process = subprocess.Popen(command, pass_fds=[number])
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m experiments.timing.overhead", description=__doc__)
+    parser.add_argument("rows", type=int, nargs="?", default=ROWS)
+    parser.add_argument("pairs", type=int, nargs="?", default=PAIRS)
+    given = parser.parse_args(argv)
+    rows, pairs = given.rows, given.pairs
+    benchmark, ratios = Rows(rows), []
+    with server() as url, tempfile.TemporaryDirectory() as folder:
+        run_bare(Rows(OPEN), url)  # the server is up and both have their imports
+        for pair in range(pairs):
+            bare, ours = run_bare(benchmark, url), run_harness(benchmark, url, Path(folder) / str(pair))
+            ratios.append(ours / bare)
+            print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
+        if ratios:
+            print(f"median of {pairs} ratios: {median(ratios):.2f}")
+        else:
+            print(f"{rows} rows: harness {run_harness(benchmark, url, Path(folder)):.1f} s")
+    print(f"memory of this process at most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

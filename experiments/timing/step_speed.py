@@ -1,0 +1,486 @@
+"""`make bench-step`: a GRPO step on one CPU thread, part by part, against plain decoding and verl's own engine.
+
+Both sides have the same prompts (K=3), seeds and base, the paper's temperature of 1, and else the nano profile's
+settings. `plain` decodes all rollouts as one left-padded batch, a token a pass; its cache is written in place,
+and finished rows leave it. Old and reference log-probabilities and the update are then verl's worker with verl's FSDP
+engine, on padded micro-batches that hold the rollouts of one prompt. `ours` decodes with `rag_zeval.models.decoding`,
+takes the rollouts' own log-probabilities as the old ones, and runs the same worker with `train.verl_cpu.engine`. Both
+engines are given the same rollouts. What else a step does (rewards, advantages, weights to the rollout server) is the
+same on both sides and is not timed.
+
+Each pair of times is taken back to back, part by part; a ratio is the median over the pairs. With a learning rate of 0
+all pairs are of one step. `same result`: the rollouts are the same token for token (two may part where the draw lies
+within 1e-4 of the probability at which the tokens change), the log-probabilities agree to 1e-4, the norms of the
+gradient to 1e-4 of the norm. One entry is appended to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s,
+equal, difference, pairs, parts, ran}` (seconds: medians; theirs: plain; parts: the same for each).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import write_json
+from rag_zeval.stages.config import nearest
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+SUMMARY = Path("runs/speed/summary.json")
+SIZES = {"prompts": 8, "rollouts": 8, "new_tokens": 640, "pairs": 3}  # rollouts: of each prompt
+CANDIDATES = 3
+VARIANT = "compact"
+TEMPERATURE = 1.0
+MARGIN = 1e-4
+ROLLOUTS, OLD, REFERENCE, UPDATE = PARTS = (
+    "rollouts",
+    "old log-probabilities",
+    "reference log-probabilities",
+    "update",
+)
+
+Rollouts = list[tuple[list[int], list[float]]]  # token ids, and their log-probabilities
+Seconds = dict[str, float]  # ours_s, theirs_s
+
+
+@dataclass(frozen=True)
+class Task:
+    """The rollouts of one step: for each its prompt, its seed, and a made-up advantage (its value costs no time)."""
+
+    model: Any
+    prompts: list[list[int]]
+    seeds: list[int]
+    advantages: list[float]
+    new_tokens: int
+    eos: list[int]
+    pad: int
+
+    def first(self, count: int, new_tokens: int) -> Task:
+        """The first rollouts, no longer than this."""
+        prompts, seeds, advantages = self.prompts[:count], self.seeds[:count], self.advantages[:count]
+        return replace(self, prompts=prompts, seeds=seeds, advantages=advantages, new_tokens=new_tokens)
+
+    def batch(self, rollouts: Rollouts) -> Any:
+        """What verl's trainer gives to its workers, as nested tensors."""
+        from verl.utils import tensordict_utils as tu
+
+        rows = list(zip(self.prompts, rollouts, self.advantages, strict=True))
+        columns: dict[str, list[list[Any]]] = {
+            "prompts": [prompt for prompt, _, _ in rows],
+            "responses": [ids for _, (ids, _), _ in rows],
+            "input_ids": [prompt + ids for prompt, (ids, _), _ in rows],
+            "position_ids": [list(range(len(prompt) + len(ids))) for prompt, (ids, _), _ in rows],
+            "loss_mask": [[0] * len(prompt) + [1] * len(ids) for prompt, (ids, _), _ in rows],
+            "response_mask": [[1] * len(ids) for _, (ids, _), _ in rows],
+            "rollout_log_probs": [logprobs for _, (_, logprobs), _ in rows],
+            "advantages": [[advantage] * len(ids) for _, (ids, _), advantage in rows],
+        }
+        return tu.get_tensordict(
+            {name: _nested(values) for name, values in columns.items()}, {"temperature": TEMPERATURE}
+        )
+
+
+def _nested(rows: Sequence[Sequence[Any]]) -> Any:
+    import torch
+
+    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way through a step. The batches are those of `Task.batch`; log-probabilities are nested, of responses."""
+
+    decode: Callable[..., Rollouts]
+    worker: Any  # verl's, with actor and reference model
+    recomputes: bool  # whether the old log-probabilities are computed again
+
+    def roll_out(self, task: Task) -> Rollouts:
+        return self.decode(
+            task.model,
+            task.prompts,
+            task.new_tokens,
+            temperature=TEMPERATURE,
+            seeds=task.seeds,
+            eos=task.eos,
+            pad=task.pad,
+        )
+
+    def old_log_probs(self, batch: Any) -> Any:
+        if not self.recomputes:
+            return batch["rollout_log_probs"]
+        return self._log_probs(self.worker.compute_log_prob, batch, calculate_entropy=True)  # as verl's trainer asks
+
+    def reference_log_probs(self, batch: Any) -> Any:
+        return self._log_probs(self.worker.compute_ref_log_prob, batch, calculate_entropy=False)
+
+    def update(self, batch: Any) -> float:
+        """Norm of the gradient, before clipping."""
+        from verl.utils import tensordict_utils as tu
+
+        whole = {"global_batch_size": len(batch), "mini_batch_size": len(batch), "epochs": 1, "seed": 0}
+        given = _with_settings(batch, calculate_entropy=False, dataloader_kwargs={"shuffle": False}, **whole)
+        return float(tu.get(self.worker.update_actor(given), "metrics")["grad_norm"][0])
+
+    def _log_probs(self, compute: Callable[[Any], Any], batch: Any, calculate_entropy: bool) -> Any:
+        from verl.workers.utils.padding import response_from_nested
+
+        output = compute(_with_settings(batch, calculate_entropy=calculate_entropy, compute_loss=False))
+        return response_from_nested(output["log_probs"], batch["response_mask"])
+
+
+def _with_settings(batch: Any, **settings: Any) -> Any:
+    """The same columns under a new roof: verl's workers write their own settings into what they are given."""
+    from verl.utils import tensordict_utils as tu
+
+    given = batch.copy()
+    tu.assign_non_tensor(given, **settings)
+    return given
+
+
+def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> dict[str, Any]:
+    """The summary's entry for a step of `prompts` x `rollouts` of at most `new_tokens`, timed `pairs` times."""
+    # verl reads these when it is first imported
+    os.environ.setdefault("VERL_PLATFORM", "cpu")
+    os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
+    import torch
+
+    torch.set_num_threads(1)
+    config = worker_config(rollouts)
+    times: list[dict[str, Seconds]] = []
+    apart = dict.fromkeys(PARTS, 0.0)
+    with one_process():
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # verl and transformers have much to say
+            task = draw_task(config.model, prompts, rollouts, new_tokens)
+            plain, ours = build_sides(config)
+        run_pair(task.first(rollouts, new_tokens=2), plain, ours)  # the first calls pay for set-up
+        for number in range(1, pairs + 1):
+            seconds, differences, own = run_pair(task, plain, ours)
+            times.append(seconds)
+            apart = {part: max(apart[part], differences[part]) for part in PARTS}
+            step = whole(seconds)
+            print(f"step {number}/{pairs}: plain {step['theirs_s']:.2f} s, ours {step['ours_s']:.2f} s", flush=True)
+    parts = [summarized(part, [seconds[part] for seconds in times], apart[part]) for part in PARTS]
+    entry = summarized("step", [whole(seconds) for seconds in times], max(apart.values()))
+    return {**entry, "parts": parts, "ran": describe(task, own, rollouts, pairs)}
+
+
+def worker_config(rollouts: int) -> DictConfig:
+    """verl's configuration of the workers as the nano profile has it, with the rollouts of a prompt as micro-batch."""
+    from rag_zeval.stages.config import load_config
+    from train.launch import ROOT
+    from train.verl_config import build
+
+    settings = load_config("train", ["profile=nano"])
+    verl = build(
+        settings.verl,
+        {
+            "actor_rollout_ref.model.path": str(ROOT / settings.base_model),
+            "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": rollouts,
+            "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": rollouts,
+            "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": rollouts,
+            "actor_rollout_ref.actor.optim.lr": 0.0,
+            "actor_rollout_ref.actor.optim.total_training_steps": 1,
+        },
+    )
+    return verl.actor_rollout_ref
+
+
+def draw_task(config: DictConfig, prompts: int, rollouts: int, new_tokens: int) -> Task:
+    """Nano questions, each with answers of different true support; advantages are normal."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from rag_zeval.judge.prompt import judge_messages
+    from rag_zeval.models.decoding import stop_ids
+    from rag_zeval.models.language_model import chat_ids
+    from rag_zeval.stages import world
+    from train.verl_cpu.burst import rollout_seed
+
+    tokenizer = AutoTokenizer.from_pretrained(config.path)
+    attention = config.override_config.attn_implementation
+    model = AutoModelForCausalLM.from_pretrained(config.path, dtype=torch.float32, attn_implementation=attention).eval()
+    rng = random.Random(0)
+    asked: list[list[int]] = []
+    for question in world.questions("train", prompts, 0):
+        wrong = rng.sample(range(world.FACTS_ASKED + 1), CANDIDATES)
+        answers = [world.answer_with_errors(question, errors, rng) for errors in wrong]
+        prompt = chat_ids(tokenizer, judge_messages(VARIANT, question.question, question.passage, answers))
+        asked += [prompt] * rollouts
+    return Task(
+        model=model,
+        prompts=asked,
+        seeds=[rollout_seed(0, 0, prompt, at % rollouts) for at, prompt in enumerate(asked)],
+        advantages=torch.randn(len(asked), generator=torch.Generator().manual_seed(0)).tolist(),
+        new_tokens=new_tokens,
+        eos=stop_ids(model, tokenizer),
+        pad=tokenizer.pad_token_id,
+    )
+
+
+def build_sides(config: DictConfig) -> tuple[Side, Side]:
+    """`(plain, ours)`."""
+    from rag_zeval.models.decoding import generate
+    from train.verl_cpu.engine import CPUEngine
+
+    return (
+        Side(decode_token_by_token, build_worker(config, padded_engine()), recomputes=True),
+        Side(generate, build_worker(config, CPUEngine), recomputes=False),
+    )
+
+
+@contextmanager
+def one_process() -> Iterator[None]:
+    """Tells verl's workers their place in the process group that the first of them makes: they are in it alone."""
+    import torch.distributed
+
+    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    with mock.patch.dict(os.environ, place):
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
+
+
+def padded_engine() -> type:
+    """verl's own engine: of ours, only what lets it run on a CPU at all is left."""
+    from train.linear_decay import LinearDecayEngine
+    from train.verl_cpu.engine import CPUEngine
+
+    verls = ("_build_module", "prepare_model_inputs", "prepare_model_outputs", "forward_step")
+    return type("PaddedEngine", (CPUEngine,), {name: getattr(LinearDecayEngine, name) for name in verls})
+
+
+def build_worker(config: DictConfig, engine: type) -> Any:
+    """verl's worker for actor, rollout and reference model (no rollout server is started) on an engine of this kind."""
+    from verl.workers.engine import EngineRegistry
+    from verl.workers.engine_workers import ActorRolloutRefWorker
+
+    with mock.patch.dict(EngineRegistry._engines["language_model"]["fsdp2"], {"cpu": engine}):
+        worker = ActorRolloutRefWorker(deepcopy(config), "actor_rollout_ref")  # it takes keys out of its configuration
+        worker.init_model()
+    return worker
+
+
+def run_pair(task: Task, plain: Side, ours: Side) -> tuple[dict[str, Seconds], dict[str, float], Rollouts]:
+    """Every part of the step on both sides: its seconds, how far apart the results are, and our rollouts."""
+    seconds: dict[str, Seconds] = {}
+
+    def both(part: str, run: Callable[[Side, Any], Any], given: Sequence[Any]) -> list[Any]:
+        started = time.perf_counter()
+        theirs = run(plain, given[0])
+        between = time.perf_counter()
+        own = run(ours, given[1])
+        seconds[part] = {"ours_s": time.perf_counter() - between, "theirs_s": between - started}
+        return [theirs, own]
+
+    decoded = both(ROLLOUTS, Side.roll_out, [task, task])
+    batches = [task.batch(decoded[1]) for _ in range(2)]
+    old = both(OLD, Side.old_log_probs, batches)
+    reference = both(REFERENCE, Side.reference_log_probs, batches)
+    for batch, old_log_probs, ref_log_prob in zip(batches, old, reference, strict=True):
+        batch["old_log_probs"], batch["ref_log_prob"] = old_log_probs, ref_log_prob
+    norms = both(UPDATE, Side.update, batches)
+    differences = {
+        ROLLOUTS: max(
+            distance_of_draw(task, at, first, second)
+            for at, ((first, _), (second, _)) in enumerate(zip(*decoded, strict=True))
+        ),
+        **{part: float((a.values() - b.values()).abs().max()) for part, (a, b) in ((OLD, old), (REFERENCE, reference))},
+        UPDATE: abs(norms[0] - norms[1]) / max(norms),
+    }
+    return seconds, differences, decoded[1]
+
+
+def distance_of_draw(task: Task, at: int, first: list[int], second: list[int]) -> float:
+    """Where two rollouts of one draw part: how far, of 1, the draw lies outside the share of either token; else 0."""
+    import torch
+
+    from train.verl_cpu.shared_prefix import common_prefix
+
+    if first == second:
+        return 0.0
+    shared = common_prefix(first, second)
+    if shared == min(len(first), len(second)):
+        return 1.0  # one went on after the other's end
+    with torch.inference_mode():
+        logits = task.model(torch.tensor([task.prompts[at] + first[:shared]])).logits[0, -1]
+    probs = logits.double().softmax(-1)
+    ends = probs.cumsum(-1)
+    draw = uniform_numbers([task.seeds[at]], task.new_tokens)[0, shared] * ends[-1]
+    tokens = torch.tensor([first[shared], second[shared]])
+    beside = torch.maximum(ends[tokens] - probs[tokens] - draw, draw - ends[tokens])
+    return float(beside.clamp(min=0).max())
+
+
+def uniform_numbers(seeds: Sequence[int], count: int) -> Any:
+    """float64 [seeds, count]: the numbers by which `decoding.generate` draws the tokens of these seeds."""
+    import torch
+
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    return torch.stack([torch.rand(count, generator=generator, dtype=torch.float64) for generator in generators])
+
+
+def decode_token_by_token(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    limit: int,
+    *,
+    temperature: float,
+    seeds: Sequence[int],
+    eos: Sequence[int],
+    pad: int,
+) -> Rollouts:
+    """What `rag_zeval.models.decoding.generate` gives, in the plain way: one left-padded batch, one token a pass."""
+    import torch
+
+    from rag_zeval.models.decoding import growing_cache
+
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad] * (width - len(prompt)) + list(prompt) for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    uniform, stops = uniform_numbers(seeds, limit), torch.tensor(list(eos))
+    written: Rollouts = [([], []) for _ in prompts]
+    rows, live, cache = list(range(len(prompts))), set(range(len(prompts))), growing_cache()
+    with torch.inference_mode():
+        for step in range(limit):
+            out = model(
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+            logits = out.logits[:, -1].float() / temperature
+            cdf = logits.double().softmax(-1).cumsum(-1)
+            drawn = torch.searchsorted(cdf, (uniform[rows, step] * cdf[:, -1])[:, None], right=True)
+            chosen = drawn.clamp(max=logits.shape[-1] - 1)
+            logprobs = logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
+            ended = torch.isin(chosen[:, 0], stops).tolist()
+            for row, token, logprob, end in zip(rows, chosen[:, 0].tolist(), logprobs, ended, strict=True):
+                if row in live:
+                    written[row][0].append(token)
+                    written[row][1].append(logprob)
+                    if end:
+                        live.remove(row)
+            if not live:
+                break
+            if len(live) <= 0.8 * len(rows):  # at every end would copy the cache too often
+                kept = torch.tensor([at for at, row in enumerate(rows) if row in live])
+                rows = [row for row in rows if row in live]
+                chosen, mask, positions = chosen[kept], mask[kept], positions[kept]
+                for layer in cache.layers:
+                    layer.keep(kept)
+            ids, positions = chosen, positions[:, -1:] + 1
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
+    return written
+
+
+def whole(seconds: dict[str, Seconds]) -> Seconds:
+    """The seconds of all parts together."""
+    return {side: sum(part[side] for part in seconds.values()) for side in ("ours_s", "theirs_s")}
+
+
+def summarized(name: str, pairs: list[Seconds], difference: float) -> dict[str, Any]:
+    """An entry of the summary; no ratio where our side has nothing to do."""
+    ours, theirs = (median(pair[side] for pair in pairs) for side in ("ours_s", "theirs_s"))
+    return {
+        "name": name,
+        "ratio": median(pair["theirs_s"] / pair["ours_s"] for pair in pairs) if ours > 1e-3 else None,
+        "ours_s": ours,
+        "theirs_s": theirs,
+        "equal": difference <= MARGIN,
+        "difference": difference,
+        "pairs": pairs,
+    }
+
+
+def describe(task: Task, rollouts: Rollouts, each: int, pairs: int) -> str:
+    """What was run; `each` rollouts of a prompt are a micro-batch, in which shared tokens are computed once."""
+    import torch
+
+    from train.verl_cpu.shared_prefix import pack
+
+    rows = [prompt + ids for prompt, (ids, _) in zip(task.prompts, rollouts, strict=True)]
+    packed = [pack(rows[at : at + each]).input_ids.numel() for at in range(0, len(rows), each)]
+    written = [len(ids) for ids, _ in rollouts]
+    return (
+        f"{len(rows) // each} prompts x {each} rollouts, K={CANDIDATES}: {sum(map(len, rows)):,} tokens, "
+        f"{sum(packed):,} after sharing; rollouts of {sum(written) / len(written):.0f} tokens, the longest "
+        f"{max(written)}; medians of {pairs} interleaved pairs; {torch.get_num_threads()} thread, "
+        f"torch {torch.__version__}"
+    )
+
+
+def print_table(step: dict[str, Any]) -> None:
+    """Seconds and ratio of every part and of the step, then what was run."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("part")
+    for heading in ("plain s", "ours s", "ratio", "same result"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for entry in [*step["parts"], step]:
+        if entry is step:
+            table.add_section()
+        table.add_row(
+            entry["name"],
+            f"{entry['theirs_s']:.2f}",
+            f"{entry['ours_s']:.2f}",
+            "-" if entry["ratio"] is None else f"{entry['ratio']:.1f}",
+            f"{'yes' if entry['equal'] else 'NO'}, within {entry['difference']:.0e}",
+        )
+    console = Console()
+    console = console if console.is_terminal else Console(width=120)
+    console.print(table)
+    console.print(step["ran"], highlight=False)
+
+
+def read_sizes(words: Sequence[str]) -> dict[str, int]:
+    """SIZES with what `key=value` words change. Raises InputError for an unknown key, or a value that is no size."""
+    sizes = dict(SIZES)
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in SIZES:
+            raise InputError(f"command line: there is no key '{key}'{nearest(key, list(SIZES))}")
+        if not (value.isascii() and value.isdigit() and int(value) > 0):
+            raise InputError(f"command line: {key} must be a whole number above 0, found '{value}'")
+        sizes[key] = int(value)
+    return sizes
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 measured, 1 the sides do not agree, 2 the input is wrong, 130 interrupted."""
+    if {"-h", "--help"} & set(argv):
+        usual = " ".join(f"{key}={size}" for key, size in SIZES.items())
+        print(
+            f"usage: python -m experiments.timing.step_speed [key=value ...]   (default: {usual})\n\n{__doc__}", end=""
+        )
+        return 0
+    return exit_status(lambda: measure(argv))
+
+
+def measure(argv: Sequence[str]) -> int:
+    step = measure_step(**read_sizes(argv))
+    print_table(step)
+    entries = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else []
+    write_json(SUMMARY, [*entries, step])
+    return 0 if step["equal"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The judge: its trajectory, prompt and parser, and what a score is."""

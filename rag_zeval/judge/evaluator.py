@@ -1,0 +1,183 @@
+"""The evaluator: one call judges one to 26 candidate answers against a reference."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from rag_zeval.errors import InputError
+from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
+from rag_zeval.judge.prompt import find_variant, judge_messages, without_surrogates
+from rag_zeval.judge.schema import LETTERS, Trajectory
+from rag_zeval.judge.scoring import support_scores
+from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
+
+REPLY_SHARE = 4  # at least 1/4 of the window stays free for the reply, where max_tokens asks for more than that
+
+
+@dataclass(frozen=True)
+class Example:
+    """Candidate answers to a question, and the reference to judge them by.
+
+    The reference is the retrieved passage (the score is then faithfulness) or the true answer (correctness). Only
+    comparison scorers look at the rest: `truth`, the ground-truth answer, and `chunks`, what was retrieved, best first.
+    """
+
+    id: str
+    question: str
+    reference: str
+    answers: tuple[str, ...]
+    truth: str | None = None
+    chunks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the judge found.
+
+    scores: support of each answer in [0, 1], None where there is none (failure, or an answer without claims).
+    status: "ok", "repaired" (see `parser.parse_lenient`), or "failed: reason" (then no trajectory).
+    calls: attempts made (0 if cached); tokens as the model counts them; reply: the model's text as it came.
+    seconds: time of the call; in a batch (a model in this process), the batch's time shared equally.
+    """
+
+    id: str
+    scores: list[float | None]
+    status: str
+    trajectory: Trajectory | None = None
+    calls: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached: bool = False
+    seconds: float = 0.0
+    reply: str | None = None
+
+
+class Evaluator:
+    """Judges answers with a language model.
+
+    variant: prompt variant (see `judge.prompt`); by default the one the checkpoint was trained on, else "paper".
+    structured: send the JSON schema of the trajectory with each request, for a server to decode by.
+    Raises InputError for a variant that does not exist.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        variant: str | None = None,
+        sampling: Sampling | None = None,
+        structured: bool = False,
+    ):
+        self.backend, self.structured = backend, structured
+        self.variant = find_variant(variant or backend.card.get("variant") or "paper")
+        self.sampling = sampling or Sampling()
+        if backend.card.get("world") == "nano":
+            _announce_nano(backend.name)
+
+    def evaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
+        """Judge the candidate answers to one question. Raises InputError unless there are 1 to 26, each a string."""
+        if isinstance(answers, str):
+            raise InputError("answers: one string given, must be a list of strings")
+        (evaluation,) = self.evaluate_many([Example("", question, reference, tuple(answers))])
+        return evaluation
+
+    def request(self, example: Example, trial: int = 0) -> Request:
+        """What the model is asked about this example."""
+        messages = judge_messages(self.variant.name, example.question, example.reference, example.answers)
+        schema = response_schema(len(example.answers), self.variant.name) if self.structured else None
+        return Request(tuple(messages), self.sampling, trial, schema)
+
+    def evaluate_many(self, examples: Iterable[Example], trial: int = 0) -> Iterator[Evaluation]:
+        """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
+
+        trial: number of the repetition, for sampled judges: another trial is another sample, not a cached reply.
+        An example whose reference is blank fails without a call. Raises InputError, before any call, for an example
+        without answers or with more than 26, or with anything but strings.
+        """
+        examples = list(examples)
+        for example in examples:
+            if not 1 <= len(example.answers) <= len(LETTERS):
+                raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
+            for text in _texts(example):
+                if not isinstance(text, str):
+                    raise InputError(f"example '{example.id}': found {type(text).__name__} where a string must be")
+        asked: dict[int, Example] = {}
+        refused: deque[Evaluation] = deque()
+
+        def requests() -> Iterator[Request]:  # made as they can be sent: prompts of a whole file do not fit in memory
+            number = 0
+            for example in examples:
+                request = self.request(example, trial)
+                refusal = self._refusal(request.messages, example.reference)
+                if refusal is None:
+                    asked[number] = example
+                    number += 1
+                    yield request
+                else:
+                    refused.append(Evaluation(example.id, [None] * len(example.answers), refusal))
+
+        for index, reply in self.backend.complete(requests()):
+            while refused:
+                yield refused.popleft()
+            yield self._read(asked.pop(index), reply)
+        yield from refused
+
+    def _refusal(self, messages: tuple[dict[str, str], ...], reference: str) -> str | None:
+        """Why nothing is asked, or None: no reference, or a prompt that does not fit. Nothing is ever cut to fit."""
+        if not reference.strip():
+            return "failed: the reference is blank: nothing can be supported by it"
+        window, prompt = self.backend.max_context, self.backend.count_tokens(messages)
+        if window is None or prompt is None:
+            return None  # the endpoint itself refuses what it cannot hold
+        kept = min(self.sampling.max_tokens, window // REPLY_SHARE)
+        if prompt + kept <= window:
+            return None
+        tokens = self.backend.count_tokens([{"role": "user", "content": without_surrogates(reference)}])
+        return (
+            f"failed: reference needs {tokens} tokens, the model's window is {window} "
+            f"(whole prompt {prompt}, reply at least {kept})"
+        )
+
+    def _read(self, example: Example, reply: Reply) -> Evaluation:
+        scores: list[float | None] = [None] * len(example.answers)
+        trajectory, status = None, reply.status
+        if reply.text is not None and not status.startswith("failed"):
+            try:
+                trajectory, parsed_by = parse_lenient(
+                    reply.text, len(example.answers), self.variant.name, _texts(example)
+                )
+                status = "ok" if parsed_by == "strict" else parsed_by
+            except FormatError as error:
+                status = f"failed: format: {one_line(str(error))}"
+            if reply.status == "truncated" and trajectory is None:
+                status = f"failed: reply cut off at {reply.completion_tokens} tokens"
+        if trajectory is not None:
+            scores = support_scores(trajectory)
+        return Evaluation(
+            example.id,
+            scores,
+            status,
+            trajectory,
+            reply.calls,
+            reply.prompt_tokens,
+            reply.completion_tokens,
+            reply.cached,
+            reply.seconds,
+            reply.text,
+        )
+
+
+def _texts(example: Example) -> tuple[str, ...]:
+    return (example.question, example.reference, *example.answers)
+
+
+@cache
+def _announce_nano(name: str) -> None:
+    print(
+        f"note: {name} is the nano judge: it knows only its generated world, "
+        "and its scores of any other text mean nothing",
+        file=sys.stderr,
+    )

@@ -1,0 +1,271 @@
+"""From the model's text to a trajectory, or to a ranking.
+
+Strict for training; for trajectories also lenient, and saying so, for benchmarks and users.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rag_zeval.judge.echo import Echo
+from rag_zeval.judge.loose_json import Unreadable, read_values, unique_keys
+from rag_zeval.judge.prompt import EVIDENCE, INPUTS, Variant, find_variant
+from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
+
+
+class FormatError(ValueError):
+    """The text is not a trajectory, or no ranking; the message says which rule it breaks."""
+
+
+def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajectory:
+    """Rules (1) to (3) of the format reward: JSON list, exactly the candidates in order, all fields with their types.
+
+    No coercion: `"true"` is not `true`. A candidate needs at least one claim. Extra fields are allowed.
+    Raises FormatError.
+    """
+    return _read(_load(text), n_candidates, find_variant(variant))
+
+
+def parse_lenient(
+    text: str, n_candidates: int, variant: str = "paper", shown: Sequence[str] = ()
+) -> tuple[Trajectory, str]:
+    """The trajectory, and how it was read: "strict" or "repaired".
+
+    Repaired is a reply with fences, prose or a chain of thought around its list, in JSON as models write it
+    (rag_zeval.judge.loose_json), with `"true"` and `"yes"` for booleans, or without an analysis or quotes; a candidate
+    without claims is kept (it has no score). `shown` are the texts that the model was asked about: what a reply
+    repeats of them, or of the prompt, is no evaluation.
+
+    Raises FormatError, for a score is never made up, when a candidate or a verdict is missing, a claim is empty, fields
+    of claims stand where none belong, claims are those that a shown text spells out, or a reply holds two evaluations
+    that differ: whether all that it was going to say was read cannot be told then.
+    """
+    found, echo = find_variant(variant), Echo(shown)
+    try:
+        trajectory = _read(items := _load(text, unique_keys), n_candidates, found)
+        if _is_own(trajectory, items, echo) and not echo.joins_claims(text):
+            return trajectory, "strict"
+    except FormatError:
+        pass
+    prompt = found.template.split(INPUTS)[0]
+    failure = FormatError("the reply is empty")
+    for reply in dict.fromkeys((text, text.rpartition("</think>")[2])):  # the tag may stand in a string, too
+        try:
+            return _find(reply, n_candidates, found, echo, (prompt, *shown)), "repaired"
+        except FormatError as error:
+            failure = error
+    raise failure
+
+
+_TEXT = {"type": "string"}
+_FIELDS: dict[str, dict[str, Any]] = {
+    "claim": _TEXT,
+    "is_supported": {"type": "boolean"},
+    EVIDENCE: {"type": "array", "items": _TEXT},
+    "analysis": _TEXT,
+}
+
+
+def response_schema(n_candidates: int, variant: str = "paper") -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of the trajectories that `parse_strict` accepts, for servers that decode by one.
+
+    Fields stand in the variant's order, which such servers keep, and no others are allowed: `parse_strict` minds
+    neither. Rule (4), that claims hold text and supported ones quote some, is no part of it. Raises InputError.
+    """
+    found = find_variant(variant)
+    claims = {"type": "array", "items": _object({name: _FIELDS[name] for name in found.claim_fields}), "minItems": 1}
+    echo = {"answer": _TEXT} if found.echo_answer else {}
+    candidates = [
+        _object({"id": {"type": "string", "enum": [letter]}, **echo, "atomic_claims": claims})
+        for letter in LETTERS[:n_candidates]
+    ]
+    return {
+        "type": "array",
+        "prefixItems": candidates,
+        "items": False,
+        "minItems": n_candidates,
+        "maxItems": n_candidates,
+    }
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
+    """The candidates' letters from best to worst, as `["C", "A", "B"]` says it: each of them once, and nothing else.
+
+    Raises FormatError.
+    """
+    letters = _load(text)
+    if not isinstance(letters, list) or not all(isinstance(letter, str) for letter in letters):
+        raise FormatError("not a list of letters")
+    expected = list(LETTERS[:n_candidates])
+    if sorted(letters) != expected:
+        raise FormatError(f"letters are {letters}, expected each of {expected} once")
+    return tuple(letters)
+
+
+def says_something(claim: str) -> bool:
+    """Whether a claim holds a letter or a digit: it is neither empty nor the dots of an example."""
+    return any(map(str.isalnum, claim))
+
+
+def claims_hold_text(trajectory: Trajectory, variant: str = "paper") -> bool:
+    """Rule (4) of the format reward: every claim says something, and every supported one quotes something.
+
+    Quotes are asked of variants with evidence alone.
+    """
+    quoting = find_variant(variant).has_evidence
+    return all(
+        says_something(claim.claim)
+        and (not (quoting and claim.is_supported) or any(quote.strip() for quote in claim.grounding_evidence))
+        for candidate in trajectory
+        for claim in candidate.atomic_claims
+    )
+
+
+def _refuse_constant(name: str) -> Any:
+    raise FormatError(f"{name} is not JSON")
+
+
+def _load(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=object_pairs_hook)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"not valid JSON: {error}") from error
+
+
+def _read(items: Any, n_candidates: int, variant: Variant) -> Trajectory:
+    _check_ids(items, n_candidates)
+    return tuple(_read_candidate(item, variant) for item in items)
+
+
+def _check_ids(items: Any, n_candidates: int) -> None:
+    if not isinstance(items, list):
+        raise FormatError("not a list of candidates")
+    ids = [item.get("id") if isinstance(item, dict) else None for item in items]
+    expected = list(LETTERS[:n_candidates])
+    if ids != expected:
+        raise FormatError(f"candidates are {ids}, expected {expected}")
+
+
+def _read_candidate(item: Any, variant: Variant, lenient: bool = False) -> CandidateEvaluation:
+    if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+        raise FormatError("a candidate has no id")
+    claims = item.get("atomic_claims")
+    if not isinstance(claims, list) or not (claims or lenient):
+        raise FormatError(f"candidate {item['id']}: 'atomic_claims' is not a list of claims")
+    answer = item.get("answer")
+    if variant.echo_answer and not lenient and not isinstance(answer, str):
+        raise FormatError(f"candidate {item['id']}: 'answer' is not a string")
+    read = tuple(_read_claim(claim, variant, lenient) for claim in claims)
+    return CandidateEvaluation(item["id"], read, answer if isinstance(answer, str) else None)
+
+
+def _read_claim(claim: Any, variant: Variant, lenient: bool) -> AtomicClaim:
+    if not isinstance(claim, dict):
+        raise FormatError("a claim is not an object")
+    if lenient:
+        given = {field: value for field, value in claim.items() if value is not None}
+        claim = {EVIDENCE: [], "analysis": "", **given, "is_supported": _verdict(given.get("is_supported"))}
+        quotes = claim[EVIDENCE] if isinstance(claim[EVIDENCE], list) else [claim[EVIDENCE]]
+        claim[EVIDENCE] = [quote if isinstance(quote, str) else json.dumps(quote) for quote in quotes]
+    for field in variant.claim_fields:
+        if field not in claim:
+            raise FormatError(f"a claim lacks '{field}'")
+    text, verdict, analysis = claim["claim"], claim["is_supported"], claim["analysis"]
+    evidence = claim["grounding_evidence"] if variant.has_evidence else []
+    if not isinstance(text, str) or not isinstance(verdict, bool) or not isinstance(analysis, str):
+        raise FormatError("a claim has a field of the wrong type")
+    if not isinstance(evidence, list) or not all(isinstance(quote, str) for quote in evidence):
+        raise FormatError("'grounding_evidence' is not a list of strings")
+    return AtomicClaim(text, verdict, tuple(evidence), analysis)
+
+
+def _verdict(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "yes": True, "supported": True, "false": False, "no": False, "unsupported": False}
+    return words.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+CLAIM_FIELDS = ("atomic_claims", "claim", "is_supported")
+_FIELD = re.compile(rf"""["'](?:{"|".join(CLAIM_FIELDS)})["']\s*:""")
+_THOUGHT = re.compile(r"</?think>")
+
+
+def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Sequence[str]) -> Trajectory:
+    """The one evaluation that stands in a reply. Raises FormatError."""
+    try:
+        values, outside = read_values(text, [piece for piece in shown if _FIELD.search(piece)])
+    except Unreadable as error:
+        raise FormatError(f"the JSON in the reply cannot be read: {error}") from error
+    if _THOUGHT.search(outside):
+        raise FormatError("the reply does not end its thoughts")
+    if _FIELD.search(outside):
+        raise FormatError("fields of claims stand outside of any list")
+    found: Trajectory | None = None
+    for items in _lists(values):
+        trajectory = tuple(_read_candidate(item, variant, lenient=True) for item in items)
+        if _is_own(trajectory, items, echo):
+            _check_ids(items, n_candidates)
+            if found not in (None, trajectory):
+                raise FormatError("two different evaluations in one reply")
+            found = trajectory
+    if found is None:
+        raise FormatError("no evaluation in the reply")
+    if echo.joins_claims(text):
+        raise FormatError("claims follow each other as in a text to be judged")
+    return found
+
+
+def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
+    """Lists of candidates: bare, alone in an object, or written one object after the other."""
+    row: list[Any] = []
+    for value in values:
+        inner = list(value.values()) if isinstance(value, dict) else []
+        if isinstance(value, dict) and "atomic_claims" in value:
+            row.append(value)
+        elif isinstance(value, list) and _count_fields(value):
+            yield value
+        elif len(inner) == 1 and isinstance(inner[0], list) and _count_fields(inner[0]):
+            yield inner[0]
+        elif _count_fields(value):
+            raise FormatError("fields of claims stand outside of any list")
+    if row:
+        yield row
+
+
+def _is_own(trajectory: Trajectory, items: Any, echo: Echo) -> bool:
+    """False if all its claims are spelled out in what the model was shown.
+
+    Raises FormatError if some are, if a claim says nothing, or if fields stand where they do not belong.
+    """
+    claims = [claim.claim for candidate in trajectory for claim in candidate.atomic_claims]
+    if not all(map(says_something, claims)):
+        raise FormatError("a claim says nothing")
+    if _count_fields(items) != len(trajectory) + 2 * len(claims):
+        raise FormatError("fields of claims stand where they do not belong")
+    if echo and any(next(iter(claim)) != "claim" for item in items for claim in item["atomic_claims"]):
+        raise FormatError("a claim does not begin with its text, where the texts to be judged spell out claims")
+    repeated = [echo.begins(claim) for claim in claims]
+    if any(repeated) and not all(repeated):
+        raise FormatError("a claim repeats one that the texts to be judged spell out")
+    return not any(repeated)
+
+
+def _count_fields(value: Any) -> int:
+    """How many fields of claims and candidates there are in a JSON value, at whatever place."""
+    count, todo = 0, [value]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            count += sum(field in value for field in CLAIM_FIELDS)
+            todo.extend(value.values())
+        elif isinstance(value, list):
+            todo.extend(value)
+    return count

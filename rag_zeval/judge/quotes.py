@@ -1,0 +1,104 @@
+"""Where a judge's quotes stand in a reference: found in one pass, however long it is and however many they are."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from array import array
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from rag_zeval.judge.evidence import ReferenceIndex
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\w\s]")
+
+SEARCHED = 200_000  # characters of quotes that are looked for; a judge's reply of 16,384 tokens has fewer
+
+
+def words(text: str) -> list[str]:
+    """Words and punctuation marks; CJK characters one by one, for they are written without spaces."""
+    return _WORD.findall(text)
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A reference with what is quoted of it.
+
+    verbatim: for each quote, longest run of its words that stands in the reference / words of the quote, in [0, 1]. It
+    is the evidence reward's measure on words, without its minimum length: a report shows short quotes as they are. None
+    for quotes that were not looked for.
+    starts, ends: the characters from which and up to which all words of a quote stand in a row; places that overlap
+    or touch are one.
+    """
+
+    reference: str
+    verbatim: dict[str, float | None]
+    starts: array[int]
+    ends: array[int]
+
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """The reference in pieces `(text, is quoted)`, none of them empty."""
+        at = 0
+        for start, end in zip(self.starts, self.ends, strict=True):
+            if at < start:
+                yield self.reference[at:start], False
+            yield self.reference[start:end], True
+            at = end
+        if at < len(self.reference):
+            yield self.reference[at:], False
+
+
+def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
+    """Find quotes in a reference, word by word: spacing does not matter.
+
+    A quote with which they have more than SEARCHED characters in all is not looked for: a server may send any length.
+    """
+    found = Quoted(reference, dict.fromkeys(quotes), array("q"), array("q"))
+    wanted: dict[str, tuple[str, ...]] = {}
+    room = SEARCHED
+    for text in found.verbatim:
+        if len(text) <= room:
+            room -= len(text)
+            wanted[text] = tuple(words(text))
+    found.verbatim.update(dict.fromkeys(wanted, 0.0))
+    distinct = dict.fromkeys(filter(None, wanted.values()))
+    if not distinct:
+        return found
+    # The automaton is that of the quotes: the reference may be long. A number is no word, so no run leaves its quote.
+    joined: Iterable[Hashable] = (token for at, quote in enumerate(distinct) for token in (*quote, at))
+    index = ReferenceIndex(joined)
+    link, length = index.link, index.length
+    paths = {quote: [state for state, _ in index.follow(quote)] for quote in distinct}
+    short_first = sorted(range(len(link)), key=length.__getitem__)[1:]
+
+    own = [0] * len(link)  # words of the quote that ends in a state
+    for quote, path in paths.items():
+        own[path[-1]] = len(quote)
+    inherited = [0] * len(link)  # and of the longest that is a proper end of what the state stands for
+    for state in short_first:
+        inherited[state] = own[link[state]] or inherited[link[state]]
+
+    reached = [0] * len(link)  # words of the longest run of the reference that came to a state
+    begins = array("q")  # of the reference's words
+    starts, ends = found.starts, found.ends
+    places, texts = itertools.tee(_WORD.finditer(reference))
+    for place, (state, run) in zip(places, index.follow(text.group() for text in texts), strict=True):
+        begins.append(place.start())
+        if run > reached[state]:
+            reached[state] = run
+        if whole := own[state] if 0 < own[state] <= run else inherited[state]:
+            start = begins[-whole]
+            while ends and ends[-1] >= start:
+                ends.pop()
+                start = min(start, starts.pop())
+            starts.append(start)
+            ends.append(place.end())
+
+    for state in reversed(short_first):  # what ends in a state ends in its link as well
+        if reached[state]:
+            reached[link[state]] = length[link[state]]
+    for state in short_first:
+        reached[state] = reached[state] or reached[link[state]]
+    runs = {quote: max(min(at, reached[state]) for at, state in enumerate(path, 1)) for quote, path in paths.items()}
+    found.verbatim.update({text: runs[quote] / len(quote) for text, quote in wanted.items() if quote})
+    return found

@@ -1,0 +1,51 @@
+"""Scores of a trajectory, or of a ranking. The reward, the benchmarks and the evaluator all call these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rag_zeval.judge.schema import CandidateEvaluation, Trajectory
+
+
+def support_score(candidate: CandidateEvaluation) -> float | None:
+    """S(y) = supported claims / claims, in [0, 1] (paper, section 3.1); None for a candidate without claims.
+
+    It is faithfulness when the reference is the retrieved passage, correctness when it is the ground-truth answer.
+    """
+    claims = candidate.atomic_claims
+    return sum(claim.is_supported for claim in claims) / len(claims) if claims else None
+
+
+def support_scores(trajectory: Trajectory) -> list[float | None]:
+    """`support_score` of each candidate, in the trajectory's order."""
+    return [support_score(candidate) for candidate in trajectory]
+
+
+def rank_scores(ranking: Sequence[str]) -> list[float]:
+    """Scores from a ranking (letters, best first): (K - rank) / (K - 1), evenly from 1 to 0, in the letters' order.
+
+    No two are equal. Raises ValueError for fewer than two candidates: a rank says nothing about one alone.
+    """
+    if len(ranking) < 2:
+        raise ValueError("a ranking needs two candidates or more")
+    last = len(ranking) - 1
+    return [(last - ranking.index(letter)) / last for letter in sorted(ranking)]
+
+
+def ranked_pairs(truth: Sequence[float]) -> list[tuple[int, int]]:
+    """Index pairs `(i, j)` with `truth[i] > truth[j]`."""
+    return [(i, j) for i, above in enumerate(truth) for j, below in enumerate(truth) if above > below]
+
+
+def strictly_ranked(scores: Sequence[float | None], truth: Sequence[float]) -> bool:
+    """True if every pair with truth[i] > truth[j] has scores[i] > scores[j]; a pair with a missing score has not."""
+    return all(_above(scores[i], scores[j]) for i, j in ranked_pairs(truth))
+
+
+def same_words(first: str, second: str) -> bool:
+    """Whether two answers are the same word for word: no honest judge can rank them."""
+    return first.split() == second.split()
+
+
+def _above(first: float | None, second: float | None) -> bool:
+    return first is not None and second is not None and first > second

@@ -1,0 +1,1 @@
+"""Models that are asked: endpoints, folders, a script; the cache of what they said."""

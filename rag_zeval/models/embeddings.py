@@ -1,0 +1,226 @@
+"""Sentence embeddings: an OpenAI-compatible endpoint or a local folder, named and cached as language models are."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import model_sha256
+from rag_zeval.judge.prompt import without_surrogates
+from rag_zeval.models.cache import ReplyCache, through_cache
+from rag_zeval.models.endpoint import Endpoint, count
+from rag_zeval.models.language_model import Reply, check_spec, one_line
+
+SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What came back for one text. `status` is "ok" or "failed: reason" (vector None); the rest as in `Reply`."""
+
+    vector: Vector | None
+    status: str
+    tokens: int | None = None
+    calls: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    cached: bool = False
+
+
+class Embedder(Protocol):
+    """A model of sentences. It never raises for one bad text: that text gets an Embedding with status "failed: …"."""
+
+    @property
+    def name(self) -> str:
+        """For people: the model as it was named."""
+
+    @property
+    def identity(self) -> str:
+        """For cache keys: endpoint and model, or a hash of the weights."""
+
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        """Yield `(index, embedding)`, each text once, as they finish; texts are taken as `Backend.complete` takes them.
+
+        Raises InputError, before any embedding, when the model cannot be reached at all.
+        """
+
+
+def open_embedder(spec: str, **calls: Any) -> Embedder:
+    """The embedder a spec names: a folder, or `openai:MODEL@URL`, called as `Endpoint` takes it (`calls`).
+
+    Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
+    """
+    if (endpoint := check_spec(spec)) is not None:
+        return OpenAIEmbedder(*endpoint, **calls)
+    if not Path(spec).is_dir():
+        raise InputError(f"embeddings '{spec}': no such folder; name a model as {SPECS}")
+    return LocalEmbedder(spec)
+
+
+def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Cosine of the angle between two vectors of one length, in [-1, 1]; None if either is zero.
+
+    Raises ValueError if the lengths differ.
+    """
+    norm = math.hypot(*first) * math.hypot(*second)
+    product = sum(a * b for a, b in zip(first, second, strict=True))
+    return max(-1.0, min(1.0, product / norm)) if norm else None
+
+
+class OpenAIEmbedder(Endpoint):
+    """Embeddings of an Endpoint, one text a call: a text the server refuses fails alone."""
+
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        return self.each(texts, self._embed_one)
+
+    async def _embed_one(self, client: Any, text: str) -> Embedding:
+        body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
+        served = await self.serve(client, "/embeddings", body, _read)
+        vector, status, tokens = served.result or (None, served.failure, None)
+        return Embedding(vector, status, tokens, served.calls, max(0, served.calls - 1), served.seconds)
+
+
+def _read(answer: Any) -> tuple[Vector | None, str, int | None]:
+    tokens = count(answer, "prompt_tokens")
+    try:
+        vector = single_precision(answer["data"][0]["embedding"])
+    except (KeyError, TypeError, IndexError, OverflowError):
+        return None, "failed: the endpoint's answer is no embedding", tokens
+    if not vector or not all(map(math.isfinite, vector)):
+        return None, "failed: the endpoint sent a vector that is empty or not finite", tokens
+    return vector, "ok", tokens
+
+
+def single_precision(values: Sequence[float]) -> Vector:
+    """The values as 32-bit floats hold them: fresh vectors and cached ones are then the same."""
+    return tuple(array("f", values))
+
+
+class LocalEmbedder:
+    """A sentence-transformers folder, or any encoder's, run in this process with transformers (GPU if there is one).
+
+    The vector is the mean over the last layer's tokens, or the first token's where the folder's `modules.json` has it
+    so (Reimers and Gurevych 2019, arXiv:1908.10084). A text that does not fit the model's window fails; none is cut.
+    Raises InputError for a folder without a model, with one that wants code of its own, or with further layers.
+    """
+
+    def __init__(self, folder: str):
+        self.name = folder
+        self._first_token = _pools_first_token(folder)
+        self.identity = f"weights {model_sha256(folder)} {'first token' if self._first_token else 'mean'}"
+        self._tokenizer, self._model, self.max_tokens = load_encoder(folder)
+
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        for index, text in enumerate(texts):  # one by one: a vector then does not depend on its batch
+            yield index, self._embed_one(text)
+
+    def _embed_one(self, text: str) -> Embedding:
+        import torch
+
+        started = time.perf_counter()
+        encoded = self._tokenizer(text.encode("utf-8", "replace").decode(), return_tensors="pt")
+        tokens = int(encoded["input_ids"].shape[1])
+        if not 0 < tokens <= self.max_tokens:
+            return Embedding(None, f"failed: text needs {tokens} tokens, the model's window is {self.max_tokens}")
+        try:
+            with torch.inference_mode():
+                states = self._model(**encoded.to(self._model.device)).last_hidden_state[0].float()
+        except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # out of memory, or no such encoder
+            return Embedding(None, f"failed: {one_line(str(error))}", tokens, calls=1)
+        pooled = states[0] if self._first_token else states.mean(dim=0)
+        vector = single_precision(pooled.tolist())
+        return Embedding(vector, "ok", tokens, calls=1, seconds=time.perf_counter() - started)
+
+
+def _pools_first_token(folder: str) -> bool:
+    if not (Path(folder) / "modules.json").is_file():
+        return False
+    first_token = False
+    for module in _read_json(Path(folder) / "modules.json", list):
+        kind = str(module.get("type")).rpartition(".")[2] if isinstance(module, dict) else ""
+        if kind not in ("Transformer", "Pooling", "Normalize"):  # a cosine knows no lengths
+            raise InputError(f"{folder}: module '{kind}' of modules.json is not one that can be run here")
+        if kind == "Pooling":
+            pooling = _read_json(Path(folder) / str(module.get("path")) / "config.json", dict)
+            modes = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
+            if modes not in (["pooling_mode_mean_tokens"], ["pooling_mode_cls_token"]):
+                raise InputError(f"{folder}: pools by {modes}; only the mean and the first token are known")
+            first_token = modes == ["pooling_mode_cls_token"]
+    return first_token
+
+
+def _read_json(path: Path, kind: type) -> Any:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(content, kind):
+        raise InputError(f"{path}: expected a JSON {kind.__name__}, found {type(content).__name__}")
+    return content
+
+
+def load_encoder(folder: str) -> tuple[Any, Any, int]:
+    """A folder's tokenizer, its model (fp32, on the GPU if there is one) and how many tokens a text may have.
+
+    Raises InputError for what is no model that transformers can load.
+    """
+    try:
+        import torch
+        from safetensors import SafetensorError
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError as error:
+        raise InputError(f"{folder}: a local model needs torch: pip install torch transformers") from error
+
+    try:  # a plain path, so nothing is ever looked up on a hub
+        path = str(Path(folder).resolve())
+        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        model: Any = AutoModel.from_pretrained(path, dtype=torch.float32, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"{folder}: not a model transformers can load: {str(error).splitlines()[0]}") from error
+    windows = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
+    max_tokens = min(window for window in windows if window)
+    return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), max_tokens
+
+
+class CachedEmbedder:
+    """An embedder that asks another only for what the reply cache lacks; equal texts of one call are asked once."""
+
+    def __init__(self, embedder: Embedder, cache: ReplyCache):
+        self._embedder, self._cache = embedder, cache
+        self.name, self.identity = embedder.name, embedder.identity
+
+    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
+        return through_cache(texts, self._key, self._get, self._embedder.embed, self._put)
+
+    def _get(self, key: str) -> Embedding | None:
+        kept = self._cache.get(key)
+        if kept is None or kept.text is None:
+            return None
+        return Embedding(_unpacked(kept.text), kept.status, kept.prompt_tokens, cached=True)
+
+    def _put(self, key: str, found: Embedding) -> None:
+        if found.vector is not None:
+            self._cache.put(key, Reply(_packed(found.vector), found.status, found.tokens))
+
+    def _key(self, text: str) -> str:
+        return hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()
+
+
+def _packed(vector: Vector) -> str:
+    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
+
+
+def _unpacked(text: str) -> Vector:
+    values = array("f")
+    values.frombytes(base64.b64decode(text))
+    return tuple(values)

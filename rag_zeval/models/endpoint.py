@@ -1,0 +1,255 @@
+"""A server that speaks OpenAI's protocol: requests sent side by side, each with its own fate."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import queue
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from rag_zeval.errors import InputError
+from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, open_http, read_json
+from rag_zeval.models.keys import key_remover, read_key
+from rag_zeval.models.language_model import one_line
+
+RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
+KEY_ENV = "OPENAI_API_KEY"
+MOST_TOKENS = 2**53  # a count beyond it is none
+
+Body = dict[str, Any]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Served(Generic[Result]):
+    """One item as it went: what was read from the answer, or why there is none ("failed: ..."), and what it took."""
+
+    result: Result | None
+    failure: str
+    calls: int
+    seconds: float
+
+
+class Endpoint:
+    """A model over HTTP: up to `concurrency` requests at once, each within `timeout` seconds, retries included.
+
+    connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
+    max_body_mib: MiB that the body of an answer may have. The key is read from the environment variable of the given
+    name whenever it is needed, kept nowhere, and taken out of what the server sends (`key_remover`).
+    Raises InputError if a variable named by the caller is not set, or one holds no key, for a limit that is not above
+    0, and if the openai package is missing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        url: str,
+        *,
+        concurrency: int = 8,
+        timeout: float = 600.0,
+        connect_timeout: float = 10.0,
+        max_body_mib: float = 16.0,
+        max_retries: int = RETRIES,
+        api_key_env: str | None = None,
+    ):
+        self._key_env = api_key_env or KEY_ENV
+        if read_key(self._key_env) is None and api_key_env is not None:
+            raise InputError(f"environment variable {api_key_env} is not set: it must hold the API key")
+        if concurrency < 1:
+            raise InputError(f"concurrency is {concurrency}, must be at least 1")
+        limits = {"timeout": timeout, "connect_timeout": connect_timeout, "max_body_mib": max_body_mib}
+        for name, value in limits.items():
+            if not 0 < value < math.inf:
+                raise InputError(f"{name} is {value:g}, must be a number above 0")
+        try:
+            import openai  # noqa: F401
+        except ImportError as error:
+            raise InputError("an endpoint needs the openai package: pip install openai") from error
+        self.name = model
+        self.url = url.rstrip("/")
+        self.identity = f"{self.url} {model}"
+        self._concurrency, self._max_retries = concurrency, max_retries
+        self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
+        self._reached = False
+
+    async def _probe(self, http: Any) -> None:
+        """Raise InputError if nothing answers at the URL or it refuses the key. Any other answer will do, unread."""
+        import anyio
+        import openai
+
+        url, headers = f"{self.url}/models", {"Authorization": f"Bearer {self._key()}"}
+        # a connection has a shorter limit than the whole, so that it shows which of the two it was
+        timeout = openai.Timeout(None, connect=0.9 * self._connect_timeout)
+        try:
+            with anyio.fail_after(self._connect_timeout):
+                async with http.stream("GET", url, headers=headers, timeout=timeout) as answer:
+                    status = answer.status_code
+        except TimeoutError:  # it took the connection, so it is there: requests have their own time limit
+            told = f"no answer within {self._connect_timeout:g} s; requests are sent all the same"
+            print(f"note: {url}: {told}", file=sys.stderr)
+        except Exception as error:
+            reason = key_remover(self._key())(self._connection_reason(error))
+            raise InputError(f"cannot reach {self.url}: {one_line(reason)}") from None
+        else:
+            if status == 401:
+                raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
+
+    def each(
+        self, items: Iterable[Item], serve: Callable[[Any, Item], Awaitable[Result]]
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield `(index, await serve(client, item))` of each item, as they finish.
+
+        Items are taken as they can be sent, and asked for again after each result (see `Backend.complete`).
+        """
+        import openai
+
+        todo = enumerate(items)
+        waiting = next(todo, None)
+        if waiting is None:
+            return
+        finished: queue.SimpleQueue[tuple[int, Result] | Exception] = queue.SimpleQueue()
+        line = _Waiting[tuple[int, Item]](self._concurrency)
+        http = open_http(int(self._max_body_mib * MIB))
+        client = openai.AsyncOpenAI(
+            base_url=self.url,
+            api_key=self._key(),
+            timeout=openai.Timeout(self._timeout, connect=self._connect_timeout),
+            max_retries=self._max_retries,
+            http_client=http,
+        )
+
+        async def work() -> None:
+            try:
+                while (entry := line.take()) is not None:
+                    index, item = entry
+                    finished.put((index, await serve(client, item)))
+            except Exception as error:
+                finished.put(error)
+
+        # A thread with a loop of its own, so that it also works where a loop is running already (notebooks).
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        under_way = 0
+        try:
+            if not self._reached:
+                asyncio.run_coroutine_threadsafe(self._probe(http), loop).result()
+                self._reached = True
+            while waiting or under_way:
+                while waiting:
+                    if line.put(waiting):
+                        asyncio.run_coroutine_threadsafe(work(), loop)
+                    under_way += 1
+                    # some wait in line, so that a worker has its next one at once
+                    waiting = next(todo, None) if under_way < 2 * self._concurrency else None
+                result = finished.get()
+                if isinstance(result, Exception):
+                    raise result
+                under_way -= 1
+                yield result
+                waiting = next(todo, None)
+        finally:
+            asyncio.run_coroutine_threadsafe(_leave(client), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    async def serve(self, client: Any, path: str, body: Body, read: Callable[[Any], Result]) -> Served[Result]:
+        """Post one request and read the JSON of its answer; whatever goes wrong is the fate of this item only.
+
+        The client sends, waits and retries as ever, but makes no objects of its own of what goes out and comes in: that
+        takes a third of its time.
+        """
+        import anyio
+
+        under_way = Exchange()
+        exchange.set(under_way)
+        started = time.perf_counter()
+        result, failure = None, ""
+        without_key = key_remover(self._key())
+        try:
+            # the client's timeout is one of silence; a server that drips bytes is stopped here
+            with anyio.fail_after(self._timeout):
+                await client.post(path, body=body, cast_to=str)
+            failure = under_way.refusal or ""
+            result = None if failure else read(read_json(without_key(under_way.text)))
+        except Exception as error:
+            failure = self._reason(error, under_way)
+        failure = f"failed: {one_line(without_key(failure))}" if failure else ""
+        return Served(result, failure, under_way.sent, time.perf_counter() - started)
+
+    def _reason(self, error: Exception, under_way: Exchange) -> str:
+        import openai
+
+        if isinstance(error, openai.APIStatusError):
+            return error_text(error.response, under_way.refusal or under_way.text)
+        if isinstance(error, openai.APIConnectionError):
+            return self._connection_reason(error.__cause__ or error)
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self._timeout:g} s"
+        return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+    def _connection_reason(self, error: BaseException) -> str:
+        """The innermost cause: "connection refused" stands at the bottom of a chain of wrappers."""
+        kind = type(error).__name__  # of the HTTP client that openai brings, of which there are two generations
+        if kind == "ConnectTimeout":
+            return f"no connection within {self._connect_timeout:g} s"
+        if kind.endswith("Timeout"):
+            return f"no answer within {self._timeout:g} s"
+        while (cause := error.__cause__ or error.__context__) is not None:
+            error = cause
+        if isinstance(error, ConnectionRefusedError):
+            return "connection refused"
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror
+        return str(error) or type(error).__name__
+
+    def _key(self) -> str:
+        return read_key(self._key_env) or "none"  # a local server asks for none, the client insists on one
+
+
+class _Waiting(Generic[Item]):
+    """What waits for one of `most` workers of another thread. A worker leaves when it finds nothing."""
+
+    def __init__(self, most: int):
+        self._waiting: deque[Item] = deque()
+        self._workers, self._most = 0, most
+        self._lock = threading.Lock()
+
+    def put(self, item: Item) -> bool:
+        """True if a worker is wanted for it."""
+        with self._lock:
+            self._waiting.append(item)
+            wanted = self._workers < self._most
+            self._workers += wanted
+            return wanted
+
+    def take(self) -> Item | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._workers -= 1
+            return None
+
+
+async def _leave(client: Any) -> None:
+    """Give up what is still open, and close the client."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await client.close()
+
+
+def count(answer: Any, field: str) -> int | None:
+    """A number of tokens from the `usage` of an answer, in [0, 2^53), if it tells."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    found = usage.get(field) if isinstance(usage, dict) else None
+    return found if type(found) is int and 0 <= found < MOST_TOKENS else None

@@ -1,0 +1,57 @@
+"""Chat completions of any OpenAI-compatible endpoint: a vendor's, or `vllm serve` on the next machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from rag_zeval.models.endpoint import Endpoint, count
+from rag_zeval.models.language_model import Messages, Reply, Request, one_line
+
+
+class OpenAIBackend(Endpoint):
+    """Chat completions of an Endpoint."""
+
+    max_context: int | None = None
+    batched = False
+    card: Mapping[str, str] = MappingProxyType({})
+
+    def count_tokens(self, messages: Messages) -> None:
+        return None  # only the server knows its tokenizer
+
+    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
+        return self.each(requests, self._complete_one)
+
+    async def _complete_one(self, client: Any, request: Request) -> Reply:
+        served = await self.serve(client, "/chat/completions", self._arguments(request), _read)
+        text, status, usage = served.result or (None, served.failure, (None, None))
+        retries = max(0, served.calls - 1)
+        return Reply(text, status, *usage, calls=served.calls, retries=retries, seconds=served.seconds)
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        sampling = request.sampling
+        arguments: dict[str, Any] = {
+            "model": self.name,
+            "messages": list(request.messages),
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "seed": request.seed,
+        }
+        if request.response_schema is not None:
+            schema = {"name": "reply", "schema": request.response_schema, "strict": True}
+            arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return arguments
+
+
+def _read(completion: Any) -> tuple[str | None, str, tuple[int | None, int | None]]:
+    counts = count(completion, "prompt_tokens"), count(completion, "completion_tokens")
+    try:
+        choice = completion["choices"][0]
+        text, reason = choice["message"]["content"], choice.get("finish_reason")
+    except (AttributeError, KeyError, TypeError, IndexError):
+        return None, "failed: the endpoint's answer is no chat completion", counts
+    if not isinstance(text, str) or reason == "content_filter":
+        return None, f"failed: the endpoint sent no text (finish_reason {one_line(str(reason))})", counts
+    return text, "truncated" if reason == "length" else "ok", counts

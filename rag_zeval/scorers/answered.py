@@ -1,0 +1,27 @@
+"""Whether an answer is one, after open-rag-eval 0.3.0 (its metrics/no_answer_metric.py).
+
+The value is 1 if the answer tries to answer the question, right or wrong, and 0 if it says that it cannot (1 call).
+
+Known difference: the prompt is in our words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, Steps, ask
+from rag_zeval.scorers.reading import yes_or_no
+
+ANSWERED = ScorerPrompt("answered")
+
+
+def _answered(example: Example, answer: str) -> Steps[Found]:
+    def read(value: Any) -> bool:
+        return yes_or_no(value["answered"])
+
+    answered = yield from ask(ANSWERED, read, question=example.question, answer=answer)
+    return Found(float(answered), {"answered": answered})
+
+
+MEASURES = (Measure("answered", _answered, (ANSWERED,)),)

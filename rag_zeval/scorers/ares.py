@@ -1,0 +1,75 @@
+"""ARES without training (Saad-Falcon et al. 2023, arXiv:2311.09476): the few-shot judge of the package ares-ai 0.6.6.
+
+After its ues_idp.py, prompts.py and RAG_Automatic_Evaluation/Evaluation_Functions.py. Each value is a label: 1 for
+[[Yes]], 0 for [[No]]. The document is judged first, and if it has nothing to do with the question all three are 0. What
+ARES trains, a classifier, and its intervals from labelled rows are not here.
+
+The document is the example's reference: the retrieved passage where faithfulness is measured, the ground truth where
+correctness is.
+
+Known differences: the prompts are in our words, speak of questions (the package's of dialogues) and have examples of
+ours (the original's come with the data); a reply without a label, or with both, leaves the answer without a score (the
+original's is 0, or [[Yes]]), and so does a reply that does not come (the original's is 0 after five tries); labels are
+read in any case. As the original sets no temperature, it is 1, the default of its endpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, Steps, ask_text
+from rag_zeval.scorers.reading import Unreadable, quoted, without_thoughts
+
+CONTEXT_RELEVANCE = ScorerPrompt("ares_context_relevance")
+FAITHFULNESS, ANSWER_RELEVANCE = ScorerPrompt("ares_answer_faithfulness"), ScorerPrompt("ares_answer_relevance")
+TEMPERATURE = 1.0
+LABELS = {
+    True: re.compile(r"\[\s*\[?\s*Yes\s*\]?\s*\]", re.IGNORECASE),
+    False: re.compile(r"\[\s*\[?\s*No\s*\]?\s*\]", re.IGNORECASE),
+}
+
+
+def read_label(text: str) -> bool:
+    """The label in a reply. Raises Unreadable if there is none, or both."""
+    text = without_thoughts(text)
+    found = [label for label, pattern in LABELS.items() if pattern.search(text)]
+    if len(found) != 1:
+        raise Unreadable(f"{'both' if found else 'neither'} of [[Yes]] and [[No]] in {quoted(text)}")
+    return found[0]
+
+
+def _relevant(example: Example) -> Steps[bool]:
+    question, document = example.question, example.reference
+    return ask_text(CONTEXT_RELEVANCE, read_label, temperature=TEMPERATURE, question=question, document=document)
+
+
+def _context_relevance(example: Example, answer: str) -> Steps[Found]:
+    relevant = yield from _relevant(example)
+    return Found(float(relevant), {"document_relevant": relevant})
+
+
+def _if_relevant(prompt: ScorerPrompt) -> Callable[[Example, str], Steps[Found]]:
+    """What asks for the label of an answer, if the document is relevant."""
+
+    def steps(example: Example, answer: str) -> Steps[Found]:
+        relevant = yield from _relevant(example)
+        if not relevant:
+            return Found(0.0, {"document_relevant": False})
+        question, document = example.question, example.reference
+        label = yield from ask_text(
+            prompt, read_label, temperature=TEMPERATURE, question=question, document=document, answer=answer
+        )
+        return Found(float(label), {"document_relevant": True})
+
+    return steps
+
+
+MEASURES = (
+    Measure("ares_context_relevance", _context_relevance, (CONTEXT_RELEVANCE,), ("reference",)),
+    Measure("ares_answer_faithfulness", _if_relevant(FAITHFULNESS), (CONTEXT_RELEVANCE, FAITHFULNESS), ("reference",)),
+    Measure(
+        "ares_answer_relevance", _if_relevant(ANSWER_RELEVANCE), (CONTEXT_RELEVANCE, ANSWER_RELEVANCE), ("reference",)
+    ),
+)

@@ -1,0 +1,97 @@
+"""BERTScore F1 (Zhang et al. 2020, arXiv:1904.09675), greedy matching of tokens by the cosine of their hidden states.
+
+As the package bert-score 0.3.13 does by default: no idf, no rescaling; the layer is the one its table has for the
+model; [CLS] and [SEP] may be matched but do not count; 0 if the answer or the reference has no token. Known
+difference: a text longer than the model's window has no score (the package cuts it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import model_sha256
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.embeddings import load_encoder
+from rag_zeval.models.language_model import one_line
+from rag_zeval.scorers.score import Score, Scored
+
+# of hidden_states, by the model's type and its number of layers; the table's entries for fine-tuned models are left out
+LAYERS = {
+    ("bert", 12): 9,
+    ("bert", 24): 18,
+    ("roberta", 6): 5,
+    ("roberta", 12): 10,
+    ("roberta", 24): 17,
+    ("xlm-roberta", 12): 9,
+    ("xlm-roberta", 24): 17,
+    ("distilbert", 6): 5,
+}
+
+
+class BertScore:
+    """F1 in [0, 1] of each answer against the reference, by a local folder's model; its parts are P and R.
+
+    Raises InputError for a folder without a model, or with one whose layer is not known.
+    """
+
+    name = "bert_score"
+    group: int | None = None
+
+    def __init__(self, folder: str):
+        self._tokenizer, self._model, self._max_tokens = load_encoder(folder)
+        config = self._model.config
+        self._type = config.model_type
+        if (self._type, config.num_hidden_layers) not in LAYERS:
+            raise InputError(f"{folder}: no layer is known for {self._type} with {config.num_hidden_layers} layers")
+        self._layer = LAYERS[self._type, config.num_hidden_layers]
+        self.identity = f"bert_score weights {model_sha256(folder)} layer {self._layer}"
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in examples:
+            scores: list[Score] = []
+            parts: list[dict[str, float]] = []
+            for answer in example.answers:
+                try:
+                    precision, recall = match(self._tokens(answer), self._tokens(example.reference))
+                    scores.append(Score(f1(precision, recall)))
+                    parts.append({"precision": precision, "recall": recall})
+                except (ValueError, RuntimeError, IndexError) as error:  # too long, out of memory
+                    scores.append(Score(None, f"failed: {one_line(str(error))}"))
+                    parts.append({})
+            yield Scored(example.id, tuple(scores), {"answers": parts})
+
+    def _tokens(self, text: str) -> tuple[Any, Any]:
+        """Unit vectors (tokens, width) and which of them count (tokens,). Raises ValueError for a text too long."""
+        import torch
+
+        text = text.encode("utf-8", "replace").decode().strip()
+        text = f" {text}" if text and self._type == "roberta" else text  # its first word is then as any other
+        encoded = self._tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
+        counts = encoded.pop("special_tokens_mask")[0] == 0
+        if len(counts) > self._max_tokens:
+            raise ValueError(f"text needs {len(counts)} tokens, the model's window is {self._max_tokens}")
+        with torch.inference_mode():
+            states = self._model(**encoded.to(self._model.device), output_hidden_states=True).hidden_states
+        return torch.nn.functional.normalize(states[self._layer][0].float(), dim=-1).cpu(), counts
+
+
+def match(answer: tuple[Any, Any], reference: tuple[Any, Any]) -> tuple[float, float]:
+    """Precision and recall in [-1, 1]: the mean over counted tokens of the best cosine with any token opposite.
+
+    Both (unit vectors, which of them count), as torch tensors; (0, 0) if in one of them none counts.
+    """
+    (ours, ours_count), (theirs, theirs_count) = answer, reference
+    if not ours_count.any() or not theirs_count.any():
+        return 0.0, 0.0
+    cosines = ours @ theirs.T
+    precision, recall = cosines.amax(dim=1)[ours_count].mean(), cosines.amax(dim=0)[theirs_count].mean()
+    return float(precision), float(recall)
+
+
+def f1(precision: float, recall: float) -> float:
+    """Harmonic mean; 0 if both are 0. Raises ValueError if one is below 0: there is no such mean then."""
+    if min(precision, recall) < 0:
+        raise ValueError(f"precision {precision:.3f} and recall {recall:.3f} have no harmonic mean")
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0

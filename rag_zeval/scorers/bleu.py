@@ -1,0 +1,36 @@
+"""Sentence BLEU-4 as the paper's tables have it: cased whitespace tokens, no smoothing, 0 if any precision is 0.
+
+Papineni et al. 2002, through sacrebleu (whose own defaults, 13a tokens and exponential smoothing, give other numbers).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.score import Score, Scored
+
+
+class Bleu:
+    """BLEU in [0, 1] of each answer against the reference."""
+
+    name = "bleu"
+    group: int | None = None
+
+    def __init__(self) -> None:
+        import sacrebleu
+
+        self.identity = f"sacrebleu {sacrebleu.__version__} bleu4 tokenize=none smooth=none"
+        self._bleu = sacrebleu.BLEU(tokenize="none", smooth_method="none", effective_order=False)
+        # sacrebleu warns, at each call, that a sentence score without smoothing is often 0: here that is meant
+        logging.getLogger("sacrebleu").setLevel(logging.ERROR)
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in examples:
+            yield Scored(example.id, tuple(Score(self.value(answer, example.reference)) for answer in example.answers))
+
+    def value(self, answer: str, reference: str) -> float:
+        """BLEU-4 of one answer; 0 for an empty one."""
+        percent = self._bleu.sentence_score(" ".join(answer.split()), [" ".join(reference.split())]).score
+        return min(float(percent), 100.0) / 100  # rounding may leave a little more than 100

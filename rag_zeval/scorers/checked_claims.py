@@ -1,0 +1,97 @@
+"""RAG-Zeval's own claims, judged by a claim checker instead of by the judge that wrote them.
+
+As MiniCheck does it (Tang et al. 2024, arXiv:2404.10774): a reference that does not fit the model is cut into pieces
+at sentence ends, and the support of a claim is the largest that a piece gives. Known differences: the pieces fill the
+model's window (there 400 tokens), nothing is ever cut off, and a probability of exactly 0.5 is support.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.language_model import one_line
+from rag_zeval.models.nli import Checker
+from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.sentences import sentences_of
+
+SUPPORTED = 0.5  # the least support of a claim that counts as supported
+
+
+class CheckedClaims:
+    """Supported claims / claims in [0, 1], over the claims in the trajectories that a judge gave for the same examples.
+
+    judged: the judge's rows by example; judge: its identity. `parts` of a row: "answers", for each the support of its
+    claims in their order (null: the claim does not fit).
+    """
+
+    name = "checked_claims"
+    group: int | None = None
+
+    def __init__(self, checker: Checker, judged: Mapping[str, Scored], judge: str):
+        self._checker = checker
+        self._judged = {id_: row.parts for id_, row in judged.items()}
+        claims = json.dumps({id_: _claims(parts) for id_, parts in self._judged.items()}, sort_keys=True)
+        self.identity = f"{checker.identity} claims {hashlib.sha256(claims.encode()).hexdigest()} of {judge}"
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in examples:
+            parts = self._judged[example.id]
+            claims = _claims(parts)
+            if claims is None:
+                reason = f"failed: no claims to check: {parts['status'].removeprefix('failed: ')}"
+                yield Scored(example.id, (Score(None, reason),) * len(example.answers))
+                continue
+            found = [self._check(example.reference, one) for one in claims]
+            yield Scored(
+                example.id, tuple(score for score, _ in found), {"answers": [{"support": s} for _, s in found]}
+            )
+
+    def _check(self, reference: str, claims: list[str]) -> tuple[Score, list[float | None]]:
+        if not claims:
+            return Score(None, "failed: no claims"), []
+        try:
+            found = [support(self._checker, reference, claim) for claim in claims]
+        except Exception as error:  # out of memory, or what a checker's own code raises
+            return Score(None, f"failed: {one_line(f'{type(error).__name__}: {error}')}"), []
+        whole = [value for value in found if value is not None]
+        if len(whole) < len(found):
+            return Score(None, "failed: a claim, with a sentence of the reference, does not fit the checker"), found
+        return Score(sum(value >= SUPPORTED for value in whole) / len(whole)), found
+
+
+def _claims(parts: Mapping[str, Any]) -> list[list[str]] | None:
+    """The claims of each answer; None without a trajectory."""
+    trajectory = parts["trajectory"]
+    return trajectory and [[claim["claim"] for claim in one["atomic_claims"]] for one in trajectory]
+
+
+def support(checker: Checker, document: str, claim: str) -> float | None:
+    """How far the document supports the claim, in [0, 1]: the largest support by one of its pieces.
+
+    None if a piece, which may be a single sentence, does not fit beside the claim.
+    """
+    values = checker.score([(piece, claim) for piece in pieces(checker, document, claim)])
+    whole = [value for value in values if value is not None]
+    return max(whole) if len(whole) == len(values) else None
+
+
+def pieces(checker: Checker, document: str, claim: str) -> list[str]:
+    """The document whole, or where it does not fit beside the claim, cut at sentence ends into the fewest that do.
+
+    A sentence that alone does not fit is a piece.
+    """
+    if checker.fits((document, claim)):
+        return [document]
+    first, *others = sentences_of(document) or [document]
+    found = [first]
+    for sentence in others:
+        longer = f"{found[-1]} {sentence}"
+        if checker.fits((longer, claim)):
+            found[-1] = longer
+        else:
+            found.append(sentence)
+    return found

@@ -1,0 +1,27 @@
+"""Cosine of an answer's vector and the ground truth's, and whether it is above a threshold; no judge is asked.
+
+The rule-based check of a practitioner's text ("Automated RAG System Evaluations", emumba.com). Its threshold is "a
+predefined percentage": the number is ours, and means something else with every model of sentences. The value is the
+cosine, in [-1, 1]; the decision stands in the parts. Compared is the ground truth where there is one, else the
+reference.
+"""
+
+from __future__ import annotations
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Found, Measure, Steps, similarity
+
+THRESHOLD = 0.8
+
+
+def passes(cosine: float) -> bool:
+    """Whether a cosine is above the threshold."""
+    return cosine > THRESHOLD
+
+
+def _steps(example: Example, answer: str) -> Steps[Found]:
+    cosine = yield from similarity(example.truth or example.reference, answer)
+    return Found(cosine, {"threshold": THRESHOLD, "passes": passes(cosine)})
+
+
+MEASURES = (Measure("embedding_similarity", _steps, embeds=True),)

@@ -1,0 +1,41 @@
+"""Hallucination score of open-rag-eval 0.3.0: how far what was retrieved supports the answer as a whole.
+
+The original asks HHEM; here any claim checker is asked. Known difference: the original cuts the sources, joined by a
+space, at 8,192 characters, here longer ones, and those that do not fit the model, have no score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.language_model import one_line
+from rag_zeval.models.nli import Checker
+from rag_zeval.scorers.score import Score, Scored
+
+LONGEST_SOURCES = 8192  # characters
+
+
+class Hhem:
+    """Support in [0, 1] (1: nothing is made up) of each answer by all chunks, or by the reference if there are none."""
+
+    name = "hhem"
+    group: int | None = None
+
+    def __init__(self, checker: Checker):
+        self._checker = checker
+        self.identity = f"hhem {checker.identity}"
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in examples:
+            sources = " ".join(example.chunks) or example.reference
+            yield Scored(example.id, tuple(self._score(sources, answer) for answer in example.answers))
+
+    def _score(self, sources: str, answer: str) -> Score:
+        if len(sources) > LONGEST_SOURCES:
+            return Score(None, f"failed: the sources have {len(sources)} characters, more than {LONGEST_SOURCES}")
+        try:
+            (value,) = self._checker.score([(sources, answer)])
+        except Exception as error:  # out of memory, or what a checker's own code raises
+            return Score(None, f"failed: {one_line(f'{type(error).__name__}: {error}')}")
+        return Score(value) if value is not None else Score(None, "failed: sources and answer do not fit the checker")

@@ -1,0 +1,33 @@
+"""A yes or no with its reasons, as practitioners test RAG systems ("Automated RAG System Evaluations", emumba.com).
+
+One call: question, source of truth and answer, judged by five rules (correct, to the point, complete, concise, nothing
+made up); the reply is {"is_correct": true or false, "reasoning": text}. The value is 1 or 0. The source of truth is
+the ground truth where there is one, else the reference.
+
+Known differences: the prompt is in our words, at temperature 0. A reply without a clear truth value or without
+reasoning makes a failure; the code published with the article never looks at the reply.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, Steps, ask
+from rag_zeval.scorers.reading import a_text, yes_or_no
+
+PROMPT = ScorerPrompt("is_correct")
+
+
+def _steps(example: Example, answer: str) -> Steps[Found]:
+    def read(value: Any) -> tuple[bool, str]:
+        return yes_or_no(value["is_correct"]), a_text(value["reasoning"])
+
+    source = example.truth or example.reference
+    is_correct, reasoning = yield from ask(
+        PROMPT, read, question=example.question, ground_truth_source=source, answer=answer
+    )
+    return Found(float(is_correct), {"is_correct": is_correct, "reasoning": reasoning})
+
+
+MEASURES = (Measure(PROMPT.name, _steps, (PROMPT,)),)

@@ -1,0 +1,114 @@
+"""AutoNuggetizer (Pradeep et al. 2024, arXiv:2411.09607), after open-rag-eval 0.3.0 (its metrics/autonugget_metric.py).
+
+Nuggets, facts of a few words that an answer should hold, are made from the retrieved chunks, labelled vital or okay,
+and looked for in the answer. All values are in [0, 1]. Where there are no chunks, the reference is the context.
+
+Known differences: the prompts are in our words; creation ends when a call changes nothing (the next would be the same);
+more than MOST nuggets, or labels that are missing or too many, make a failure; a nugget that is repeated counts once.
+The original's weighted score counts an okay nugget where there is none, and so stays below 1, and its vital score is 0
+where no nugget is vital: here the first divides by what there is, and there is none of the second. Without a fact in
+the context the original compares the answer with "not enough information", and any exception makes its evaluator write
+a neutral 0.5: here there is no score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.reading import Unreadable, a_list, a_text, one_of
+from rag_zeval.scorers.umbrela import UMBRELA, grades_of
+
+CREATE, IMPORTANCE = ScorerPrompt("nuggets_create"), ScorerPrompt("nuggets_importance")
+ASSIGNMENT = ScorerPrompt("nuggets_assignment")
+RELATED = 1  # the lowest UMBRELA grade of a chunk that nuggets are made from
+CREATIONS = 5  # calls at most, each with the nuggets of the one before
+MOST = 30  # nuggets created
+KEPT = 20
+NUGGETS_A_CALL = 10
+VITAL, OKAY = "vital", "okay"
+SUPPORT = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
+OKAY_WEIGHTS = {"all": 1.0, "vital": 0.0, "weighted": 0.5}  # of an okay nugget beside a vital one, by score
+
+
+def _context(example: Example) -> Steps[list[str]]:
+    """What nuggets are made from. Raises Failed if no chunk is related to the question."""
+    if not example.chunks:
+        return [example.reference]
+    grades = yield from grades_of(example.question, example.chunks)
+    related = [chunk for chunk, grade in zip(example.chunks, grades, strict=True) if grade >= RELATED]
+    if not related:
+        raise Failed("no chunk is related to the question")
+    return related
+
+
+def nuggets_of(question: str, context: Sequence[str]) -> Steps[list[str]]:
+    """The distinct nuggets of a context, at most MOST (up to CREATIONS calls). Raises Failed if there are none."""
+    nuggets: list[str] = []
+    for _ in range(CREATIONS):
+        before = nuggets
+        nuggets = yield from ask(
+            CREATE, _read_nuggets, question=question, context=context, nuggets=before, at_most=MOST
+        )
+        if not nuggets:
+            raise Failed("no nuggets in the context")
+        if len(nuggets) == MOST or nuggets == before:
+            break
+    return nuggets
+
+
+def _read_nuggets(value: Any) -> list[str]:
+    nuggets = list(dict.fromkeys(a_text(one) for one in a_list(value["nuggets"])))
+    if len(nuggets) > MOST:
+        raise Unreadable(f"{len(nuggets)} nuggets, more than {MOST}")
+    return nuggets
+
+
+def _labelled(prompt: ScorerPrompt, labels: Sequence[str], nuggets: Sequence[str], **inputs: Any) -> Steps[list[str]]:
+    """The label of each nugget (a call for every ten)."""
+
+    def labels_of(some: Sequence[str]) -> Steps[list[str]]:
+        def read(value: Any) -> list[str]:
+            return [one_of(label, labels) for label in a_list(value["labels"], len(some))]
+
+        return ask(prompt, read, **inputs, nuggets=some)
+
+    parts = [nuggets[at : at + NUGGETS_A_CALL] for at in range(0, len(nuggets), NUGGETS_A_CALL)]
+    found = yield from together(*(labels_of(part) for part in parts))
+    return [label for part in found for label in part]
+
+
+def mean_support(vital: Sequence[bool], support: Sequence[float], okay_weight: float) -> float:
+    """Mean support of nuggets, in [0, 1], where an okay one weighs `okay_weight` and a vital one 1.
+
+    Raises Failed if nothing has a weight.
+    """
+    weights = [1.0 if one else okay_weight for one in vital]
+    if not any(weights):
+        raise Failed("no vital nuggets")
+    return sum(weight * one for weight, one in zip(weights, support, strict=True)) / sum(weights)
+
+
+def _measure(score: str, strict: bool) -> Measure:
+    """The measure of one of OKAY_WEIGHTS; a strict one counts full support only."""
+
+    def steps(example: Example, answer: str) -> Steps[Found]:
+        question = example.question
+        context = yield from _context(example)
+        created = yield from nuggets_of(question, context)
+        importance = yield from _labelled(IMPORTANCE, (VITAL, OKAY), created, question=question)
+        ranked = sorted(zip(created, importance, strict=True), key=lambda pair: pair[1] != VITAL)[:KEPT]
+        nuggets = [nugget for nugget, _ in ranked]
+        labels = yield from _labelled(ASSIGNMENT, (*SUPPORT,), nuggets, question=question, answer=answer)
+        vital = [label == VITAL for _, label in ranked]
+        support = [float(SUPPORT[label] == 1) if strict else SUPPORT[label] for label in labels]
+        parts = {"nuggets": nuggets, "vital": vital, "labels": labels}
+        return Found(mean_support(vital, support, OKAY_WEIGHTS[score]), parts)
+
+    name = f"nuggets_{score}_strict" if strict else f"nuggets_{score}"
+    return Measure(name, steps, (UMBRELA, CREATE, IMPORTANCE, ASSIGNMENT), ("reference",))
+
+
+MEASURES = tuple(_measure(score, strict) for strict in (False, True) for score in OKAY_WEIGHTS)

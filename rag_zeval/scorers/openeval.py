@@ -1,0 +1,120 @@
+r"""OpenEval (Ispas et al. 2025, "Towards Lighter and Robust Evaluation for RAG", arXiv:2503.16161), after the paper.
+
+A first call turns the sentences of a text into single statements, a list with hyphens; a second gives each a reason and
+a verdict, at temperature 1. The verdicts are read by the paper's two regular expressions, `\bVERDICT: PASSED\b` and the
+looser `\bVERDICT:.*PASSED\b`. All values are in [0, 1].
+
+Known differences: the prompts and their examples are in our words; sentences are split without a trained model
+(`sentences.py`); a line with several verdicts, or one that only the looser expression finds and that says "not" (NOT
+PASSED), leaves the answer without a score, as do verdicts that are missing or too many, and a text without a statement;
+so does recall without a true positive and a false negative (0 ÷ 0). The paper's other parser, a third call held to a
+JSON schema, is not here. A list of statements that ends early is taken for a whole one, unless the endpoint says that
+it was cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask_text, together
+from rag_zeval.scorers.ragas import f_beta
+from rag_zeval.scorers.reading import Unreadable, quoted, without_thoughts
+from rag_zeval.scorers.sentences import sentences_of
+
+STATEMENTS = ScorerPrompt("openeval_statements")
+FAITHFULNESS, CORRECTNESS = ScorerPrompt("openeval_faithfulness"), ScorerPrompt("openeval_correctness")
+TEMPERATURE = 1.0
+PASSED, FAILED = "PASSED", "FAILED"
+TP, FP, FN = "TP", "FP", "FN"
+
+
+def read_statements(text: str) -> list[str]:
+    """The items of a list with hyphens. Raises Unreadable if there are none."""
+    text = without_thoughts(text)
+    found = [item.strip() for item in re.findall(r"^[ \t]*-(?!-)[ \t]*(\S.*)$", text, re.MULTILINE)]
+    if not found:
+        raise Unreadable(f"no list with hyphens in {quoted(text)}")
+    return found
+
+
+def read_verdicts(text: str, labels: Sequence[str]) -> list[str]:
+    """The verdicts of all lines that have one. Raises Unreadable for a line that has none of the labels, or several."""
+    lines = [line for line in without_thoughts(text).splitlines() if re.search(r"\bVERDICT:", line)]
+    return [_verdict(line, labels) for line in lines]
+
+
+def _verdict(line: str, labels: Sequence[str]) -> str:
+    found = [label for label in labels if re.search(rf"\bVERDICT:.*{label}\b", line)]
+    if len(found) == 1 and (
+        re.search(rf"\bVERDICT: {found[0]}\b", line) or not re.search(r"\bVERDICT:.*\bnot\b", line, re.IGNORECASE)
+    ):
+        return found[0]
+    raise Unreadable(f"{quoted(line)} is not one of {', '.join(labels)}")
+
+
+def statements_of(question: str, text: str, whose: str) -> Steps[list[str]]:
+    """The statements of a text (1 call). Raises Failed if it is empty."""
+    sentences = sentences_of(text)
+    if not sentences:
+        raise Failed(f"no sentences in the {whose}")
+    statements = yield from ask_text(
+        STATEMENTS, read_statements, temperature=TEMPERATURE, question=question, sentences=sentences
+    )
+    return statements
+
+
+def _faithfulness(example: Example, answer: str) -> Steps[Found]:
+    statements = yield from statements_of(example.question, answer, "answer")
+
+    def read(text: str) -> list[str]:
+        verdicts = read_verdicts(text, (PASSED, FAILED))
+        if len(verdicts) != len(statements):
+            raise Unreadable(f"{len(verdicts)} verdicts on {len(statements)} statements")
+        return verdicts
+
+    context = "\n".join(example.chunks)
+    verdicts = yield from ask_text(FAITHFULNESS, read, temperature=TEMPERATURE, context=context, statements=statements)
+    return Found(verdicts.count(PASSED) / len(verdicts), {"statements": statements, "verdicts": verdicts})
+
+
+def recall(tp: int, fp: int, fn: int) -> float:
+    """The share of true positives among those and false negatives. Raises Failed if there is neither."""
+    if tp + fn == 0:
+        raise Failed("neither a true positive nor a false negative")
+    return tp / (tp + fn)
+
+
+def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Example, str], Steps[Found]]:
+    """What has the answer compared with the ground truth, and takes the value of the counts TP, FP and FN."""
+
+    def steps(example: Example, answer: str) -> Steps[Found]:
+        question, truth = example.question, example.truth or ""
+        ours, theirs = yield from together(
+            statements_of(question, answer, "answer"), statements_of(question, truth, "ground truth")
+        )
+
+        def read(text: str) -> tuple[int, int, int]:
+            counts = Counter(read_verdicts(text, (TP, FP, FN)))
+            if counts[TP] + counts[FP] != len(ours) or counts[FN] > len(theirs):
+                raise Unreadable(
+                    f"{dict(counts)} of {len(ours)} statements in the answer and {len(theirs)} in the ground truth"
+                )
+            return counts[TP], counts[FP], counts[FN]
+
+        tp, fp, fn = yield from ask_text(
+            CORRECTNESS, read, temperature=TEMPERATURE, question=question, answer=ours, ground_truth=theirs
+        )
+        parts = {"statements": ours, "ground_truth": theirs, TP: tp, FP: fp, FN: fn}
+        return Found(value(tp, fp, fn), parts)
+
+    return steps
+
+
+MEASURES = (
+    Measure("openeval_faithfulness", _faithfulness, (STATEMENTS, FAITHFULNESS), ("chunks",)),
+    Measure("openeval_correctness", _correctness(recall), (STATEMENTS, CORRECTNESS), ("truth",)),
+    Measure("openeval_correctness_f1", _correctness(f_beta), (STATEMENTS, CORRECTNESS), ("truth",)),
+)

@@ -1,0 +1,78 @@
+"""RAG-Zeval as a scorer: one call judges all answers of an example; the score is supported claims / claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
+from rag_zeval.judge.parser import claims_hold_text
+from rag_zeval.judge.schema import as_json
+from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.scorers.score import Score, Scored
+
+STRICT = "ok"  # Evaluation.status when the strict parser read the reply
+GROUP = 128  # examples computed together by a local model: two full batches of the nano judge
+
+
+class RagZeval:
+    """S(y) in [0, 1] by the model behind `backend`.
+
+    variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
+    structured: whether the JSON schema of the reply is sent with each request.
+    `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, and "strict": whether the reply
+    keeps the format as the reward has it (None if no reply came).
+    """
+
+    name = "rag_zeval"
+
+    def __init__(self, backend: Backend, variant: str | None, sampling: Sampling, structured: bool = False):
+        self._evaluator = Evaluator(backend, variant, sampling, structured)
+        self.variant = self._evaluator.variant.name
+        self.prompt_hash = self._evaluator.variant.prompt_hash
+        self.identity = (
+            f"{backend.identity} prompt {self.variant} {self.prompt_hash} {sampling}{' structured' * structured}"
+        )
+        self.group = GROUP if backend.batched else None
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        examples = list(examples)
+        answers = {example.id: len(example.answers) for example in examples}
+        for evaluation in self._evaluator.evaluate_many(examples):
+            yield _scored(evaluation, answers[evaluation.id], self.variant)
+
+
+def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
+    values = evaluation.scores or [None] * answers
+    failed = evaluation.status.startswith("failed")
+    reason = evaluation.status if failed else "failed: no claims"
+    replied = evaluation.reply is not None
+    return Scored(
+        evaluation.id,
+        tuple(Score(value, reason if value is None else evaluation.status) for value in values),
+        {
+            "trajectory": as_json(evaluation.trajectory) if evaluation.trajectory else None,
+            "status": evaluation.status,
+            "strict": _keeps_format(evaluation, variant) if replied else None,
+        },
+        evaluation.calls,
+        evaluation.prompt_tokens,
+        evaluation.completion_tokens,
+        final=replied,
+        cached=int(evaluation.cached),
+        retries=max(0, evaluation.calls - 1),
+        failures=int(not replied),
+        seconds=round(evaluation.seconds, 3),
+        paid_tokens=_paid_tokens(evaluation, replied),
+    )
+
+
+def _paid_tokens(evaluation: Evaluation, replied: bool) -> tuple[int, int] | None:
+    if evaluation.cached or not replied:
+        return 0, 0
+    prompt, completion = evaluation.prompt_tokens, evaluation.completion_tokens
+    return None if prompt is None or completion is None else (prompt, completion)
+
+
+def _keeps_format(evaluation: Evaluation, variant: str) -> bool:
+    trajectory = evaluation.trajectory
+    return evaluation.status == STRICT and bool(trajectory) and claims_hold_text(trajectory or (), variant)

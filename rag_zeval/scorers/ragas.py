@@ -1,0 +1,148 @@
+"""RAGAS (Es et al. 2023, arXiv:2309.15217), after the package ragas 0.4.3 (its metrics/_*.py).
+
+Values are in [0, 1], but for the two with a cosine, which may be below 0.
+
+Known differences: the prompts are in our words, and the longest reply is the bench's own (the original's 1,024 tokens
+cut long answers off); judgements that are missing or too many make a failure (the original divides by what the judge
+happens to return); an answer, or a ground truth, without any statement has no score (the original's correctness of two
+empty ones is 1); a reply that cannot be read is not sent back to be mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import (
+    Failed,
+    Found,
+    Measure,
+    ScorerPrompt,
+    Steps,
+    ask,
+    embed,
+    similarity,
+    similarity_of,
+    together,
+)
+from rag_zeval.scorers.reading import Unreadable, a_list, a_text, yes_or_no
+
+STATEMENTS, VERDICTS = ScorerPrompt("ragas_statements"), ScorerPrompt("ragas_verdicts")
+QUESTION, USEFUL_CHUNK = ScorerPrompt("ragas_question"), ScorerPrompt("ragas_useful_chunk")
+ATTRIBUTED, CORRECTNESS = ScorerPrompt("ragas_attributed"), ScorerPrompt("ragas_correctness")
+QUESTIONS = 3  # generated from each answer
+QUESTION_TEMPERATURE = 0.3  # of several samples of one prompt
+FACTUALITY_WEIGHT = 0.75  # of answer correctness; the rest is similarity
+
+
+def statements_of(question: str, text: str, whose: str) -> Steps[list[str]]:
+    """The statements of a text (1 call). Raises Failed if there are none."""
+
+    def read(value: Any) -> list[str]:
+        return [a_text(one) for one in a_list(value["statements"])]
+
+    statements = yield from ask(STATEMENTS, read, question=question, answer=text)
+    if not statements:
+        raise Failed(f"no statements in the {whose}")
+    return statements
+
+
+def _faithfulness(example: Example, answer: str) -> Steps[Found]:
+    statements = yield from statements_of(example.question, answer, "answer")
+
+    def read(value: Any) -> list[bool]:
+        return [yes_or_no(one["verdict"]) for one in a_list(value, len(statements))]
+
+    verdicts = yield from ask(VERDICTS, read, context=_context(example), statements=statements)
+    return Found(sum(verdicts) / len(statements), {"statements": statements, "verdicts": verdicts})
+
+
+def _context(example: Example) -> str:
+    return "\n".join(example.chunks)
+
+
+def _answer_relevancy(example: Example, answer: str) -> Steps[Found]:
+    def read(value: Any) -> tuple[str, bool]:
+        return a_text(value["question"]), yes_or_no(value["noncommittal"])
+
+    guesses = yield from together(
+        *(ask(QUESTION, read, temperature=QUESTION_TEMPERATURE, trial=t, answer=answer) for t in range(QUESTIONS))
+    )
+    asked, *guessed = yield from together(embed(example.question), *(embed(question) for question, _ in guesses))
+    cosines = [similarity_of(asked, vector) for vector in guessed]
+    committed = not all(noncommittal for _, noncommittal in guesses)
+    parts = {"questions": [question for question, _ in guesses], "cosines": cosines, "committed": committed}
+    return Found(sum(cosines) / QUESTIONS if committed else 0.0, parts)
+
+
+def average_precision(useful: Sequence[bool]) -> float:
+    """Mean over the useful chunks (given in rank order) of the useful share up to it; 0 if none is useful."""
+    precisions = [sum(useful[: at + 1]) / (at + 1) for at, one in enumerate(useful) if one]
+    return sum(precisions) / len(precisions) if precisions else 0.0
+
+
+def _useful_chunks(example: Example, answer: str) -> Steps[Found]:
+    def read(value: Any) -> bool:
+        return yes_or_no(value["verdict"])
+
+    chunks = (ask(USEFUL_CHUNK, read, question=example.question, context=c, answer=answer) for c in example.chunks)
+    useful = yield from together(*chunks)
+    return Found(average_precision(useful), {"useful": useful})
+
+
+def _context_precision(example: Example, answer: str) -> Steps[Found]:
+    return _useful_chunks(example, example.truth or "")
+
+
+def _context_recall(example: Example, answer: str) -> Steps[Found]:
+    def read(value: Any) -> list[bool]:
+        return [yes_or_no(one["attributed"]) for one in a_list(value)]
+
+    truth = example.truth or ""
+    context = _context(example)
+    attributed = yield from ask(ATTRIBUTED, read, question=example.question, context=context, answer=truth)
+    if not attributed:
+        raise Failed("no sentences in the ground truth")
+    return Found(sum(attributed) / len(attributed), {"attributed": attributed})
+
+
+def f_beta(tp: int, fp: int, fn: int, beta: float = 1.0) -> float:
+    """F-beta from counts, in [0, 1]; 0 without a true positive."""
+    weight = beta * beta
+    return (1 + weight) * tp / ((1 + weight) * tp + weight * fn + fp) if tp else 0.0
+
+
+def _answer_correctness(example: Example, answer: str) -> Steps[Found]:
+    truth = example.truth or ""
+    ours, theirs = yield from together(
+        statements_of(example.question, answer, "answer"), statements_of(example.question, truth, "ground truth")
+    )
+
+    def read(value: Any) -> dict[str, int]:
+        counts = {key: len(a_list(value[key])) for key in ("TP", "FP", "FN")}
+        if counts["TP"] + counts["FP"] != len(ours) or counts["FN"] > len(theirs):
+            raise Unreadable(f"{counts} of {len(ours)} statements in the answer and {len(theirs)} in the ground truth")
+        return counts
+
+    counts = yield from ask(CORRECTNESS, read, question=example.question, answer=ours, ground_truth=theirs)
+    cosine = yield from similarity(truth, answer)
+    f1 = f_beta(counts["TP"], counts["FP"], counts["FN"])
+    value = FACTUALITY_WEIGHT * f1 + (1 - FACTUALITY_WEIGHT) * cosine
+    return Found(value, {"statements": ours, "ground_truth": theirs, **counts, "f1": f1, "cosine": cosine})
+
+
+def _answer_similarity(example: Example, answer: str) -> Steps[Found]:
+    value = yield from similarity(example.truth or "", answer)
+    return Found(value, {})
+
+
+MEASURES = (
+    Measure("ragas_faithfulness", _faithfulness, (STATEMENTS, VERDICTS), ("chunks",)),
+    Measure("ragas_answer_relevancy", _answer_relevancy, (QUESTION,), embeds=True),
+    Measure("ragas_answer_correctness", _answer_correctness, (STATEMENTS, CORRECTNESS), ("truth",), embeds=True),
+    Measure("ragas_answer_similarity", _answer_similarity, (), ("truth",), embeds=True),
+    Measure("ragas_context_precision", _context_precision, (USEFUL_CHUNK,), ("truth", "chunks")),
+    Measure("ragas_context_utilization", _useful_chunks, (USEFUL_CHUNK,), ("chunks",)),
+    Measure("ragas_context_recall", _context_recall, (ATTRIBUTED,), ("truth", "chunks")),
+)

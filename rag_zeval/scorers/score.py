@@ -1,0 +1,89 @@
+"""Scorers: each takes Examples and yields a Scored for each, with a Score for every answer.
+
+A text scorer (`bleu`, `rouge_l`) needs no model; a judge (`rag_zeval`) is run once per model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.embeddings import Embedding
+from rag_zeval.models.language_model import Reply
+
+
+@dataclass(frozen=True)
+class Score:
+    """The value of one answer in the scorer's own range, or None with the reason in `status` ("failed: ...")."""
+
+    value: float | None
+    status: str = "ok"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One example scored: a Score per answer, what the values were made of, and what it cost.
+
+    Costs belong to the example, since one call may judge all answers together. calls: HTTP requests or generations,
+    retries among them; cached: replies that cost no call; tokens: of all replies, cached ones too, None where the
+    endpoint does not tell them; paid_tokens: (prompt, completion) of the replies that came for a call, None if one did
+    not tell; failures: replies that did not come; seconds: from asking to the reply, summed over calls. A row that is
+    not `final` (a reply did not come) is asked again by the next run.
+    """
+
+    id: str
+    scores: tuple[Score, ...]
+    parts: dict[str, Any] = field(default_factory=dict)
+    calls: int = 0
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+    final: bool = True
+    cached: int = 0
+    retries: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    paid_tokens: tuple[int, int] | None = (0, 0)
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        return tuple(score.value for score in self.scores)
+
+    def row(self) -> dict[str, Any]:
+        """The JSONL row; `from_row` reads it back."""
+        return {**vars(self), "scores": [{**vars(score)} for score in self.scores]}
+
+    @staticmethod
+    def from_row(row: dict[str, Any]) -> Scored:
+        paid = row.get("paid_tokens")
+        scores = tuple(Score(**score) for score in row["scores"])
+        return Scored(**{**row, "scores": scores, "paid_tokens": tuple(paid) if paid else None})
+
+
+def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:
+    """Tokens of prompts and of what came, over replies that are not cached and did come; None if one is not known."""
+    prompt = completion = 0
+    for one in replies:
+        if one.cached or one.status.startswith("failed"):
+            continue
+        tokens = (one.prompt_tokens, one.completion_tokens) if isinstance(one, Reply) else (one.tokens, 0)
+        if tokens[0] is None or tokens[1] is None:
+            return None
+        prompt, completion = prompt + tokens[0], completion + tokens[1]
+    return prompt, completion
+
+
+class Scorer(Protocol):
+    """`identity` holds everything, besides the example, that can change a score.
+
+    `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
+    where each is scored by itself.
+    """
+
+    name: str
+    identity: str
+    group: int | None
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        """One Scored per example, in any order."""

@@ -1,0 +1,67 @@
+"""The SFT ranker as a scorer: one call ranks all answers of an example; their scores follow from their ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.parser import FormatError, parse_ranking
+from rag_zeval.judge.prompt import RANKING, judge_messages
+from rag_zeval.judge.scoring import rank_scores
+from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
+from rag_zeval.scorers.rag_zeval import GROUP
+from rag_zeval.scorers.score import Score, Scored, paid_tokens
+
+
+class SftRanker:
+    """(K - rank) / (K - 1) in [0, 1] by a model that was trained on the prompt `ranking-only`; answers never tie.
+
+    It ranks two answers or more: one alone has no score. `parts` of a row: "ranking" (letters, best first; None if the
+    reply is no ranking) and "strict": whether it is one (None if no reply came).
+    """
+
+    name = "sft_ranker"
+
+    def __init__(self, backend: Backend, sampling: Sampling):
+        self._backend, self._sampling = backend, sampling
+        self.prompt_hash = RANKING.prompt_hash
+        self.identity = f"{backend.identity} prompt {RANKING.name} {self.prompt_hash} {sampling}"
+        self.group: int | None = GROUP if backend.batched else None
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        asked = []
+        for example in examples:
+            if len(example.answers) > 1:
+                asked.append(example)
+            else:
+                yield Scored(example.id, (Score(None, "failed: one answer alone has no rank"),) * len(example.answers))
+        for index, reply in self._backend.complete(map(self._request, asked)):
+            yield _scored(asked[index], reply)
+
+    def _request(self, example: Example) -> Request:
+        messages = judge_messages(RANKING.name, example.question, example.reference, example.answers)
+        return Request(tuple(messages), self._sampling)
+
+
+def _scored(example: Example, reply: Reply) -> Scored:
+    ranking, status = None, reply.status
+    if reply.text is not None:
+        try:
+            ranking, status = parse_ranking(reply.text, len(example.answers)), "ok"
+        except FormatError as error:
+            status = f"failed: format: {one_line(str(error))}"
+    values = [None] * len(example.answers) if ranking is None else rank_scores(ranking)
+    return Scored(
+        example.id,
+        tuple(Score(value, status) for value in values),
+        {"ranking": ranking and list(ranking), "strict": None if reply.text is None else ranking is not None},
+        reply.calls,
+        reply.prompt_tokens,
+        reply.completion_tokens,
+        final=reply.text is not None,
+        cached=int(reply.cached),
+        retries=reply.retries,
+        failures=int(reply.text is None),
+        seconds=round(reply.seconds, 3),
+        paid_tokens=paid_tokens([reply]),
+    )

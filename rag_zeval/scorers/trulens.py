@@ -1,0 +1,81 @@
+"""TruLens' RAG triad, after the package trulens 2.16.0 (its feedback/llm_provider.py and feedback/templates/rag.py).
+
+The judge gives a whole number from 0 to 3, its reasons first (the original's `..._with_cot_reasons`). A value is the
+mean of such scores divided by 3, in [0, 1].
+
+The source of groundedness is the example's reference: the retrieved passage where faithfulness is measured, the ground
+truth where correctness is. A sentence that admits not to know counts as grounded; an answer that does is irrelevant.
+
+Known differences: the prompts are in our words; sentences are split without a trained model (`sentences.py`), and a
+bare number that ends an answer is a sentence, not a list mark; the judge says by number which sentences are worth
+checking (the original evaluates its reply as code, takes all sentences where that fails, and else scores whatever
+stands in it, also what the answer does not say); an answer without a sentence, or with trivial ones only, has no score
+(the original's is 0); a score that cannot be read leaves the answer without one (the original leaves that sentence out
+of the mean, or gives -1, and of several numbers in a text it takes the smallest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.reading import a_list, a_whole_number
+from rag_zeval.scorers.sentences import sentences_of
+
+SUBSTANTIVE, GROUNDED = ScorerPrompt("trulens_substantive"), ScorerPrompt("trulens_groundedness")
+ANSWER_RELEVANCE = ScorerPrompt("trulens_answer_relevance")
+CONTEXT_RELEVANCE = ScorerPrompt("trulens_context_relevance")
+TOP = 3  # the highest score
+Scoring = tuple[int, Any]  # a score, and the evidence that the judge names for it
+
+
+def normalised_mean(scores: Sequence[int]) -> float:
+    """The mean of scores from 0 to TOP, as a share of TOP."""
+    return sum(scores) / (TOP * len(scores))
+
+
+def _read(value: Any) -> Scoring:
+    return a_whole_number(value["score"], 0, TOP), value["supporting_evidence"]
+
+
+def _found(scorings: Sequence[Scoring], **parts: Any) -> Found:
+    scores = [score for score, _ in scorings]
+    return Found(normalised_mean(scores), {**parts, "scores": scores, "evidence": [what for _, what in scorings]})
+
+
+def _groundedness(example: Example, answer: str) -> Steps[Found]:
+    sentences = sentences_of(answer)
+    if not sentences:
+        raise Failed("no sentences in the answer")
+
+    def read(value: Any) -> list[str]:
+        numbers = [a_whole_number(number, 1, len(sentences)) for number in a_list(value["keep"])]
+        return [sentence for number, sentence in enumerate(sentences, 1) if number in numbers]
+
+    numbered = {str(number): sentence for number, sentence in enumerate(sentences, 1)}
+    kept = yield from ask(SUBSTANTIVE, read, sentences=numbered)
+    if not kept:
+        raise Failed("every sentence of the answer is trivial")
+    source = example.reference
+    scorings = yield from together(*(ask(GROUNDED, _read, source=source, statement=sentence) for sentence in kept))
+    return _found(scorings, sentences=kept)
+
+
+def _answer_relevance(example: Example, answer: str) -> Steps[Found]:
+    scoring = yield from ask(ANSWER_RELEVANCE, _read, question=example.question, response=answer)
+    return _found([scoring])
+
+
+def _context_relevance(example: Example, answer: str) -> Steps[Found]:
+    chunks = (ask(CONTEXT_RELEVANCE, _read, question=example.question, context=chunk) for chunk in example.chunks)
+    scorings = yield from together(*chunks)
+    return _found(scorings)
+
+
+MEASURES = (
+    Measure("trulens_groundedness", _groundedness, (SUBSTANTIVE, GROUNDED), ("reference",)),
+    Measure("trulens_answer_relevance", _answer_relevance, (ANSWER_RELEVANCE,)),
+    Measure("trulens_context_relevance", _context_relevance, (CONTEXT_RELEVANCE,), ("chunks",)),
+)

@@ -1,0 +1,78 @@
+"""UMBRELA (Upadhyay et al. 2024, arXiv:2406.06519), after open-rag-eval 0.3.0 (its metrics/umbrela_metric.py).
+
+A judge grades each retrieved chunk from 0 (has nothing to do with the question) to 3 (exact answer). The values speak
+of what was retrieved: they are the same for all answers of an example.
+
+Known differences: the prompt is in our words and one for every judge (the original has another for some models); the
+judge writes how it came to its grade, of which only the final one is read (the original takes the integer alone); no
+presence penalty. A reply without a grade is a failure (in umbrela 0.0.7 it is the grade 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.ragas import average_precision
+from rag_zeval.scorers.reading import one_of
+
+UMBRELA = ScorerPrompt("umbrela")
+GRADES = ("0", "1", "2", "3")
+RELEVANT = 2  # the lowest grade of a chunk that has an answer
+CUTS = (1, 3, 5)  # ranks down to which precision and average precision look
+
+
+def grades_of(question: str, chunks: Sequence[str]) -> Steps[list[int]]:
+    """The grade of each chunk, 0 to 3 (a call each)."""
+    return together(*(ask(UMBRELA, _read_grade, question=question, passage=chunk) for chunk in chunks))
+
+
+def _read_grade(value: Any) -> int:
+    return int(one_of(str(value["O"]), GRADES))
+
+
+def mean_grade(grades: Sequence[int]) -> float:
+    """The mean, in [0, 3]."""
+    return sum(grades) / len(grades)
+
+
+def precision(grades: Sequence[int]) -> float:
+    """The share of relevant chunks, in [0, 1]."""
+    return sum(relevant(grades)) / len(grades)
+
+
+def ranked_precision(grades: Sequence[int]) -> float:
+    """Average precision, in [0, 1], over the relevant chunks among those graded: others are not known."""
+    return average_precision(relevant(grades))
+
+
+def reciprocal_rank(grades: Sequence[int]) -> float:
+    """1 ÷ the rank of the first relevant chunk; 0 if there is none."""
+    return next((1 / rank for rank, one in enumerate(relevant(grades), 1) if one), 0.0)
+
+
+def relevant(grades: Sequence[int]) -> list[bool]:
+    return [grade >= RELEVANT for grade in grades]
+
+
+def _measure(name: str, value: Callable[[Sequence[int]], float], k: int | None = None) -> Measure:
+    """The measure whose value is made of the grades of the first k chunks, or of all."""
+
+    def steps(example: Example, answer: str) -> Steps[Found]:
+        chunks = example.chunks[:k]
+        if k is not None and len(chunks) < k:
+            raise Failed(f"{len(chunks)} chunks, fewer than {k}")
+        grades = yield from grades_of(example.question, chunks)
+        return Found(value(grades), {"grades": grades})
+
+    return Measure(name, steps, (UMBRELA,), ("chunks",))
+
+
+MEASURES = (
+    _measure("umbrela", mean_grade),
+    *(_measure(f"umbrela_precision_at_{k}", precision, k) for k in CUTS),
+    *(_measure(f"umbrela_ap_at_{k}", ranked_precision, k) for k in CUTS),
+    _measure("umbrela_mrr", reciprocal_rank),
+)

@@ -1,0 +1,263 @@
+"""A judge without a model: an OpenAI-compatible server on this machine that replies by script, and fails on request.
+
+For tests of everything that talks to a judge, and for trying a pipeline before paying for one:
+`python -m rag_zeval.scripted_judge --port 8123 --replies replies.json --faults 429,length`, or `--literal` for
+replies by the letter to every prompt of ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError, exit_status
+
+DIMENSIONS = 64  # of the vectors it gives
+HANG_SECONDS = 3600.0
+Body = dict[str, Any]
+Answer = Mapping[str, Any]  # "status" of an HTTP answer, and its "body" and "headers" if it has any
+Replies = str | Mapping[str, str] | Callable[[Body], str | Answer | None]
+NO_REPLY = {"status": 400, "body": {"error": {"message": "there is no reply to this"}}}
+
+
+def _nan(value: Any) -> Any:
+    """The same with NaN for every number and truth value."""
+    if isinstance(value, dict):
+        return {key: _nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_nan(inner) for inner in value]
+    return float("nan") if isinstance(value, (bool, int, float)) else value
+
+
+def _json_as(text: str, change: Callable[[Any], str]) -> str:
+    """What `change` makes of a reply that is JSON; any other as it is."""
+    try:
+        return change(json.loads(text))
+    except ValueError:
+        return text
+
+
+# What a model does to a right reply.
+SPOILED: dict[str, Callable[[str], str]] = {
+    "fenced": lambda text: f"```json\n{text}\n```",
+    "prose": lambda text: f"Sure! Here is what I found [1]:\n\n{text}\n\nLet me know if it's of use.",
+    "single quotes": lambda text: _json_as(text, repr),
+    "nan": lambda text: _json_as(text, lambda value: json.dumps(_nan(value))),
+    "empty": lambda text: "",
+    "cut": lambda text: text[: len(text) // 2],
+    "refusal": lambda text: "I am sorry, but I cannot judge this.",
+}
+# What a server does. "length": the reply is cut off at the token limit, and the server says so; "half": the connection
+# closes in the middle of the answer; "drip": a byte now and then, without end.
+BROKEN = ("length", "no text", "429", "500", "hang", "drip", "half")
+FAULTS = (*SPOILED, *BROKEN)
+
+
+def word_vector(text: str) -> list[float]:
+    """A text's words counted into DIMENSIONS hashed places: texts with words in common are near each other."""
+    vector = [0.0] * DIMENSIONS
+    for word in text.lower().split():
+        vector[hashlib.sha256(word.encode("utf-8", "replace")).digest()[0] % DIMENSIONS] += 1.0
+    return vector
+
+
+class ScriptedJudge:
+    """Chat completions and embeddings under `url`, each request in a thread of its own, until `close`.
+
+    replies: one for all; the first of a mapping whose key stands in the prompt; or what a function makes of the
+    request's body: a text, an HTTP answer, or None. Where there is none the answer is HTTP 400.
+    faults: names of FAULTS or HTTP answers for the next requests, one each and in order of arrival; "ok" is none.
+    count: counts the tokens of a text; without it every prompt has 7 and every reply 5.
+    models, models_status: what it says when asked for its models. requests, headers: what came, if it is to `keep` that
+    (a long run is hundreds of MB); delay: seconds before an answer; open_most: requests that were open at once.
+    """
+
+    def __init__(self, replies: Replies = "", *, port: int = 0, retry_after: str = "1", keep: bool = True):
+        self.replies = replies
+        self.vector: Callable[[str], list[float]] = word_vector
+        self.count: Callable[[str], int] | None = None
+        self.faults: list[str | Answer] = []
+        self.models: list[Body] = []
+        self.models_status = 200
+        self.requests: list[Body] = []
+        self.headers: list[dict[str, str]] = []
+        self.delay = 0.0
+        self.open_most = 0
+        self._open = 0
+        self._keep = keep
+        self._retry_after = retry_after
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        self.thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True, name="scripted judge"
+        )
+        self.thread.start()
+
+    def spec(self, model: str = "judge") -> str:
+        return f"openai:{model}@{self.url}"
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Take a request's body and answer it, or fail as the next fault says."""
+        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+        with self._lock:
+            if self._keep:
+                self.requests.append(body)
+                self.headers.append({name.lower(): value for name, value in handler.headers.items()})
+            fault = self.faults.pop(0) if self.faults else "ok"
+            self._open += 1
+            self.open_most = max(self.open_most, self._open)
+        time.sleep(self.delay)
+        with self._lock:  # before the answer: a client may send its next request at the answer's last byte
+            self._open -= 1
+        if handler.path.endswith("/embeddings"):
+            self._embed(handler, body, fault)
+        else:
+            self._chat(handler, body, fault)
+
+    def _chat(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
+        if self._break(handler, fault):
+            return
+        text = self._reply(body)
+        if not isinstance(text, str):
+            self._break(handler, text or NO_REPLY)
+            return
+        text = SPOILED[fault](text) if fault in SPOILED else text
+        cut = fault == "length"
+        content = None if fault == "no text" else SPOILED["cut"](text) if cut else text
+        message = {"role": "assistant", "content": content}
+        choice = {"index": 0, "message": message, "finish_reason": "length" if cut else "stop"}
+        sent, written = 7, 5
+        if self.count:
+            sent = sum(self.count(message["content"]) for message in body["messages"])
+            written = self.count(content or "")
+        usage = {"prompt_tokens": sent, "completion_tokens": written, "total_tokens": sent + written}
+        completion = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+        send(handler, 200, {**completion, "choices": [choice], "usage": usage})
+
+    def _reply(self, body: Body) -> str | Answer | None:
+        if callable(self.replies):
+            return self.replies(body)
+        if isinstance(self.replies, str):
+            return self.replies
+        prompt = "\n".join(message["content"] for message in body["messages"])
+        return next((reply for key, reply in self.replies.items() if key in prompt), None)
+
+    def _embed(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
+        if self._break(handler, fault):
+            return
+        vector = self.vector(body["input"])
+        vector = [] if fault in ("empty", "no text") else _nan(vector) if fault == "nan" else vector
+        data = [{"object": "embedding", "index": 0, "embedding": vector}]
+        usage = {"prompt_tokens": 3, "total_tokens": 3}
+        send(handler, 200, {"object": "list", "model": body["model"], "data": data, "usage": usage})
+
+    def _break(self, handler: BaseHTTPRequestHandler, fault: str | Answer) -> bool:
+        """Fail as a server does; False if the fault is none of a server's."""
+        if isinstance(fault, Mapping):
+            send(handler, fault["status"], fault.get("body", {"error": {"message": "no"}}), fault.get("headers"))
+        elif fault in ("429", "500"):
+            retry = {"Retry-After": self._retry_after} if fault == "429" else None
+            send(handler, int(fault), {"error": {"message": "too many" if retry else "broken"}}, retry)
+        elif fault == "hang":
+            self._stopped.wait(HANG_SECONDS)
+        elif fault == "drip":
+            handler.send_response(200)
+            handler.end_headers()
+            while not self._stopped.wait(0.05):
+                handler.wfile.write(b" ")
+        elif fault == "half":
+            handler.send_response(200)
+            handler.send_header("Content-Type", "application/json")
+            handler.send_header("Content-Length", "1000")
+            handler.end_headers()
+            handler.wfile.write(b'{"choices": [')
+            handler.close_connection = True
+        else:
+            return False
+        return True
+
+
+def _handler(judge: ScriptedJudge) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            send(self, judge.models_status, {"object": "list", "data": judge.models})
+
+        def do_POST(self) -> None:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a client that does not wait
+                judge.answer(self)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    return Handler
+
+
+def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+    """An HTTP answer: JSON, or bytes as they are."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    handler.send_response(status)
+    for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+        handler.send_header(name, value)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+def read_replies(path: Path) -> dict[str, str]:
+    """`{text in the prompt: reply}`; a reply that is no text is sent as JSON. Raises InputError for any other file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a JSON object of prompt texts and replies")
+    return {key: reply if isinstance(reply, str) else json.dumps(reply) for key, reply in content.items()}
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m rag_zeval.scripted_judge", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
+    parser.add_argument("--replies", type=Path, help="JSON object: text in the prompt -> reply")
+    parser.add_argument("--literal", action="store_true", help="reply by the letter (rag_zeval.literal_judge)")
+    parser.add_argument("--faults", default="", help=f"of the next requests, one each: ok, {', '.join(FAULTS)}")
+    given = parser.parse_args(argv)
+    faults = [name.strip() for name in given.faults.split(",") if name.strip()]
+    for name in faults:
+        if name not in ("ok", *FAULTS):
+            raise InputError(f"--faults: there is no '{name}'; there is: ok, {', '.join(FAULTS)}")
+    replies: Replies = read_replies(given.replies) if given.replies else {}
+    count: Callable[[str], int] | None = None
+    if given.literal:
+        from rag_zeval.literal_judge import count_tokens, literal_reply
+
+        replies, count = literal_reply, count_tokens
+    judge = ScriptedJudge(replies, port=given.port, keep=False)
+    judge.count = count
+    judge.faults.extend(faults)
+    print(f"models=['{judge.spec()}']   (Ctrl-C ends it)", flush=True)
+    try:
+        judge.thread.join()
+    except KeyboardInterrupt:
+        judge.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -1,0 +1,1 @@
+"""What the stages of the checkout share and the judge does not need."""

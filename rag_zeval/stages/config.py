@@ -1,0 +1,110 @@
+"""Stage configuration: `configs/<stage>.yaml`, then the profile's section for that stage, then `key=value` words."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rag_zeval.errors import InputError
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+HELP = ("-h", "--help")
+FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
+
+
+def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
+    """The configuration of one stage.
+
+    `argv` holds words like `profile=nano` or `alphas=[0,-1]`. `--help` prints the stage's file with its comments and
+    what the profile changes in it, and exits. Raises InputError, with the nearest known name, for a key or a profile
+    that does not exist, and for a value of the wrong kind.
+    """
+    path = configs / f"{stage}.yaml"
+    words = _parse_words([word for word in argv if word not in HELP])
+    profile = str(words.get("profile", "nano"))
+    section = _profile(configs, profile).get(stage)
+    if set(HELP) & set(argv):
+        print(
+            f"usage: key=value ...   (profile=NAME picks {configs.name}/profile/NAME.yaml)\n\n{path.read_text()}",
+            end="",
+        )
+        if section is not None:
+            print(f"\n# what profile={profile} changes\n{OmegaConf.to_yaml(section)}", end="")
+        sys.exit(0)
+    config = OmegaConf.create({"profile": profile})
+    config.merge_with(_load_yaml(path))
+    for source, layer in ((f"profile {profile}", section), ("command line", words)):
+        if layer is not None:
+            _check_keys(source, config, layer)
+            try:
+                config.merge_with(layer)
+            except OmegaConfBaseException as error:
+                raise InputError(f"{source}: {str(error).splitlines()[0]}") from error
+    config.profile = profile
+    return config
+
+
+def _parse_words(argv: Sequence[str]) -> DictConfig:
+    for word in argv:
+        if "=" not in word:
+            raise InputError(f"command line: '{word}' is not of the form key=value (--help lists the keys)")
+    try:
+        return OmegaConf.from_dotlist(list(argv))
+    except Exception as error:
+        raise InputError(f"command line: {str(error).splitlines()[0]}") from error
+
+
+def _profile(configs: Path, name: str) -> DictConfig:
+    path = configs / "profile" / f"{name}.yaml"
+    if not path.is_file():
+        names = sorted(p.stem for p in (configs / "profile").glob("*.yaml"))
+        raise InputError(f"profile '{name}' does not exist{nearest(name, names)}; there is: {', '.join(names)}")
+    loaded = _load_yaml(path)
+    stages = [p.stem for p in configs.glob("*.yaml")]
+    for section in map(str, loaded):
+        if section not in stages:
+            raise InputError(f"{path}: there is no stage '{section}'{nearest(section, stages)}")
+    return loaded
+
+
+def _load_yaml(path: Path) -> DictConfig:
+    try:
+        loaded = OmegaConf.load(path)
+    except (yaml.YAMLError, OSError) as error:
+        raise InputError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(loaded, DictConfig):
+        raise InputError(f"{path}: expected keys with values, found a list")
+    return loaded
+
+
+def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
+    known = set(key_paths(config))
+    for key in key_paths(layer):
+        if key not in known and not (FREE in known and key.startswith(FREE + ".")):
+            raise InputError(f"{source}: there is no key '{key}'{nearest(key, known)}")
+
+
+def key_paths(config: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted names of all keys, inner ones included: `a`, `a.b`, ..."""
+    for key in config:
+        yield f"{prefix}{key}"
+        child = config._get_node(key) if isinstance(config, DictConfig) else config[key]
+        if isinstance(child, DictConfig | dict) and child:
+            yield from key_paths(child, f"{prefix}{key}.")
+
+
+def nearest(name: str, names: Sequence[str] | set[str]) -> str:
+    """` (did you mean 'x'?)` for the closest of `names`, or an empty string.
+
+    A dotted name that ends in the whole of `name` is closest of all: `lr` means `...optim.lr`.
+    """
+    inner = sorted(known for known in names if known.endswith(f".{name}"))
+    close = inner or difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""

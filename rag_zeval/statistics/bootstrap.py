@@ -1,0 +1,196 @@
+"""Point values, and 95% percentile bootstrap intervals over instances, of the statistics the benchmarks print.
+
+A bootstrap draw is a vector of multiplicities: how often each instance was drawn. Every statistic is evaluated on all
+draws at once from those multiplicities, so nothing is copied or sorted again for a draw. All annotator rows of an
+instance are drawn together.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
+
+Mask = NDArray[np.bool_]
+
+CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
+HELD = 8_000_000  # multiplicities held at once, to bound memory
+LEAST_RUNS = 3  # from which one can speak of consistency
+
+
+class Statistic(Protocol):
+    """A number computed from instances, some of which may be left out (`keep`) or drawn several times."""
+
+    def __hash__(self) -> int:
+        """Of the object, not of its values: draws are kept by it."""
+
+    def point(self, keep: Mask) -> float:
+        """The value on the kept instances; NaN where it is undefined."""
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        """The value at each row of `weights` (draws, kept instances); NaN where it is undefined."""
+
+    def instances(self, keep: Mask) -> Floats | None:
+        """What each kept instance brings, where the value is their mean; None where it is not a mean over instances."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """Sum of `top` over sum of `bottom`, both (instances,): with `bottom` all ones it is a mean."""
+
+    top: Floats
+    bottom: Floats
+
+    def instances(self, keep: Mask) -> Floats | None:
+        return self.top[keep] if (self.bottom[keep] == 1).all() else None
+
+    def point(self, keep: Mask) -> float:
+        return float(self.draws(keep, np.ones((1, int(keep.sum()))))[0])
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return (weights @ self.top[keep]) / (weights @ self.bottom[keep])
+
+
+@dataclass(frozen=True, eq=False)
+class Correlation:
+    """`kind` of correlation ("pearson", "spearman", "kendall": tau-b) between a scorer and its annotators.
+
+    `x` (instances,) holds the scorer's value, `y` (instances, annotators) the labels: each label is a row of its own.
+    """
+
+    kind: str
+    x: Floats
+    y: Floats
+
+    def instances(self, keep: Mask) -> Floats | None:
+        return None
+
+    def point(self, keep: Mask) -> float:
+        from scipy import stats
+
+        tests: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+        x, y = np.repeat(self.x[keep], self.y.shape[1]), self.y[keep].ravel()
+        if len(x) < 2:
+            return float("nan")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a constant input: NaN says it
+            return float(tests[self.kind](x, y).statistic)
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        x, y = self.x[keep], self.y[keep]
+        return np.concatenate(
+            [WEIGHTED[self.kind](x, y, weights[i : i + CHUNK]) for i in range(0, len(weights), CHUNK)]
+        )
+
+
+def mean(values: Sequence[float | None]) -> tuple[Ratio, Mask]:
+    """The mean of the values that are there, and which ones are."""
+    scored = np.array([value is not None for value in values], dtype=bool)
+    return Ratio(np.array([value or 0.0 for value in values]), np.ones(len(values))), scored
+
+
+def consistency(values: Sequence[float]) -> float | None:
+    """A scorer's values for one question over runs of a system, as one number; None for fewer than three runs.
+
+    Mean ÷ (1 + standard deviation, with n below): in [0, 1] for values in [0, 1], and the mean itself if all are equal.
+    Source: the consistency-adjusted index of open-rag-eval 0.3.0 (its evaluators/consistency_evaluator.py).
+    """
+    return float(np.mean(values) / (1 + np.std(values))) if len(values) >= LEAST_RUNS else None
+
+
+@lru_cache(maxsize=4)
+def multiplicities(n: int, draws: int, seed: int) -> Floats:
+    """Array (draws, n): how often each of n instances falls into each bootstrap sample of size n."""
+    return np.concatenate(list(_blocks(n, draws, seed)))
+
+
+def _blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
+    """The same in parts of at most HELD numbers (but a draw at least), one after the other."""
+    random, rows = np.random.default_rng(seed), max(1, HELD // n)
+    for start in range(0, draws, rows):
+        yield random.multinomial(n, np.full(n, 1 / n), size=min(rows, draws - start)).astype(np.float64)
+
+
+def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
+    """The statistic at each bootstrap draw (draws,) of the kept instances, of which there must be one.
+
+    Computed once for an interval and all tests: two statistics with as many instances get the same draws.
+    """
+    return _drawn(statistic, keep.tobytes(), draws, seed)
+
+
+@lru_cache(maxsize=256)
+def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
+    keep = np.frombuffer(kept, dtype=bool)
+    n = int(keep.sum())
+    together = n * draws <= HELD  # then they are made once for all statistics
+    blocks = [multiplicities(n, draws, seed)] if together else _blocks(n, draws, seed)
+    return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
+
+
+def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
+    """95% percentile interval of the statistic over the scored instances; None if it is undefined."""
+    return percentiles(drawn(statistic, scored, draws, seed)) if scored.any() else None
+
+
+def paired_interval(
+    first: Statistic, second: Statistic, both: Mask, draws: int, seed: int
+) -> tuple[float, float] | None:
+    """95% percentile interval of `second` minus `first`, drawn together over the instances that both scored."""
+    if not both.any():
+        return None
+    return percentiles(drawn(second, both, draws, seed) - drawn(first, both, draws, seed))
+
+
+def hierarchical_interval(
+    first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int
+) -> tuple[float, float] | None:
+    """95% percentile interval of the mean of `second` minus the mean of `first`, from `hierarchical_draws`."""
+    return percentiles(hierarchical_draws(first, second, keep, draws, seed)) if keep.any() else None
+
+
+def hierarchical_draws(first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int) -> Floats:
+    """Bootstrap draws (draws,) of the mean of `second` minus the mean of `first`, over training seeds and instances.
+
+    Each ratio is the metric of one trained model, a group the models of one recipe that differ in their training seed;
+    an empty `first` counts as 0. `keep` (instances,): those that every model scored. A draw takes seeds with
+    replacement, of each group by itself, and instances with replacement, the same ones for all models: so groups are
+    paired by instance. With one model in each group it is the draw of `paired_interval`.
+
+    Sources: Owen 2007, The pigeonhole bootstrap, Annals of Applied Statistics 1(2), 386-411 (both factors of a crossed
+    design are resampled); Davison and Hinkley 1997, Bootstrap Methods and their Application, section 3.8. S seeds show
+    only (S-1)/S of the variance between seeds: where that outweighs the rest, the interval is too narrow (where it is
+    all there is, that of three seeds covers the truth in 3 cases of 4), and each seed's own value has to be looked at.
+    """
+    weights = multiplicities(int(keep.sum()), draws, seed)
+    return _over_seeds(second, keep, weights, seed + 1) - _over_seeds(first, keep, weights, seed + 2)
+
+
+def _over_seeds(models: Sequence[Ratio], keep: Mask, weights: Floats, seed: int) -> Floats:
+    """The mean (draws,) over the models drawn; a model that a draw does not take may be undefined in it."""
+    if not models:
+        return np.zeros(len(weights))
+    times = multiplicities(len(models), len(weights), seed)
+    tops, bottoms = (
+        np.stack(column, axis=1)[keep] for column in zip(*((m.top, m.bottom) for m in models), strict=True)
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = (weights @ tops) / (weights @ bottoms)
+        return np.where(times > 0, times * values, 0.0).sum(1) / len(models)
+
+
+def percentiles(values: Floats) -> tuple[float, float] | None:
+    """The 2.5th and the 97.5th of the values that are defined; None if none is."""
+    defined = values[~np.isnan(values)]  # a draw of one instance repeated has no correlation
+    if not len(defined):
+        return None
+    low, high = np.percentile(defined, [2.5, 97.5])
+    return float(low), float(high)

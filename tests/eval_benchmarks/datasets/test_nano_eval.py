@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from eval_benchmarks.datasets.nano_eval import NanoEval
+from eval_benchmarks.output.summary import summary_rows
+from eval_benchmarks.results import Result, measured
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
+from rag_zeval.models.language_model import Reply, Sampling
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.stages import world
+from rag_zeval.stages.config import load_config
+
+N = 20
+
+
+def values(benchmark: NanoEval, scored: dict[str, Scored]) -> dict[str, tuple[float, int]]:
+    return {m.name: (m.statistic.point(m.scored), int(m.scored.sum())) for m in benchmark.metrics(scored)}
+
+
+def judged(claims: list[list[tuple[str, bool]]], values: tuple[float | None, ...]) -> dict[str, Any]:
+    candidates = [
+        asdict(CandidateEvaluation(letter, tuple(AtomicClaim(text, said) for text, said in own)))
+        for letter, own in zip("ABCD", claims, strict=False)
+    ]
+    scores = tuple(Score(value) for value in values)
+    return {"scores": scores, "parts": {"trajectory": candidates, "strict": True}}
+
+
+def test_prompts_are_new_people_with_distinct_true_support_and_follow_from_the_seeds() -> None:
+    benchmark = NanoEval(N, 1, 2)
+    assert [len(e.answers) for e in benchmark.examples] == [4] * N + [2] * N
+    assert len({e.id for e in benchmark.examples}) == 2 * N
+    known = set(world.remembered_people("train")) | set(world.new_people("train")) | set(world.new_people("dev"))
+    assert not any(e.question.endswith(f" of {person}?") for e in benchmark.examples for person in known)
+    assert any(e.question.endswith(f" of {person}?") for e in benchmark.examples for person in world.new_people("test"))
+    assert benchmark.data_hash == NanoEval(N, 1, 2).data_hash != NanoEval(N, 1, 3).data_hash
+
+
+def test_claims_are_counted_against_the_world() -> None:
+    """Three claims: one right, one wrong, one that no sentence of the world reads like (not right, in no rate)."""
+    benchmark = NanoEval(1, 1, 2)
+    asked = world.ranked_examples("test", 1, 4, 1)[0]
+    key = asked.question.keys[0]
+    truth = asked.question.facts[key]
+    lie = next(v for v in world.ATTRIBUTES[key].values if v != truth)
+    claims = [
+        (world.claim(asked.question.person, key, truth), True),
+        (world.claim(asked.question.person, key, lie), True),
+        ("Nothing of the kind.", False),
+    ]
+    row = Scored(asked.id, **judged([claims, [], [], []], (1.0, None, None, None)))
+    found = values(benchmark, {asked.id: row})
+    assert found["verdict_accuracy"] == (pytest.approx(1 / 3), 1)
+    assert (found["verdict_tpr"], found["verdict_tnr"]) == ((1.0, 1), (0.0, 1))
+    assert found["ranking_accuracy"][1] == 0  # answers without a score: missing, not wrong
+
+
+def test_claims_left_out_are_seen_and_those_about_another_answer_do_not_help() -> None:
+    benchmark = NanoEval(1, 1, 2)
+    example = world.ranked_examples("test", 1, 4, 1)[0]
+    name, keys, facts = example.question.person, example.question.keys, example.question.facts
+    stated = [re.findall(r"[^.]+\.", answer) for answer in example.answers]
+    assert all(len(own) == len(keys) for own in stated)
+    perfect = example.true_support.index(1.0)
+    claims: list[list[tuple[str, bool]]] = [[] for _ in example.answers]
+    claims[perfect] = [(world.claim(name, keys[0], facts[keys[0]]), True)] * 3  # one fact of four, three times
+    worst = example.true_support.index(min(example.true_support))
+    claims[worst] = [("Nothing of the kind.", False)]
+    row = Scored(example.id, **judged(claims, (1.0, 1.0, 1.0, 1.0)))
+    assert values(benchmark, {example.id: row})["claim_recall"] == (1 / 16, 1)
+
+
+def test_a_prompt_counts_once_however_many_claims_it_has() -> None:
+    benchmark = NanoEval(2, 1, 2)
+    one, two = world.ranked_examples("test", 2, 4, 1)
+    texts = [[world.claim(e.question.person, k, e.question.facts[k]) for k in e.question.keys] for e in (one, two)]
+    right, wrong = [(texts[0][0], True)], [(text, False) for text in texts[1]]
+    scored = {
+        one.id: Scored(one.id, **judged([right], (1.0, 1.0, 1.0, 1.0))),
+        two.id: Scored(two.id, **judged([wrong, wrong], (0.0, 0.0, 0.0, 0.0))),
+    }
+    found = values(benchmark, scored)
+    assert found["verdict_accuracy"] == (0.5, 2)
+    assert found["verdict_tpr"] == (pytest.approx(1 / 9), 2)  # a rate over claims: 1 of 1 + 8
+
+
+def test_ranking_is_strict_over_all_pairs_and_pairwise_follows_the_truth() -> None:
+    benchmark = NanoEval(N, 1, 2)
+    ranked, pairs = world.ranked_examples("test", N, 4, 1), world.ranked_examples("test", N, 2, 2)
+    by_truth = {e.id: Scored(e.id, tuple(map(Score, e.true_support))) for e in ranked + pairs}
+    found = values(benchmark, by_truth)
+    assert set(found.values()) == {(1.0, N)}
+    assert list(found) == ["ranking_accuracy", "pairwise_best", "pairwise_middle", "pairwise_worst"]
+    backwards = {
+        id_: replace(s, scores=tuple(Score(-v) for v in s.values if v is not None)) for id_, s in by_truth.items()
+    }
+    assert set(values(benchmark, backwards).values()) == {(0.0, N)}
+    best = {e.id: max(e.true_support) for e in ranked}
+    tied = {
+        id_: Scored(id_, tuple(Score(float(v == best[id_])) for v in s.values))
+        for id_, s in by_truth.items()
+        if id_ in best
+    }
+    assert values(benchmark, {**by_truth, **tied})["ranking_accuracy"] == (0.0, N)  # the best alone is not enough
+
+
+CLAIM = '{"claim": "c", "is_supported": true, "grounding_evidence": ["q"], "analysis": ""}'
+
+
+@pytest.mark.parametrize(
+    ("reply", "strict", "status", "final"),
+    [
+        ('[{"id": "A", "atomic_claims": [' + CLAIM + "]}]", True, "ok", True),
+        ('so: [{"id": "A", "atomic_claims": [{"claim": "c", "is_supported": "yes"}]}]', False, "repaired", True),
+        ("no idea", False, "failed: format", True),
+        (Reply(None, "failed: HTTP 500", calls=3), None, "failed: HTTP 500", False),
+    ],
+)
+def test_the_judge_row_says_how_the_reply_was_read(reply: Any, strict: Any, status: str, final: bool) -> None:
+    scorer = RagZeval(ScriptedBackend([reply]), "compact", Sampling(temperature=0))
+    (scored,) = scorer.score([Example("1", "q", "r", ("a",))])
+    assert (scored.parts["strict"], scored.final) == (strict, final)
+    assert scored.scores[0].status.startswith(status) and scored.parts["status"].startswith(status)
+    assert scored.values == ((1.0,) if not status.startswith("failed") else (None,))
+    assert scored.calls == (1 if final else 3)
+
+
+def test_an_answer_without_claims_has_no_score_and_says_so() -> None:
+    text = '[{"id": "A", "atomic_claims": []}]'
+    (scored,) = RagZeval(ScriptedBackend([text]), "compact", Sampling()).score([Example("1", "q", "r", ("a",))])
+    assert scored.scores == (Score(None, "failed: no claims"),)
+
+
+def test_a_difference_is_taken_on_the_prompts_both_judges_scored() -> None:
+    benchmark = NanoEval(4, 1, 2)
+    ranked = world.ranked_examples("test", 4, 4, 1)
+
+    def result(model: str, right: dict[int, bool]) -> Result:
+        scored = {}
+        for number, is_right in right.items():
+            example = ranked[number]
+            sign = 1 if is_right else -1
+            scored[example.id] = Scored(example.id, tuple(Score(sign * value) for value in example.true_support))
+        return Result(benchmark, "rag_zeval", model, "file", "identity", None, scored)
+
+    first, second = result("A", {0: True, 1: False, 2: True}), result("B", {1: True, 2: True, 3: False})
+    rows = {
+        row["model"]: row
+        for row in summary_rows(measured([first, second]), 100, 0)
+        if row["metric"] == "ranking_accuracy"
+    }
+    assert {model: (row["value"], row["n"], row["coverage"]) for model, row in rows.items()} == {
+        "A": (pytest.approx(2 / 3), 3, 0.75),
+        "B": (pytest.approx(2 / 3), 3, 0.75),
+        "B minus A": (0.5, 2, 0.5),
+    }
+
+
+def test_the_test_set_is_the_one_that_was_fixed_before_any_tuning() -> None:
+    """A change of the world or of a seed that changes what is tested has to be made here, knowingly."""
+    config = load_config("bench", []).nano_eval
+    benchmark = NanoEval(config.n, config.seed_ranked, config.seed_pairs)
+    assert benchmark.data_hash == "d2366d2f65f59689b2b8bddb691579acffbf3baf14a68efb91d7e7c2a734ebb8"

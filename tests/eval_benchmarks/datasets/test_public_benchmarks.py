@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eval_benchmarks.benchmark import Metric
+from eval_benchmarks.datasets.ragchecker_meta import KINDS, RagcheckerMeta
+from eval_benchmarks.datasets.wikieval import Wikieval, clean
+from eval_benchmarks.output.published import PUBLISHED
+from rag_zeval.errors import InputError
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.bleu import Bleu
+from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.score import Score, Scored, Scorer
+
+SHIPPED = {"pearson": 0.497, "spearman": 0.469, "kendall": 0.372}  # of RAGChecker's own claim precision
+needs_data = pytest.mark.skipif(not os.environ.get("RAG_ZEVAL_DATA"), reason="RAG_ZEVAL_DATA names no data folder")
+
+
+def public_data() -> Path:
+    return Path(os.environ["RAG_ZEVAL_DATA"])
+
+
+def values(metrics: Iterable[Metric]) -> dict[str, float]:
+    return {m.name: m.statistic.point(m.scored) for m in metrics}
+
+
+def scored_by(scorer: Scorer, examples: list[Example]) -> dict[str, Scored]:
+    return {scored.id: scored for scored in scorer.score(examples)}
+
+
+def by_rule(examples: list[Example], rule: Callable[[Example], tuple[float | None, ...]]) -> dict[str, Scored]:
+    return {e.id: Scored(e.id, tuple(Score(value) for value in rule(e))) for e in examples}
+
+
+@needs_data
+def test_the_published_lexical_rows_and_the_shipped_scores_come_out_to_three_decimals() -> None:
+    benchmark = RagcheckerMeta(public_data())
+    assert len(benchmark.examples) == 280
+    scorers: list[Scorer] = [Bleu(), RougeL(), *benchmark.shipped]
+    found = {s.name: values(benchmark.metrics(scored_by(s, benchmark.examples))) for s in scorers}
+    for kind in KINDS:
+        for name in ("bleu", "rouge_l"):
+            assert round(found[name][kind], 3) == PUBLISHED["ragchecker_meta", name, kind]
+        assert round(found["ragchecker_shipped"][kind], 3) == SHIPPED[kind]
+        assert found["bleu"][f"{kind}_missing_as_median"] == found["bleu"][kind]  # nothing is missing
+
+
+@needs_data
+def test_the_published_wikieval_values_come_out_on_the_whole_set() -> None:
+    benchmark = Wikieval(public_data())
+    for scorer in (Bleu(), RougeL()):
+        metrics = benchmark.metrics(scored_by(scorer, benchmark.examples))
+        assert {int(m.scored.sum()) for m in metrics} == {len(benchmark.examples) // 2}
+        assert not any('"' in e.question or e.answers[0].endswith("'") for e in benchmark.examples)
+        if len(benchmark.examples) == 2 * 50:
+            for name, value in values(metrics).items():
+                assert round(value, 3) == PUBLISHED.get(("wikieval", scorer.name, name), round(value, 3))
+
+
+def test_correlations_are_of_all_annotator_rows_with_model2_minus_model1(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker())
+    scored = scored_by(RougeL(), benchmark.examples)
+    deltas = [scored[e.id].values[1] - scored[e.id].values[0] for e in benchmark.examples]  # type: ignore[operator]
+    labels = benchmark.labels
+    found = values(benchmark.metrics(scored))
+    assert found["pearson"] == pytest.approx(stats.pearsonr(np.repeat(deltas, 2), labels.ravel()).statistic)
+    assert found["kendall"] == pytest.approx(stats.kendalltau(np.repeat(deltas, 2), labels.ravel()).statistic)
+
+
+def test_a_missing_score_leaves_both_rows_out_and_is_the_median_in_the_authors_convention(
+    write_ragchecker: Any,
+) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker(13))
+    scored = by_rule(benchmark.examples, lambda e: (0.0, None) if e.id == "3" else (0.0, float(int(e.id)) ** 2))
+    del scored["7"]
+    metrics = {m.name: m for m in benchmark.metrics(scored)}
+    assert metrics["pearson"].scored.sum() == 11
+    kept = [i for i in range(13) if i not in (3, 7)]
+    x, labels = np.array([i**2 for i in range(13)], float), benchmark.labels
+    expected = stats.pearsonr(np.repeat(x[kept], 2), labels[kept].ravel()).statistic
+    assert values(metrics.values())["pearson"] == pytest.approx(expected)
+    x[[3, 7]] = np.median(x[kept])
+    filled = metrics["spearman_missing_as_median"]
+    assert filled.scored.all()
+    expected = stats.spearmanr(np.repeat(x, 2), labels.ravel()).statistic
+    assert filled.statistic.point(filled.scored) == pytest.approx(expected)
+
+
+def test_a_scorer_without_any_score_has_no_value(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker())
+    metrics = benchmark.metrics(by_rule(benchmark.examples, lambda e: (None, None)))
+    assert len(metrics) == 6
+    assert not any(m.scored.any() for m in metrics)
+
+
+def test_shipped_scores_belong_to_their_answers(write_ragchecker: Any) -> None:
+    (shipped,) = RagcheckerMeta(write_ragchecker()).shipped
+    assert all(0 < value < 1 for s in shipped.score([Example("3", "", "", ("", ""))]) for value in s.values if value)
+
+    def swap(rows: list[dict[str, Any]]) -> None:
+        for row in rows[4:6]:
+            row["model1"], row["model2"] = row["model2"], row["model1"]
+
+    with pytest.raises(InputError, match=r"baseline_ragchecker\.json: row 2: field 'response'.* instance 2 "):
+        RagcheckerMeta(write_ragchecker(change=swap))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[5].pop("gt_answer"), r"row 5: field 'gt_answer' is missing"),
+        (lambda rows: rows[5].update(query=3), r"row 5: field 'query' must be str, found int"),
+        (lambda rows: rows[5]["model2"].update(response=None), r"row 5: model2: field 'response' must be str"),
+        (lambda rows: rows[4].update(correctness_label=3), r"row 4: field 'correctness_label' must be -2 to 2"),
+        (lambda rows: rows[4].update(correctness_label=True), r"row 4: field 'correctness_label' must be int"),
+        (lambda rows: rows[4].update(query="other"), r"row 5: field 'instance_id': 2 stands for other texts"),
+        (lambda rows: rows.pop(), r"field 'instance_id': 11 has 1 rows, expected 2"),
+        (lambda rows: rows.clear(), r"the list is empty"),
+        (lambda rows: rows.insert(0, []), r"row 0: expected a JSON object, found list"),
+    ],
+)
+def test_bad_rows_are_named(write_ragchecker: Any, change: Any, message: str) -> None:
+    with pytest.raises(InputError, match=r"human_labeled_data\.json:? ?.*" + message):
+        RagcheckerMeta(write_ragchecker(change=change, shipped=False))
+
+
+def test_bad_json_is_named_by_its_line(write_ragchecker: Any) -> None:
+    path = write_ragchecker() / "ragchecker_meta" / "human_labeled_data.json"
+    path.write_text('[\n{"instance_id": 0,}\n]')
+    with pytest.raises(InputError, match=r"human_labeled_data\.json:2: not valid JSON"):
+        RagcheckerMeta(path.parent.parent)
+
+
+def wikieval_row(number: int, **changes: Any) -> dict[str, Any]:
+    row = {
+        "question": f"Question: What is {number}?",
+        "answer": f"Answer: {number} is good",
+        "context_v1": [f"{number} is good", "indeed"],
+        "poor_answer": f"{number} is poor'",
+        "ungrounded_answer": f"{number} is ungrounded",
+    }
+    return {**row, **changes}
+
+
+def test_wikieval_compares_the_answer_with_both_negatives_in_alternating_order(write_wikieval: Any) -> None:
+    benchmark = Wikieval(write_wikieval(*(wikieval_row(i) for i in range(4))))
+    first, second = benchmark.examples[0], benchmark.examples[2]
+    assert (first.question, first.reference) == ("What is 0?", "0 is good\nindeed")
+    assert first.answers == ("0 is good", "0 is poor")
+    assert second.answers == ("1 is poor", "1 is good")
+    likes = {"good": 2.0, "poor": 2.0, "ungrounded": 1.0}
+    found = values(benchmark.metrics(by_rule(benchmark.examples, lambda e: tuple(likes[a[5:]] for a in e.answers))))
+    assert {name: found[f"poor_answer/pairwise_{name}"] for name in ("best", "middle", "worst")} == {
+        "best": 1.0,
+        "middle": 0.5,
+        "worst": 0.0,
+    }
+    assert {found[f"ungrounded_answer/pairwise_{name}"] for name in ("best", "middle", "worst")} == {1.0}
+
+
+def test_wikieval_leaves_missing_scores_out(write_wikieval: Any) -> None:
+    benchmark = Wikieval(write_wikieval(*(wikieval_row(i) for i in range(4))))
+    scored = by_rule(benchmark.examples, lambda e: (None, 0.0) if e.id == "1-poor_answer" else (0.0, 1.0))
+    del scored["2-poor_answer"]
+    metric = benchmark.metrics(scored)[0]
+    assert metric.scored.tolist() == [True, False, False, True]
+    assert metric.statistic.point(metric.scored) == 0.5  # the good answer stands first in 0, second in 3
+
+
+def test_a_sample_beside_the_whole_set_counts_once(write_wikieval: Any) -> None:
+    write_wikieval(*(wikieval_row(i) for i in range(2)), name="sample.jsonl")
+    benchmark = Wikieval(write_wikieval(*(wikieval_row(i) for i in range(5)), name="wikieval.jsonl"))
+    assert len(benchmark.examples) == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"poor_answer": None}, r"rows\.jsonl:2: field 'poor_answer' must be str, found NoneType"),
+        ({"context_v1": []}, r"rows\.jsonl:2: field 'context_v1' must be"),
+        ({"context_v1": 3}, r"rows\.jsonl:2: field 'context_v1' must be"),
+    ],
+)
+def test_bad_wikieval_rows_are_named(write_wikieval: Any, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Wikieval(write_wikieval(wikieval_row(0), wikieval_row(1, **change)))
+
+
+@pytest.mark.parametrize(
+    ("raw", "cleaned"),
+    [
+        ("Answer: It is.", "It is."),
+        ("Question:  What?", "What?"),
+        ("The film's a bomb.'", "The film's a bomb."),
+        ("It was 'good'", "It was 'good'"),
+        ('"Half quoted', "Half quoted"),
+        ("India's", "India's"),
+        ("", ""),
+    ],
+)
+def test_clean_drops_the_prefix_and_the_stray_quote_only(raw: str, cleaned: str) -> None:
+    assert clean(raw) == cleaned
+    assert clean(cleaned) == cleaned
+
+
+def test_nan_in_the_shipped_file_is_a_missing_score(write_ragchecker: Any) -> None:
+    path = write_ragchecker() / "ragchecker_meta" / "baseline_ragchecker.json"
+    text = path.read_text()
+    value = text.split('"correctness_label": ')[1].split("}")[0]
+    path.write_text(text.replace(value, "NaN", 1))
+    benchmark = RagcheckerMeta(path.parent.parent)
+    scored = scored_by(benchmark.shipped[0], benchmark.examples)
+    assert scored["0"].values[0] is None
+    assert not any(math.isnan(value) for s in scored.values() for value in s.values if value is not None)

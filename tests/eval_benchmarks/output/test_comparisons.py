@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
+from eval_benchmarks.output.comparisons import KEYS, PairedTest, comparison_rows, paired_test
+from eval_benchmarks.results import MeanOfTrials, Result, measured
+from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.statistics.bootstrap import Correlation, multiplicities
+
+DRAWS, SEED = 200, 3
+
+
+def textbook(n: int, first: Any, second: Any) -> tuple[float, list[float], float]:
+    """Difference, its draws and the p-value, one resample at a time; `first` and `second` take a list of instances."""
+    seen = first(np.arange(n)) - second(np.arange(n))
+    draws = []
+    for times in multiplicities(n, DRAWS, SEED).astype(int):
+        taken = np.repeat(np.arange(n), times)
+        draws.append(first(taken) - second(taken))
+    return seen, draws, (1 + sum(abs(draw - seen) > abs(seen) - 1e-9 for draw in draws)) / (1 + len(draws))
+
+
+def check(test: PairedTest | None, seen: float, draws: list[float], p: float) -> None:
+    assert test is not None and test.p == p
+    assert test.difference == pytest.approx(seen)
+    assert test.interval == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
+
+
+@pytest.mark.parametrize("trials", [1, 2])
+def test_a_mean_is_tested_by_all_ways_to_exchange_the_scorers(trials: int) -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 5, (trials, 7)) / 4, rng.integers(0, 4, (trials, 7)) / 4
+    d = first.mean(0) - second.mean(0)
+    exchanged = [abs(np.mean(d * signs)) for signs in itertools.product((1, -1), repeat=7)]
+    ours, theirs = (
+        Metric("m", MeanOfTrials(tuple(mean_metric("m", one.tolist()) for one in each)), np.ones(7, dtype=bool))
+        for each in (first, second)
+    )
+    test = paired_test(ours, theirs, DRAWS, SEED)
+    assert test and test.p == pytest.approx(np.mean([value >= abs(d.mean()) - 1e-12 for value in exchanged]))
+    seen, draws, _ = textbook(7, lambda taken: first[:, taken].mean(), lambda taken: second[:, taken].mean())
+    assert test.difference == pytest.approx(seen)
+    assert test.interval == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
+
+
+def test_few_instances_show_little() -> None:
+    for wins, p in ((1, 1), (2, 0.5), (5, 2 / 2**5)):
+        test = paired_test(mean_metric("m", [1.0] * wins), mean_metric("m", [0.0] * wins), 10_000, SEED)
+        assert test and test.p == p
+    labels = np.array([[-2.0, -1.0], [0.0, 1.0], [2.0, 2.0]])
+    ours, theirs = (
+        Metric("pearson", Correlation("pearson", np.array(x), labels), np.ones(3, dtype=bool))
+        for x in ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0])
+    )
+    test = paired_test(ours, theirs, DRAWS, SEED)
+    assert test and test.difference > 0 and test.p is None
+
+
+def test_a_correlation_is_tested_as_by_a_textbook_loop_on_what_both_scored() -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(-2, 3, size=(25, 2)).astype(float)
+    first, second = (labels.mean(1) + rng.normal(size=25) * noise for noise in (0.5, 2))
+    first[3] = second[7] = np.nan
+    both = np.flatnonzero(~np.isnan(first + second))
+
+    def kendall(x: Any, taken: Any) -> float:
+        return float(stats.kendalltau(np.repeat(x[both[taken]], 2), labels[both[taken]].ravel()).statistic)
+
+    ours, theirs = (Metric("kendall", Correlation("kendall", x, labels), ~np.isnan(x)) for x in (first, second))
+    test = paired_test(ours, theirs, DRAWS, SEED)
+    check(test, *textbook(23, lambda taken: kendall(first, taken), lambda taken: kendall(second, taken)))
+
+
+scores = st.lists(st.none() | st.integers(0, 4).map(lambda i: i / 4), min_size=12, max_size=12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(scores, scores)
+def test_exchanging_the_scorers_negates_the_difference_and_keeps_p(first: Any, second: Any) -> None:
+    one, other = mean_metric("m", first), mean_metric("m", second)
+    test, back = paired_test(one, other, DRAWS, SEED), paired_test(other, one, DRAWS, SEED)
+    if test is None:
+        assert back is None and not (one.scored & other.scored).any()
+        return
+    assert back is not None
+    assert back.difference == -test.difference
+    assert back.interval == pytest.approx((-test.interval[1], -test.interval[0]))
+    assert back.p == test.p
+    assert test.p is not None and 1 / (DRAWS + 1) <= test.p <= 1
+
+
+@given(scores.filter(any), st.sampled_from([0.0, 0.1, 3.0]))
+def test_what_is_better_by_the_same_everywhere_has_the_smallest_p_and_equals_have_the_largest(
+    values: Any, shift: float
+) -> None:
+    better = mean_metric("m", [None if value is None else value + shift for value in values])
+    test = paired_test(better, mean_metric("m", values), DRAWS, SEED)
+    assert test is not None
+    assert test.difference == pytest.approx(shift) == test.interval[0] == pytest.approx(test.interval[1])
+    n = sum(value is not None for value in values)
+    assert test.p == (1 if not shift else pytest.approx(2 / 2**n) if 2**n <= DRAWS else pytest.approx(0, abs=0.02))
+
+
+def test_without_a_difference_p_is_near_uniform() -> None:
+    """Of 300 tests between scorers that are equally good, about one in twenty has p <= 0.05."""
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(300):
+        first, second = (mean_metric("m", rng.normal(size=60).tolist()) for _ in range(2))
+        test = paired_test(first, second, DRAWS, SEED)
+        assert test is not None and test.p is not None
+        found.append(test.p)
+    assert 0.02 <= np.mean(np.array(found) <= 0.05) <= 0.09
+    assert np.mean(found) == pytest.approx(0.5, abs=0.06)
+
+
+def result(benchmark: RagcheckerMeta, scorer: str, model: str | None, seed: int | None) -> Result:
+    """Scores by chance, none without a seed."""
+    rng = np.random.default_rng(seed)
+    scored = {}
+    for example in benchmark.examples:
+        scores = tuple(Score(None if seed is None else float(rng.random())) for _ in range(2))
+        scored[example.id] = Scored(example.id, scores)
+    return Result(benchmark, scorer, model, "file", "", None, scored)
+
+
+def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(write_ragchecker: Any) -> None:
+    benchmark = RagcheckerMeta(write_ragchecker(30))
+    others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("silent", "M", None)]
+    results = [result(benchmark, *one) for one in others] + [result(benchmark, "rag_zeval", "judge", 9)]
+    rows, untested = comparison_rows(measured(results), DRAWS, SEED)
+    assert untested == [] and all(list(row) == KEYS for row in rows)
+    for metric in ("pearson", "kendall_missing_as_median"):
+        family = [row for row in rows if row["metric"] == metric]
+        assert [(row["minus_scorer"], row["minus_model"]) for row in family] == [one[:2] for one in others]
+        assert {(row["scorer"], row["model"]) for row in family} == {("rag_zeval", "judge")}
+        silent = family.pop()
+        assert (silent["difference"], silent["p"], silent["p_holm"], silent["n"]) == (None, None, None, 0)
+        ps = sorted(row["p"] for row in family)
+        stepped = np.maximum.accumulate([min(1, p * (3 - rank)) for rank, p in enumerate(ps)])
+        assert sorted(row["p_holm"] for row in family) == pytest.approx(list(stepped))
+    metrics = {m.name: m for m in benchmark.metrics(results[-1].scored)}
+    bleu = {m.name: m for m in benchmark.metrics(results[0].scored)}
+    test = paired_test(metrics["spearman"], bleu["spearman"], DRAWS, SEED)
+    (row,) = [row for row in rows if (row["metric"], row["minus_scorer"]) == ("spearman", "bleu")]
+    assert test and (row["difference"], row["ci_low"], row["p"]) == (test.difference, test.interval[0], test.p)
+
+
+def test_without_rag_zeval_it_says_that_nothing_is_tested(write_ragchecker: Any) -> None:
+    rows, untested = comparison_rows(
+        measured([result(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)]), DRAWS, SEED
+    )
+    assert rows == []
+    assert untested == ["ragchecker_meta: no tests against RAG-Zeval, for it gave no scores here"]

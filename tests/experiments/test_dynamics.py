@@ -1,0 +1,382 @@
+"""The dynamics of a run: what is read from a log that is still written, what is drawn, and what is said instead."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_benchmarks.output.curves import METRICS
+from experiments.dynamics.__main__ import main
+from experiments.dynamics.entailment import ByNLI, entailment_by_step, open_scorer
+from experiments.dynamics.figures import FIGURES, absent, draw, window
+from experiments.dynamics.rollouts import read_claims, step_files
+from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
+from rag_zeval.errors import InputError
+from rag_zeval.stages import world
+from rag_zeval.stages.training_log import read_run
+
+HOSTILE = "<script>document.title='moved'</script> $\\frac{"
+VALIDATED = "val-aux/rag_zeval/{}/mean@1"
+
+
+def log(run: Path, attempt: int, steps: dict[int, dict[str, Any]], torn: str = "") -> None:
+    (run / "metrics").mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"step": step, "data": data}) + "\n" for step, data in steps.items()]
+    (run / "metrics" / f"attempt-{attempt}.jsonl").write_text("".join(lines) + torn)
+
+
+def trained(step: int, **changes: float) -> dict[str, float]:
+    """Everything that training logs in a step."""
+    values = {
+        **dict.fromkeys(METRICS, 0.5 + step / 100),
+        "candidates": 3.0 if step < 5 else 4.0,
+        "lost": 0,
+        "errors": 0,
+    }
+    del values["validation"]
+    return {METRICS[name]: value for name, value in {**values, **changes}.items()}
+
+
+def validated(**parts: float) -> dict[str, float]:
+    return {METRICS["validation"]: 0.25, **{VALIDATED.format(name): value for name, value in parts.items()}}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Cut off after step 6, taken up after step 4, and now at step 8."""
+    folder = tmp_path / "runs" / "nano"
+    parts = {"format": 0.5, "claims": 2.0, "evidence": 0.4, "quote_tokens": 6.0, "accuracy": 0.25}
+    log(folder, 1, {0: validated(**parts), **{step: trained(step) for step in range(1, 7)}}, torn='{"step":7,"da')
+    log(folder, 2, {step: trained(step, reward=-0.25) for step in range(5, 9)}, torn='{"ste')
+    return folder
+
+
+def rollout(seed: int, *, entailed: int, not_entailed: int) -> dict[str, Any]:
+    """A row as verl dumps it: one candidate whose claims, all said to be supported, have good quotes and bad ones."""
+    rng = random.Random(seed)
+    asked = world.ask("x", rng.choice(world.new_people("train")), rng, remembered=False)
+    good, bad = asked.keys[0], asked.keys[1]
+    claims = [
+        {
+            "claim": world.claim(asked.person, good, asked.facts[good]),
+            "grounding_evidence": [asked.sentences[good if at < entailed else bad]],
+            "analysis": "",
+            "is_supported": True,
+        }
+        for at in range(entailed + not_entailed)
+    ]
+    refuted = {**claims[0], "is_supported": False, "grounding_evidence": [asked.sentences[bad]]}
+    output = json.dumps([{"id": "A", "atomic_claims": [*claims, refuted]}])
+    truth = json.dumps({"alphas": [0.0], "reference": asked.passage, "variant": "compact"})
+    return {"input": "asked", "output": output, "gts": truth, "score": 1.0, "step": 1}
+
+
+def dump(run: Path, which: str, step: int, rows: Sequence[Any], torn: str = "") -> Path:
+    path = run / "rollouts" / which / f"{step}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows) + torn)
+    return path
+
+
+def test_a_run_that_goes_on_is_read_up_to_its_last_whole_step(run: Path) -> None:
+    [found] = read_runs([run], "val", None)
+    assert found.name == "runs/nano" and found.last_step == 8
+    assert found.state == (
+        "8 steps logged: K=3, K=4 from step 5; not finished: going on, or cut off; "
+        "2 attempts, a step done again counts once"
+    )
+    assert found.curves["reward"].tolist() == pytest.approx([0.51, 0.52, 0.53, 0.54, -0.25, -0.25, -0.25, -0.25])
+    (run / "manifest.json").write_text("{}")
+    log(run, 3, {step: trained(step, lost=2.0 * (step == 9), errors=0.1) for step in (9, 10)})
+    [found] = read_runs([run], "val", None)
+    assert "10 steps logged" in found.state and "; finished; 3 attempts" in found.state
+    assert found.state.endswith("; 2 rollouts lost; 2 steps with reward errors")
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 9), min_size=2, max_size=5), min_size=1, max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_claims_in_between_are_those_of_the_rollouts(rollouts: list[list[int]], rng: random.Random) -> None:
+    """Each step has rollouts with the same number of candidates, the best first and the worst last."""
+    steps = [[rng.sample(claims, len(claims)) for _ in range(3)] for claims in rollouts]
+    logged = {
+        "candidates": np.array([float(len(step[0])) for step in steps]),
+        "claims": np.array([np.mean([np.mean(one) for one in step]) for step in steps]),
+        "claims_best": np.array([np.mean([one[0] for one in step]) for step in steps]),
+        "claims_worst": np.array([np.mean([one[-1] for one in step]) for step in steps]),
+    }
+    wanted = [np.mean([one[1:-1] for one in step]) if len(step[0]) > 2 else np.nan for step in steps]
+    assert claims_in_between(logged) == pytest.approx(np.array(wanted), nan_ok=True)
+    mixed = claims_in_between({**logged, "candidates": logged["candidates"] + 0.5})
+    assert np.isnan(mixed).all()
+
+
+@given(st.lists(st.none() | st.integers(1, 9), min_size=1, max_size=12))
+def test_a_validation_row_without_the_format_is_no_row_with_0_claims(claims: list[int | None]) -> None:
+    """None: the row does not keep the format, and verl takes it for 0."""
+    n, kept = len(claims), [count for count in claims if count is not None]
+    points = validation_points({10: validated(claims=sum(kept) / n, format=len(kept) / n)})
+    if kept:
+        assert [at.tolist() for at in points["val_claims"]] == [[10.0], pytest.approx([np.mean(kept)])]
+    else:
+        assert "val_claims" not in points
+    assert points["val_reward"][1].tolist() == [0.25] and "val_accuracy" not in points
+
+
+def test_without_quotes_there_is_no_grounding(run: Path) -> None:
+    nan = float("nan")
+    logged = {"quote_tokens": np.array([0.0, 12.0]), "evidence": np.array([0.0, 0.9]), "quotes": np.array([0.0, 0.1])}
+    derived = derived_curves(logged)
+    assert np.array_equal(derived["evidence"], [nan, 0.9], equal_nan=True)
+    assert derived["quotes"].tolist() == [0.0, 0.1]
+    log(run, 3, {step: trained(step, quote_tokens=0, evidence=0, quotes=0) for step in range(1, 9)})
+    [found] = read_runs([run], "val", None)
+    assert not found.has("evidence") and found.missing["evidence"] == "no rollout quotes anything"
+    assert found.has("quotes")
+
+
+def test_what_a_log_lacks_is_said_and_not_drawn(run: Path) -> None:
+    gone = {METRICS[name]: None for name in ("quotes", "kl", "candidates")}
+    log(run, 2, {step: {**trained(step), **gone} for step in range(1, 9)})
+    log(run, 1, {})
+    [found] = read_runs([run], "val", None)
+    said = {figure.name: list(absent(figure, [found])) for figure in FIGURES}
+    assert "quotes per claim: reward_extra/quotes/mean is not in the log" in said["quotes"]
+    assert "KL to the base: actor/kl_loss is not in the log" in said["ties-and-length"]
+    assert "claims per answer, by α, in between: no step has more than two candidates" in said["claims-by-rank"]
+    assert "reward, validation: not measured on the validation rows" in said["figure-4"]
+    assert any(line.startswith("entailment (0 to 1): not computed; entailment=oracle") for line in said["figure-3"])
+    assert said["failures"] == []
+    assert "K is not logged" in found.state
+    nothing = {METRICS[name]: None for name in ("quotes", "quote_tokens")}
+    log(run, 2, {step: {**trained(step), **nothing} for step in range(1, 9)})
+    [quotes] = [figure for figure in FIGURES if figure.name == "quotes"]
+    assert draw(quotes, read_runs([run], "val", None)) is None
+
+
+def test_every_line_has_a_reason_for_not_being_there(run: Path) -> None:
+    log(run, 1, {1: {METRICS["reward"]: 0.5}})
+    log(run, 2, {})
+    [found] = read_runs([run], "val", None)
+    names = {name for figure in FIGURES for panel in figure.panels for name in panel.lines}
+    assert {name for name in names if not found.has(name)} == names - {"reward"}
+    assert names - {"reward"} <= found.missing.keys()
+    assert all(draw(figure, [found]) is None for figure in FIGURES if figure.name != "figure-4")
+
+
+def test_several_runs_are_named_where_only_some_lack_a_line(run: Path) -> None:
+    other = run.parent / "other"
+    log(other, 1, {step: trained(step) for step in range(1, 400)})
+    runs = read_runs([run, other, run], "val", None)
+    assert [one.name for one in runs] == ["nano", "other"]
+    assert (window(runs), window(runs[:1])) == (15, 5)
+    [grounding] = [figure for figure in FIGURES if figure.name == "figure-3"]
+    lines = list(absent(grounding, runs))
+    assert "claims per answer, validation: not measured on the validation rows (other)" in lines
+    assert len([line for line in lines if line.startswith("entailment")]) == 1
+    alone, both = (draw(grounding, some) for some in (runs[:1], runs))
+    assert alone and both and alone != both
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(any), min_size=1, max_size=4),
+    st.sampled_from(["val", "train"]),
+)
+def test_the_oracle_is_the_share_of_supported_claims_that_their_quotes_state(
+    counts: list[tuple[int, int]], which: str
+) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        run = Path(name)
+        rows = [rollout(seed, entailed=yes, not_entailed=no) for seed, (yes, no) in enumerate(counts)]
+        dump(run, which, 1, rows)
+        found = entailment_by_step(run, {1: {}}, which, open_scorer("oracle"))
+    yes, everything = sum(yes for yes, _ in counts), sum(map(sum, counts))
+    assert [at.tolist() for at in found.points] == [[1.0], [pytest.approx(yes / everything)]]
+    assert found.said == (
+        f"by the exact oracle of the nano world, over {everything} supported claims of {len(counts)} rollouts; "
+        "left out: nothing"
+    )
+
+
+def test_rollouts_that_cannot_be_used_are_counted_and_named(run: Path) -> None:
+    good = rollout(0, entailed=1, not_entailed=0)
+    elsewhere = {**good, "output": good["output"].replace(" ", " really ", 1).replace("born", "borne")}
+    unquoted = good["output"].replace(json.loads(good["output"])[0]["atomic_claims"][0]["grounding_evidence"][0], "")
+    rows = [good, {**good, "output": unquoted}, "not JSON at all", {**good, "gts": HOSTILE}, {"output": "x"}]
+    dump(run, "val", 8, [*rows, {**good, "gts": good["gts"].replace("compact", "no-evidence")}], torn='{"input": "as')
+    dump(run, "val", 9, [good])  # of the attempt that was cut off, perhaps: step 9 is not logged
+    assert list(step_files(run, "val", read_run(run))) == [8]
+    step = read_claims(run / "rollouts" / "val" / "8.jsonl")
+    assert (step.rollouts, step.broken, len(step.claims)) == (1, 1, 1)
+    assert [line.split(": ")[0] for line in step.damaged] == [f"val/8.jsonl:{number}" for number in (3, 4, 5, 6)]
+    assert "asks for no evidence" in step.damaged[-1]
+    dump(run, "val", 8, [*rows[:3], {**elsewhere, "output": good["output"].replace('"claim": "', '"claim": "Well, ')}])
+    [found] = read_runs([run], "val", open_scorer("oracle"))
+    assert found.entailment and found.entailment.endswith(
+        "over 1 supported claims of 2 rollouts; left out: 1 rollouts without the format, 1 claims it cannot read, "
+        "1 lines that are no rollouts (first: val/8.jsonl:3: not valid JSON: Expecting value at column 1)"
+    )
+
+
+def test_without_rollouts_the_page_says_why(run: Path) -> None:
+    [found] = read_runs([run], "train", open_scorer("oracle"))
+    assert found.missing["entailment"].endswith("holds no rollouts of a step that is logged")
+    foreign = rollout(0, entailed=1, not_entailed=0)
+    foreign["output"] = re.sub(r'"claim": "[^"]*"', '"claim": "Paris is in France."', foreign["output"])
+    dump(run, "train", 3, [foreign])
+    [found] = read_runs([run], "train", open_scorer("oracle"))
+    assert found.missing["entailment"].startswith("no claim that the exact oracle of the nano world could say anything")
+    dump(run, "train", 5, [rollout(0, entailed=1, not_entailed=1)])
+    [found] = read_runs([run], "train", open_scorer("oracle"))
+    assert np.flatnonzero(~np.isnan(found.curves["entailment"])).tolist() == [4]
+
+
+def test_an_nli_model_gives_the_probability_of_entailment(write_nli: Any, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = write_nli(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
+    scorer = open_scorer(f"nli:{folder}")
+    assert isinstance(scorer, ByNLI) and scorer.name == "the NLI model nli"
+    claims = [
+        ("the cat sat", ("on a mat", "the dog")),
+        ("the dog", ("a cat",)),
+        ("the cat " * 10, ("too long",)),
+        ("the dog", ("a cat",)),
+    ]
+    found = scorer.score(claims)
+    model, tokenizer = (kind.from_pretrained(folder) for kind in (AutoModelForSequenceClassification, AutoTokenizer))
+    wanted = []
+    for premise, claim in (("on a mat the dog", "the cat sat"), ("a cat", "the dog")):
+        with torch.inference_mode():
+            wanted.append(float(model(**tokenizer(premise, claim, return_tensors="pt")).logits.softmax(-1)[0, 1]))
+    assert found == [pytest.approx(wanted[0], abs=1e-6), pytest.approx(wanted[1], abs=1e-6), None, found[1]]
+    assert abs(wanted[0] - wanted[1]) > 1e-3 and scorer.score([]) == [] and scorer.score(claims[::-1]) == found[::-1]
+
+
+def test_what_is_no_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
+    from transformers import BertConfig, BertModel
+
+    for spec in ("magic", "nli:", "oracle:x", f"nli:{tmp_path / 'nowhere'}"):
+        with pytest.raises(InputError, match="entailment="):
+            open_scorer(spec)
+    with pytest.raises(InputError, match="is no trained NLI model \\(labels: good, bad"):
+        open_scorer(f"nli:{write_nli(tmp_path / 'sentiment', ['good', 'bad'])}")
+    untrained = write_nli(tmp_path / "untrained", ["entailment", "not_entailment"])
+    config = BertConfig.from_pretrained(untrained)
+    (untrained / "model.safetensors").unlink()
+    BertModel(config).save_pretrained(tmp_path / "bare")
+    shutil.copy(tmp_path / "bare" / "model.safetensors", untrained)
+    with pytest.raises(InputError, match=r"weights that are missing: [1-9]"):
+        open_scorer(f"nli:{untrained}")
+    (untrained / "model.safetensors").write_bytes(b"torn")
+    with pytest.raises(InputError, match="not a model transformers can load"):
+        open_scorer(f"nli:{untrained}")
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
+
+
+@pytest.fixture
+def hostile(run: Path) -> Path:
+    """A run whose folder and rollouts try to leave their place."""
+    folder = run.parent / HOSTILE.replace("/", "∕")
+    run.rename(folder)
+    dump(folder, "val", 8, [rollout(0, entailed=1, not_entailed=0), json.dumps({"output": "x", "gts": HOSTILE})])
+    return folder
+
+
+def test_the_page_is_one_file_with_its_figures_inside(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in hostile.rglob("*") if path.is_file()}
+    assert main([str(hostile), "entailment=oracle"]) == 0
+    assert "entailment by the exact oracle" in capsys.readouterr().out
+    page = (hostile / "dynamics.html").read_text()
+    tags = Tags()
+    tags.feed(page)
+    assert "script" not in tags.seen and tags.seen.count("img") == len(FIGURES) == len(tags.links)
+    inside = [base64.b64decode(link.removeprefix("data:image/png;base64,"), validate=True) for link in tags.links]
+    assert inside == [(hostile / "dynamics" / f"{figure.name}.png").read_bytes() for figure in FIGURES]
+    assert all(png.startswith(b"\x89PNG") for png in inside)
+    assert "&lt;script&gt;" in page and page.count("Look for:") == len(FIGURES)
+    assert {path: path.read_bytes() for path in before} == before  # the run may be going on
+    assert not list(hostile.rglob("*.part"))
+
+
+def test_a_figure_that_cannot_be_drawn_any_more_does_not_stay(run: Path) -> None:
+    assert main([str(run)]) == 0
+    log(run, 1, {1: {METRICS["reward"]: 0.5}})
+    log(run, 2, {})
+    assert main([str(run)]) == 0
+    assert [path.name for path in (run / "dynamics").iterdir()] == ["figure-4.png"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name the folder"),
+        (["{run}", "{run}"], "say where it goes with out_dir=FOLDER"),
+        (["{run}"] * 7 + ["out_dir=x"], "there are colours for 6"),
+        (["{run}/nowhere"], "no training run here"),
+        (["{run}", "entailmnt=oracle"], "did you mean 'entailment'"),
+        (["{run}", "rollouts=train"], "give entailment= as well"),
+        (["{run}", "rollouts=test", "entailment=oracle"], "there is val, train"),
+        (["{run}", "entailment=magic"], "expected oracle"),
+        (["{run}", "out_dir={run}/metrics/attempt-1.jsonl"], "attempt-1.jsonl"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_exit_2(
+    run: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word.replace("{run}", str(run)) for word in words]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: ") and said in shown.err and shown.err.count("\n") == 1
+
+
+def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log(run, 1, {0: validated(), 1: {"train/loss": 0.5}})
+    log(run, 2, {})
+    assert main([str(run)]) == 2
+    assert "no step with reward_extra/score/mean is logged" in capsys.readouterr().err
+
+
+def test_help_answers_at_once() -> None:
+    code = "import sys; from experiments.dynamics.__main__ import main; assert main(['--help']) == 0; "
+    code += "assert not {'numpy', 'torch', 'matplotlib', 'transformers'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: ")
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+def test_a_browser_opens_it(hostile: Path, tmp_path: Path) -> None:
+    assert main([str(hostile), "entailment=oracle", f"out_dir={tmp_path / 'page'}"]) == 0
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    page = (tmp_path / "page" / "dynamics.html").as_uri()
+    done = subprocess.run([*command, page], capture_output=True, text=True, timeout=120, check=True)
+    assert "<title>Training dynamics: runs/&lt;script&gt;" in done.stdout, "a script ran, or the page did not open"
+    assert done.stdout.count("<img") == len(FIGURES)

@@ -1,0 +1,170 @@
+"""What an experiment trains: commands, settings, budgets, and which results are there already."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from experiments.__main__ import main
+from experiments.arm_results import is_done
+from experiments.plan import (
+    BASE,
+    PLACES,
+    Experiment,
+    Job,
+    flat,
+    plan_answers,
+    plan_bench,
+    plan_jobs,
+    read_experiment,
+)
+from rag_zeval.errors import InputError
+from rag_zeval.stages.config import load_config
+
+
+def planned(*words: str) -> tuple[Any, Experiment, list[Job]]:
+    config = load_config("experiments", words)
+    experiment = read_experiment(config)
+    return config, experiment, plan_jobs(config, experiment)
+
+
+def settings(job: Job, stage: str) -> dict[str, Any]:
+    [command] = [command for command in job.commands if command.stage == stage]
+    return flat(command.settings)
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    return {key for key in {*one, *other} if one.get(key) != other.get(key)}
+
+
+def test_the_proof_trains_what_make_train_does_with_three_seeds() -> None:
+    _, _, (base, *jobs) = planned("experiment=proof")
+    assert (base.arm, base.seed, base.commands) == (BASE, None, ())
+    assert [(job.arm, job.seed) for job in jobs] == [("judge", 1), ("judge", 2), ("judge", 3)]
+    plain = load_config("train", ["profile=nano"])
+    assert base.model == plain.base_model
+    for job in jobs:
+        wanted = flat(OmegaConf.to_container(load_config("train", [f"seed={job.seed}"]), resolve=True))
+        assert differing(settings(job, "train"), wanted) <= set(PLACES)
+
+
+def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_else() -> None:
+    _, experiment, (_, *jobs) = planned("experiment=ablations", "seeds=[4,2]")
+    assert [(job.seed, job.arm) for job in jobs] == [(seed, arm) for seed in (4, 2) for arm in experiment.arms]
+    arms = {job.arm: job for job in jobs if job.seed == 4}
+    reference = settings(arms[experiment.reference], "train")
+    changed = {
+        arm: differing(settings(job, "train"), reference)
+        for arm, job in arms.items()
+        if "train" in [command.stage for command in job.commands]
+    }
+    assert changed == {
+        "curriculum": set(),
+        "best-only": {"accuracy"},
+        "static-3": {"stages"},
+        "static-4": {"stages"},
+        "no-evidence": {"variant"},
+    }
+    later = {job.arm: job for job in jobs if job.seed == 2}
+    for arm, job in arms.items():
+        for command in job.commands:
+            assert differing(settings(later[arm], command.stage), settings(job, command.stage)) == {"seed"}
+    assert len({job.prompts for job in jobs} - {None}) == 1
+    named = [arm for arms in experiment.tables.values() for arm in arms]
+    assert sorted([experiment.reference, *named]) == sorted(experiment.arms)
+
+
+def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_answers() -> None:
+    config, experiment, jobs = planned("experiment=ablations", "seeds=[1]")
+    answers = dict(word.split("=", 1) for word in plan_answers(config, experiment).words)
+    for job in jobs:
+        model = jobs[0].model
+        for command in job.commands:
+            words = dict(word.split("=", 1) for word in command.words)
+            assert words["base_model"] == model
+            assert words["responses"] == f"{answers['out_dir']}/responses.jsonl"
+            model = f"{words['out_dir']}/model"
+        assert job.model == model
+        measured = load_config("bench", plan_bench(config, experiment, job).words)
+        assert (list(measured.models), list(measured.benchmarks)) == ([model], list(config.benchmarks))
+    folders = [word for job in jobs for command in job.commands for word in command.words if "out_dir=" in word]
+    assert len(set(folders)) == len(folders)
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("experiment=prof", "experiment: there is no 'prof' (did you mean 'proof'?)"),
+        ("arms=[best]", "arms: there is no 'best'"),
+        ("arms=[]", "arms: expected a list"),
+        ("seeds=[1,1]", "seeds: must be a list of different whole numbers"),
+        ("seeds=3", "seeds: must be a list"),
+        ("jobs=0", "jobs: must be a whole number of at least 1"),
+        ("experiments.ablations.reference=full", "experiments.ablations.reference: there is no 'full'"),
+        ("experiments.ablations.curves=[x]", "experiments.ablations.curves: there is no 'x'"),
+        ("experiments.ablations.arms.curriculum=null", "experiments.ablations.arms.curriculum: must hold stages"),
+        (
+            "experiments.ablations.arms.static-3.train.stages=[{k: 3, rows: 200}]",
+            "arms.static-3: trains on 200 prompts, curriculum on 240: arms are compared at one budget",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(word: str, said: str) -> None:
+    words = [word] if word.startswith("experiment=") else ["experiment=ablations", word]
+    with pytest.raises(InputError) as refused:
+        planned(*words)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("profile", ["paper", "single"])
+@pytest.mark.parametrize("words", [["experiment=proof"], ["experiment=ablations"], ["only_tables=true"]])
+def test_an_experiment_that_is_planned_for_the_nano_world_alone_is_refused_elsewhere(
+    profile: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [f"runs_dir={tmp_path / 'runs'}", f"results_dir={tmp_path / 'results'}"]
+    assert main([f"profile={profile}", *words, *places]) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"error: profile={profile}: the experiments are planned for profile=nano alone")
+    assert shown.out == "" and shown.err.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_result_counts_as_long_as_its_settings_are_the_ones_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "judge-seed1.json"
+    wanted = {"settings": {"train": {"seed": 1, "stages": [{"k": 3, "rows": 8}], "verl": {}}}, "base": "abc"}
+    assert not is_done(path, wanted)
+    path.write_text(json.dumps({**wanted, "minutes": {"train": 3}}))
+    assert is_done(path, wanted)
+    for change, said in (
+        ({"settings": {"train": {**wanted["settings"]["train"], "seed": 2}}}, "settings.train.seed=1, not 2"),  # type: ignore[index]
+        ({"settings": {"train": {**wanted["settings"]["train"], "lr": 1}}}, "settings.train.lr=None, not 1"),  # type: ignore[index]
+        ({"base": "abd"}, "base=abc, not abd"),
+    ):
+        with pytest.raises(InputError, match=said):
+            is_done(path, {**wanted, **change})
+    path.write_text("{")
+    with pytest.raises(InputError, match=r"judge-seed1\.json: not valid JSON"):
+        is_done(path, wanted)
+
+
+def test_the_published_results_count_though_their_stages_have_got_more_filters() -> None:
+    results = sorted((Path(__file__).resolve().parents[2] / "docs" / "nano-results").glob("*/*-seed*.json"))
+    assert results
+    for path in results:
+        row = json.loads(path.read_text())
+        stages = {
+            stage: {
+                **{k: v for k, v in load_config(stage, []).items() if str(k).startswith(("filter_", "flag_"))}, **own
+            }
+            for stage, own in row["settings"].items()
+            if stage in ("synthesize", "train", "sft")
+        }  # fmt: skip
+        wanted = {"settings": {**row["settings"], **stages}, "base": row["base"]}
+        assert is_done(path, wanted)
+        trained = "train" if "train" in stages else "sft"
+        wanted["settings"][trained]["filter_near_identical"] = 0.9
+        with pytest.raises(InputError, match=rf"settings\.{trained}\.filter_near_identical=None, not 0\.9"):
+            is_done(path, wanted)

@@ -1,0 +1,251 @@
+"""Tables, checks and figures, from result files whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval_benchmarks.benchmark import Metric
+from experiments import __main__ as program
+from experiments.arm_results import encode_curve, encode_metric
+from experiments.estimates import UNREAD
+from rag_zeval.stages.config import load_config
+from rag_zeval.statistics.bootstrap import Ratio, paired_interval
+
+PNG = b"\x89PNG\r\n\x1a\n"
+N = 600
+BENCHMARKS = ("nano_eval", "nano_cad")
+STEPS = 12
+
+
+class Results:
+    """Writes result files; `gain` is what is added to the share of prompts a model gets right."""
+
+    def __init__(self, folder: Path, experiment: str):
+        self.folder, self.experiment = folder, experiment
+        self.words = [f"experiment={experiment}", f"results_dir={folder}", "only_tables=true", "draws=400"]
+        rng = np.random.default_rng(0)
+        self.luck = rng.random(N)  # of each prompt, for all models: what pairing is for
+        self.rng = rng
+
+    def values(self, share: float) -> np.ndarray[Any, Any]:
+        luck = 0.9 * self.luck + 0.1 * self.rng.random(N)
+        return (luck < share).astype(float)
+
+    def write(self, arm: str, seed: int | None, gain: float = 0.0, verdicts: float = 0.03, **changes: Any) -> None:
+        metrics = {
+            "ranking_accuracy": self.values(0.4 + gain),
+            "pairwise_middle": self.values(0.6 + gain),
+            "verdict_accuracy": self.values(0.8 + verdicts),
+        }
+        everything = np.ones(N, bool)
+        texts = {m: encode_metric(Metric(m, Ratio(top, np.ones(N)), everything)) for m, top in metrics.items()}
+        if changes.pop("ranks_only", False):
+            del texts["verdict_accuracy"]
+        step = np.arange(STEPS)
+        curves = {
+            "reward": step / STEPS + gain,
+            "evidence": 0.8 + step / 100,
+            "claims": 4.0 + 0 * step,
+            "candidates": np.where(step < STEPS // 2, 3.0, 4.0),
+        }
+        row = {
+            "experiment": self.experiment,
+            "arm": arm,
+            "seed": seed,
+            "commands": [],
+            "rows": {"train": 240} if seed else {},
+            "steps": {"train": STEPS} if seed else {},
+            "minutes": {"train": 12.5, "bench": 40.0} if seed else {"bench": 1.0},
+            "jobs": 1,
+            "model": f"{arm}{seed}" * 8,
+            "base": "b" * 64,
+            "answers": "a" * 64 if seed else None,
+            "settings": {},
+            "benchmarks": {name: {"data_hash": "d", "prompt_hash": "p", "metrics": texts} for name in BENCHMARKS},
+            "curves": {name: encode_curve(list(curve)) for name, curve in curves.items()} if seed else {},
+        }
+        name = arm if seed is None else f"{arm}-seed{seed}"
+        path = self.folder / self.experiment / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**row, **changes}))
+
+    def report(self) -> tuple[str, dict[str, Any]]:
+        """tables.md and summary.json."""
+        assert program.main(self.words) == 0
+        folder = self.folder / self.experiment
+        return (folder / "tables.md").read_text(), json.loads((folder / "summary.json").read_text())
+
+
+@pytest.fixture
+def proof(tmp_path: Path) -> Results:
+    results = Results(tmp_path / "proof", "proof")
+    results.write("base", None, verdicts=0.0)
+    for seed in (1, 2, 3):
+        results.write("judge", seed, gain=0.1)
+    return results
+
+
+@pytest.fixture
+def ablations(tmp_path: Path) -> Results:
+    results = Results(tmp_path / "ablations", "ablations")
+    results.write("base", None, verdicts=0.0)
+    for seed in (1, 2, 3):
+        results.write("curriculum", seed, gain=0.15)
+        results.write("best-only", seed, gain=0.05)
+        results.write("static-3", seed, gain=0.25)
+        results.write("static-4", seed, gain=0.15)
+        results.write("sft-ranker", seed, gain=0.0, curves={}, ranks_only=True, rows={"sft": 900}, steps={"sft": 56})
+    results.write("no-evidence", 1, gain=0.1)
+    return results
+
+
+def row_of(summary: dict[str, Any], arm: str, metric: str, benchmark: str = "nano_eval") -> dict[str, Any]:
+    key = {"benchmark": benchmark, "metric": metric, "arm": arm}
+    [row] = [row for row in summary["rows"] if key.items() <= row.items()]
+    found: dict[str, Any] = row
+    return found
+
+
+def test_a_judge_that_is_better_passes_every_check(proof: Results, capsys: Any) -> None:
+    tables, summary = proof.report()
+    assert [check["passed"] for check in summary["checks"]] == [True] * len(summary["checks"])
+    out = capsys.readouterr().out
+    for benchmark in BENCHMARKS:
+        for metric in ("ranking_accuracy", "pairwise_middle"):
+            assert f"pass: {benchmark}: {metric}, trained minus base, above 0: +0.1" in out
+            assert f"pass: {benchmark}: {metric}, each seed: +0." in out
+        assert f"pass: {benchmark}: verdict_accuracy, trained minus base, above -0.01: " in out
+        assert f"pass: {benchmark}: at least 500 prompts for each K: 600" in out
+    assert "pass: at most 60 minutes of training for an arm and seed: 12.5 (judge-seed1)" in out
+    assert "Missing" not in tables and "direction" not in tables
+
+
+@pytest.mark.parametrize(
+    ("change", "failing"),
+    [
+        ({"gain": -0.02}, {"each seed"}),
+        ({"gain": 0.1, "verdicts": -0.1}, {"verdict_accuracy"}),
+        ({"gain": 0.1, "minutes": {"sft": 30.0, "train": 31.0, "bench": 1.0}}, {"60 minutes"}),
+        ({"gain": 0.1, "rows": {"train": 232}}, {"one number of prompts"}),
+    ],
+)
+def test_one_bad_seed_fails_the_check_it_should(proof: Results, change: dict[str, Any], failing: set[str]) -> None:
+    proof.write("judge", 2, **change)
+    _, summary = proof.report()
+    failed = {check["claim"] for check in summary["checks"] if check["passed"] is False}
+    assert all(any(part in claim for claim in failed) for part in failing)
+    if "each seed" not in failing:
+        assert all(any(part in claim for part in failing) for claim in failed)
+
+
+def test_what_is_not_run_yet_is_listed_and_its_checks_stay_open(tmp_path: Path) -> None:
+    results = Results(tmp_path, "proof")
+    tables, summary = results.report()
+    assert "**Missing, not yet run:** base, judge-seed1, judge-seed2, judge-seed3." in tables
+    assert {check["passed"] for check in summary["checks"]} == {None, True}  # the number of seeds is known
+    assert "open: nano_eval: ranking_accuracy, trained minus base, above 0: -" in tables
+    results.write("judge", 2)
+    tables, summary = results.report()
+    assert "**Missing, not yet run:** base, judge-seed1, judge-seed3." in tables
+    assert row_of(summary, "judge", "ranking_accuracy")["minus_base"] is None
+
+
+def test_directions_are_those_of_the_arms_and_missing_arms_are_named(ablations: Results) -> None:
+    tables, summary = ablations.report()
+    assert "**Missing, not yet run:** no-evidence-seed2, no-evidence-seed3." in tables
+    found = {
+        arm: row_of(summary, arm, "ranking_accuracy")["direction"] for arm in ("best-only", "static-3", "static-4")
+    }
+    assert found == {"best-only": "holds", "static-3": "reversed", "static-4": "not seen"}
+    assert row_of(summary, "curriculum", "ranking_accuracy")["direction"] is None
+    assert "- curriculum better than best-only: **holds** for nano_eval ranking_accuracy" in tables
+    assert "- curriculum better than static-3: **reversed** for nano_eval ranking_accuracy" in tables
+    assert not [row for row in summary["rows"] if (row["arm"], row["metric"]) == ("sft-ranker", "verdict_accuracy")]
+    assert "| sft-ranker | 3 | sft 900 | sft 56 |" in tables
+    for title in ("Table 3", "Table 4", "Table 5"):
+        assert f"## {title}" in tables
+    section = tables[tables.index("## Table 4") : tables.index("## Table 5")]
+    assert {line.split(" | ")[2] for line in section.splitlines() if line.startswith("| nano")} == {
+        "base",
+        "curriculum",
+        "static-3",
+        "static-4",
+    }
+
+
+def test_the_numbers_are_those_of_the_files(ablations: Results) -> None:
+    _, summary = ablations.report()
+    row, base = row_of(summary, "best-only", "pairwise_middle"), row_of(summary, "base", "pairwise_middle")
+    assert list(row["by_seed"]) == ["1", "2", "3"]
+    assert row["value"] == pytest.approx(np.mean(list(row["by_seed"].values())))
+    assert row["minus_base"]["value"] == pytest.approx(row["value"] - base["value"])
+    against = row_of(summary, "curriculum", "pairwise_middle")["value"] - row["value"]
+    assert row["reference_minus"]["value"] == pytest.approx(against)
+    assert row["reference_minus"]["ci_low"] < against < row["reference_minus"]["ci_high"]
+    assert (row["n"], row["coverage"], base["by_seed"]) == (N, 1.0, {"None": base["value"]})
+
+
+def test_replies_that_cannot_be_read_are_left_out_once_and_wrong_once(tmp_path: Path) -> None:
+    """One seed, so that the interval can be compared with the plain paired one."""
+    results = Results(tmp_path, "proof")
+    results.words += ["seeds=[5]", "arms=[judge]"]
+    base, trained = results.values(0.4), results.values(0.6)
+    unread = results.rng.random(N) < 0.3
+    for arm, seed, top, scored in (("base", None, base, np.ones(N, bool)), ("judge", 5, trained, ~unread)):
+        texts = {"ranking_accuracy": encode_metric(Metric("", Ratio(top, np.ones(N)), scored))}
+        texts["pairwise_middle"] = texts["ranking_accuracy"]
+        of = {name: {"data_hash": "d", "prompt_hash": "p", "metrics": texts} for name in BENCHMARKS}
+        results.write(arm, seed, benchmarks=of)
+    _, summary = results.report()
+    read, wrong = (row_of(summary, "judge", "ranking_accuracy" + more)["minus_base"] for more in ("", UNREAD))
+    ones, everything = np.ones(N), np.ones(N, bool)
+    plain = paired_interval(Ratio(base, ones), Ratio(trained, ones), ~unread, 400, 0)
+    assert (read["ci_low"], read["ci_high"]) == pytest.approx(plain)
+    assert (read["n"], wrong["n"]) == (int((~unread).sum()), N)
+    strict = paired_interval(Ratio(base, ones), Ratio(np.where(unread, 0.0, trained), ones), everything, 400, 0)
+    assert (wrong["ci_low"], wrong["ci_high"]) == pytest.approx(strict)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"base": "c" * 64}, "judge-seed3.json: cannot be compared with base.json: it starts from another model"),
+        (
+            {"benchmarks": {"nano_cad": {"data_hash": "e", "metrics": {}}}},
+            "cannot be compared with base.json: nano_cad has other data",
+        ),
+        ({"curves": {"reward": "high"}}, "judge-seed3.json: is no result file: ValueError"),
+    ],
+)
+def test_files_that_do_not_belong_together_are_refused(
+    proof: Results, change: dict[str, Any], said: str, capsys: Any
+) -> None:
+    proof.write("judge", 3, **change)
+    assert program.main(proof.words) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_figures_are_drawn_of_the_arms_that_have_curves(ablations: Results) -> None:
+    tables, _ = ablations.report()
+    folder = ablations.folder / "ablations"
+    drawn = {name: (folder / name).read_bytes() for name in ("figure-3.png", "figure-4.png")}
+    assert all(png.startswith(PNG) and len(png) > 10_000 for png in drawn.values())
+    assert "(figure-3.png)" in tables and "arms curriculum, static-3, static-4](figure-4.png)" in tables
+    ablations.report()
+    assert {name: (folder / name).read_bytes() for name in drawn} == drawn  # the same files give the same figure
+    for seed in (1, 2, 3):
+        ablations.write("static-3", seed, gain=0.3, curves={})
+    tables, _ = ablations.report()
+    assert "arms curriculum, static-4](figure-4.png)" in tables
+    assert (folder / "figure-4.png").read_bytes() != drawn["figure-4.png"]
+
+
+def test_the_shipped_configuration_draws_ten_thousand_times_over_three_seeds() -> None:
+    config = load_config("experiments", [])
+    assert (config.draws, list(config.seeds), config.bench.nano_eval.n) == (10_000, [1, 2, 3], 500)

@@ -1,0 +1,163 @@
+"""The report of a run: everything on it comes from the run's files, and text in them stays text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from experiments.run_report import main, side_by_side, write_run_report
+from rag_zeval.errors import InputError
+
+HOSTILE = "<script>document.title='moved'</script>"
+
+
+def summary_row(metric: str, model: str | None, value: float | None, **changes: object) -> dict[str, object]:
+    known = {"benchmark": "nano_eval", "scorer": "rag_zeval", "ci_low": None, "ci_high": None, "n": 500}
+    known |= {"coverage": 1.0, "calls": 1, "prompt_tokens": 1, "completion_tokens": 1, "published": None, "minus": None}
+    if value is not None:
+        known |= {"ci_low": value - 0.01, "ci_high": value + 0.01}
+    return {**known, "metric": metric, "model": model, "value": value, **changes}
+
+
+def compared(base: str, trained: str, metric: str, *values: float | None) -> list[dict[str, object]]:
+    models = (base, None), (trained, None), (f"{trained} minus {base}", base)
+    return [
+        summary_row(metric, model, value, minus=minus) for (model, minus), value in zip(models, values, strict=True)
+    ]
+
+
+def alpha(value: float, support: float | None) -> dict[str, float | int | None]:
+    known = {"alpha": value, "answers": 300, "n_tokens": 23.0, "unfinished": 0.0, "empty": 0.0, "repetition": None}
+    return known | {"true_support": support, "true_support_low": support, "true_support_high": support}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    summary = compared("base", HOSTILE, "ranking_accuracy", 0.2, 0.3, 0.1)
+    summary += compared("base", HOSTILE, "format_rate", 1.0, None, None)
+    summary += [summary_row("pairwise_best", None, 0.5, scorer="bleu")]
+    summary += [summary_row("pearson", None, 0.302, benchmark="ragchecker_meta", scorer="bleu", published=0.302)]
+    steps = [
+        {"step": step, "data": {"reward_extra/score/mean": step / 10, "reward_extra/claims/mean": 4.0}}
+        for step in range(1, 6)
+    ]
+    for step in steps:
+        step["data"] |= {"curriculum/candidates": 3.0 if step["step"] < 3 else 4.0}
+    steps.insert(0, {"step": 0, "data": {"val-core/rag_zeval/reward/mean@1": 0.1}})
+    statistics = {"answered": 300, "questions": 300, "identical": {"any": 0.5}, "strictly_ordered": 0.25}
+    contents = {
+        "synthesize/manifest.json": {"statistics": {**statistics, "by_alpha": [alpha(0, 0.9), alpha(-1.4, 0.1)]}},
+        "train/manifest.json": {"steps": 5, "minutes": 3.21, "attempts": 2},
+        "bench/summary.json": summary,
+        "bench/manifest.json": {"notes": [f"left out: {HOSTILE}"]},
+    }
+    for place, content in contents.items():
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text(json.dumps(content))
+    (tmp_path / "train/metrics.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    return tmp_path
+
+
+def test_base_and_trained_stand_side_by_side(run: Path) -> None:
+    judges = side_by_side(json.loads((run / "bench/summary.json").read_text()), "nano_eval")
+    assert [row["metric"] for row in judges] == ["ranking_accuracy", "format_rate"]
+    assert [judges[0][key]["value"] for key in ("base", "trained", "difference")] == [0.2, 0.3, 0.1]
+    assert side_by_side([summary_row("ranking_accuracy", "base", 0.2)], "nano_eval") == []
+
+
+def test_a_model_may_have_minus_in_its_name() -> None:
+    (row,) = side_by_side(compared("a minus b", "c minus d", "format_rate", 0.5, 0.75, 0.25), "nano_eval")
+    assert [row[key]["value"] for key in ("base", "trained", "difference")] == [0.5, 0.75, 0.25]
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.links += [
+            value or "" for name, value in attrs if name in ("src", "href") and not (value or "").startswith("#")
+        ]
+
+
+def test_the_page_is_one_file_without_scripts(run: Path) -> None:
+    page = write_run_report(run).read_text()
+    tags = Tags()
+    tags.feed(page)
+    assert "script" not in tags.seen and tags.seen.count("svg") == 3
+    assert [link for link in tags.links if "w3.org" not in link] == []
+    assert "0.100 [0.090, 0.110]" in page and "0.302" in page and "50.0%" in page
+    assert "5 steps of GRPO in 3.2 minutes,\n2 attempts." in page
+
+
+def test_the_step_where_candidates_are_added_is_marked(run: Path) -> None:
+    from experiments.charts import reward_chart
+    from rag_zeval.stages.training_log import read_run
+
+    steps = read_run(run / "train")
+    before = {step: steps[step] for step in (0, 1, 2)}
+    assert ("K=4" in reward_chart(steps), "K=4" in reward_chart(before)) == (True, False)
+
+
+def test_real_text_without_known_truth_has_no_support_chart(run: Path) -> None:
+    path = run / "synthesize/manifest.json"
+    manifest = json.loads(path.read_text())
+    for at in manifest["statistics"]["by_alpha"]:
+        at.update(true_support=None, true_support_low=None, true_support_high=None)
+    manifest["statistics"]["strictly_ordered"] = None
+    path.write_text(json.dumps(manifest))
+    page = write_run_report(run).read_text()
+    assert page.count("<svg") == 2
+    assert not [words for words in ("<th>true support", "true support is", "true support falls") if words in page]
+
+
+def test_an_alpha_without_any_claim_has_a_dash_and_no_bar(run: Path) -> None:
+    path = run / "synthesize/manifest.json"
+    manifest = json.loads(path.read_text())
+    for at in manifest["statistics"]["by_alpha"][:1]:
+        at.update(true_support=None, true_support_low=None, true_support_high=None)
+    manifest["statistics"]["identical"]["any"] = None
+    path.write_text(json.dumps(manifest))
+    page = write_run_report(run).read_text()
+    assert page.count("<svg") == 3 and "<td>0</td><td>300</td><td>–</td>" in page
+    assert "<td>-1.4</td><td>300</td><td>0.100 [0.100, 0.100]</td>" in page
+
+
+@pytest.mark.parametrize("name", ["synthesize/manifest.json", "train/manifest.json", "bench/summary.json"])
+def test_a_missing_stage_is_named(run: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / name).unlink()
+    with pytest.raises(InputError, match=name):
+        write_run_report(run)
+    assert main([str(run)]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "report.html").mkdir()
+    for words in ([str(run)], [], ["one", "two"]):
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.err.startswith("error: ") and shown.err.count("\n") == 1 and shown.out == ""
+    (run / "bench/summary.json").write_bytes(b"\xff")
+    assert main([str(run)]) == 2
+    assert "summary.json: not valid JSON" in capsys.readouterr().err
+    assert main(["--help"]) == 0
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+def test_a_browser_opens_it(run: Path, tmp_path: Path) -> None:
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    done = subprocess.run(
+        [*command, write_run_report(run).as_uri()], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert f"<title>RAG-Zeval: {run.name}</title>" in done.stdout, "a script ran, or the page did not open"
+    assert done.stdout.count("<svg") == 3

@@ -1,0 +1,61 @@
+"""The measurement of a device, at toy size on the CPU: its bytes against counting, its page against its figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from experiments.timing import device_speed
+
+torch = pytest.importorskip("torch")
+ROOT = Path(__file__).parents[3]
+TOY = {
+    "vocab_size": 300,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 64,
+}
+
+
+def test_a_step_reads_the_weights_and_the_cache():
+    from transformers.cache_utils import DynamicCache
+
+    model = device_speed.random_qwen2(TOY, dtype="bfloat16")
+    cache = DynamicCache(config=model.config)
+    model(torch.arange(10)[None], past_key_values=cache)
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
+    weights = sum(p.nbytes for p in model.parameters()) - model.model.embed_tokens.weight.nbytes
+    assert device_speed.step_bytes(model, 10) == weights + held
+
+
+def test_the_shape_is_the_one_that_training_plans_with():
+    kept = json.loads((ROOT / "train" / "model_shapes.json").read_text())["Qwen2.5-7B-Instruct"]
+    assert {key: kept[key] for key in device_speed.QWEN_7B} == device_speed.QWEN_7B and not kept["tie_word_embeddings"]
+
+
+def test_a_run_at_toy_size_is_written_and_shown(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(device_speed.SHAPES, "small", TOY)
+    monkeypatch.setattr(device_speed, "FOLDER", tmp_path / "measurements")
+    monkeypatch.setattr(device_speed, "PAGE", tmp_path / "measurements.md")
+    for name, value in {"passages": (20, 60), "new_tokens": 5, "questions": 4, "sample": 1}.items():
+        monkeypatch.setitem(device_speed.measure.__kwdefaults__, name, value)
+    assert device_speed.main(["small"]) == 0
+    (path,) = (tmp_path / "measurements").glob("*.json")
+    run = json.loads(path.read_text())
+    assert [row["passage"] for row in run["rows"]] == [20, 60]
+    assert all(row["same"] == 1 for row in run["rows"])  # float32, as in the oracle tests
+    assert run["rows"][0]["bound_tokens_per_s"] > run["rows"][1]["bound_tokens_per_s"] > 0
+    text = (tmp_path / "measurements.md").read_text()
+    assert run["device"] in text and text in capsys.readouterr().out
+    assert len(re.findall(r"^\| (?:20|60) \|.*\|$", text, re.M)) == 6
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
+    assert widths == {9}
+
+
+def test_an_unknown_shape_is_refused(capsys):
+    assert device_speed.main(["7b"]) == 2 and "qwen2.5-7b" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""The harness beside its bare client, and its memory on many rows: the command is run as its docstring says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def overhead(*words: str) -> str:
+    command = [sys.executable, "-m", "experiments.timing.overhead", *words]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def memory(shown: str) -> int:
+    found = re.search(r"memory of this process at most: (\d+) MiB", shown)
+    assert found, shown
+    return int(found[1])
+
+
+def test_it_measures_both_sides() -> None:
+    shown = overhead("128", "1")
+    assert re.match(r"128 rows: harness \d+\.\d\d s, bare client \d+\.\d\d s, ratio \d+\.\d\d\nmedian", shown)
+    assert memory(shown) > 30
+
+
+@pytest.mark.slow
+def test_two_thousand_rows_take_little_longer_than_by_the_bare_client() -> None:
+    found = re.search(r"median of 3 ratios: ([\d.]+)", overhead("2000", "3"))
+    assert found and float(found[1]) <= 1.3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_hundred_thousand_rows_fit_into_memory() -> None:
+    assert memory(overhead("100000", "0")) < 500

@@ -1,0 +1,111 @@
+"""The timing of a step at toy size: both sides do the same, and what is compared can differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from experiments.timing import step_speed as speed
+from rag_zeval.models.decoding import generate
+from train.linear_decay import LinearDecayEngine
+from train.verl_cpu.engine import CPUEngine
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Any]:
+    return speed.measure_step(prompts=1, rollouts=2, new_tokens=128, pairs=1)
+
+
+def test_both_sides_of_the_real_thing_agree(measured: dict[str, Any]) -> None:
+    assert [part["name"] for part in measured["parts"]] == list(speed.PARTS)
+    for part in measured["parts"]:
+        assert part["equal"] and part["difference"] <= 1e-4, part
+        assert part["theirs_s"] > 0
+        assert part["ratio"] is None if part["name"] == speed.OLD else part["ratio"] > 0
+    assert measured["equal"]
+    for side in ("ours_s", "theirs_s"):
+        assert measured[side] == pytest.approx(sum(part[side] for part in measured["parts"]))
+    assert measured["ratio"] == pytest.approx(measured["theirs_s"] / measured["ours_s"])
+    assert not torch.distributed.is_initialized()  # nothing is left for other tests
+
+
+def test_the_table_shows_every_part_and_the_summary_grows(
+    measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[dict[str, int]] = []
+    found = [measured, {**measured, "equal": False}]
+    monkeypatch.setattr(speed, "SUMMARY", tmp_path / "summary.json")
+    monkeypatch.setattr(speed, "measure_step", lambda **sizes: asked.append(sizes) or found[len(asked) - 1])
+    assert speed.main(["prompts=3", "pairs=1"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in (*speed.PARTS, "step", "plain s", "ours s", "ratio", "after sharing"))
+    assert "NO" not in shown
+    assert speed.main([]) == 1 and "NO" in capsys.readouterr().out
+    assert asked == [{**speed.SIZES, "prompts": 3, "pairs": 1}, speed.SIZES]
+    assert json.loads((tmp_path / "summary.json").read_text()) == found
+
+
+@pytest.mark.parametrize("word", ["prompt=2", "pairs", "pairs=0", "pairs=-1", "pairs=two", "rollouts=1.5"])
+def test_a_word_that_is_no_size_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert speed.main([word]) == 2
+    assert word.partition("=")[0] in capsys.readouterr().err
+
+
+def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
+    padded, left = speed.padded_engine(), set()
+    for name in vars(CPUEngine).keys() - {"__module__", "__doc__"}:
+        if getattr(padded, name) is not getattr(LinearDecayEngine, name, None):
+            left.add(name)
+    assert left == {"_build_fsdp_module", "served", "get_per_tensor_param", "optimizer_step"}
+
+
+prompts = st.lists(st.lists(st.integers(2, 7), min_size=1, max_size=6), min_size=1, max_size=6)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 8}
+    return LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=4, initializer_range=0.3)).eval()
+
+
+@settings(max_examples=25)
+@given(prompts=prompts, limit=st.integers(6, 12), seed=st.integers(0, 2**40))
+def test_plain_decoding_gives_what_ours_gives(model: Any, prompts: list[list[int]], limit: int, seed: int) -> None:
+    wanted = {"temperature": 0.8, "seeds": [seed + at for at in range(len(prompts))], "eos": [1], "pad": 0}
+    plain = speed.decode_token_by_token(model, prompts, limit, **wanted)
+    ours = generate(model, prompts, limit, **wanted)
+    assert [ids for ids, _ in plain] == [ids for ids, _ in ours]
+    for (_, mine), (_, others) in zip(plain, ours, strict=True):
+        assert mine == pytest.approx(others, abs=1e-4)
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 4), st.integers(0, 2**40))
+def test_a_draw_is_as_far_from_a_token_as_from_its_share(first: int, second: int, at: int, seed: int) -> None:
+    model = lambda ids: SimpleNamespace(logits=torch.zeros(*ids.shape, 10))  # noqa: E731 (ten tokens, all alike)
+    task = speed.Task(model, [[3]], [seed], [1.0], new_tokens=5, eos=[], pad=0)
+    rollouts = [[5] * at + [token] + [6] * (4 - at) for token in (first, second)]
+    draw = float(torch.rand(5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)[at])
+    outside = [max(token / 10 - draw, draw - (token + 1) / 10, 0) for token in (first, second)]
+    expected = 0 if first == second else max(outside)
+    assert speed.distance_of_draw(task, 0, *rollouts) == pytest.approx(expected, abs=1e-6)
+    assert speed.distance_of_draw(task, 0, rollouts[0], rollouts[0][:-1]) == 1
+
+
+def test_a_batch_of_the_first_rollouts_is_a_batch_of_their_own() -> None:
+    task = speed.Task(None, [[3, 4], [3, 4], [5]], [1, 2, 3], [0.5, -1.0, 2.0], new_tokens=9, eos=[], pad=0)
+    rollouts = [([7, 8], [-0.1, -0.2]), ([9], [-0.3]), ([7], [-0.4])]
+    batch = task.first(2, new_tokens=2).batch(rollouts[:2])
+    assert [row.tolist() for row in batch["input_ids"].unbind()] == [[3, 4, 7, 8], [3, 4, 9]]
+    assert [row.tolist() for row in batch["position_ids"].unbind()] == [[0, 1, 2, 3], [0, 1, 2]]
+    assert [row.tolist() for row in batch["loss_mask"].unbind()] == [[0, 0, 1, 1], [0, 0, 1]]
+    assert [row.tolist() for row in batch["advantages"].unbind()] == [[0.5, 0.5], [-1.0]]
+    assert task.first(3, new_tokens=9) == task

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.judge.quotes import find_quotes, words
+
+repetitive = st.text("ab. ", max_size=40)
+
+
+def marked_by_looking(reference: str, quotes: Sequence[str]) -> list[bool]:
+    """For each character whether it is quoted: every place is compared with every quote."""
+    marked = [False] * len(reference)
+    for quote in quotes:
+        for start in range(len(reference)):
+            for end in range(start + 1, len(reference) + 1):
+                whole = all(end in (0, len(reference)) or splits(reference, end) for end in (start, end))
+                inner = reference[start:end]
+                if whole and inner == inner.strip() and words(quote) and words(inner) == words(quote):
+                    marked[start:end] = [True] * (end - start)
+    return marked
+
+
+def splits(text: str, at: int) -> bool:
+    """Whether no word stands across this place."""
+    return words(text[:at]) + words(text[at:]) == words(text)
+
+
+@given(repetitive, st.lists(repetitive, max_size=5))
+def test_every_place_of_every_quote_is_marked(reference: str, quotes: list[str]) -> None:
+    marked = [quoted for text, quoted in find_quotes(reference, quotes).pieces() for _ in text]
+    assert marked == marked_by_looking(reference, quotes)
+
+
+@given(st.lists(st.sampled_from("ab.c"), max_size=40), st.lists(st.lists(st.sampled_from("ab.d"), max_size=12)))
+def test_the_verbatim_share_is_the_longest_common_run(tokens: list[str], quotes: list[list[str]]) -> None:
+    found = find_quotes(" ".join(tokens), map(" ".join, quotes)).verbatim
+    reference = ReferenceIndex(tokens)
+    for quote in quotes:
+        expected = reference.longest_common_span(quote) / len(quote) if quote else 0.0
+        assert found[" ".join(quote)] == expected
+
+
+@given(st.text(max_size=60), st.lists(st.text(max_size=10), max_size=3))
+def test_marking_keeps_every_character(reference: str, quotes: list[str]) -> None:
+    pieces = list(find_quotes(reference, quotes).pieces())
+    assert "".join(text for text, _ in pieces) == reference and all(text for text, _ in pieces)
+    assert all(one[1] != other[1] for one, other in pairwise(pieces))
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12), st.data())
+def test_a_cut_of_the_reference_is_verbatim_and_marked(tokens: list[str], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(tokens)))
+    end = data.draw(st.integers(start, len(tokens)))
+    quote = "  ".join(tokens[start:end])  # spacing does not matter
+    found = find_quotes(" ".join(tokens), [quote])
+    assert found.verbatim == {quote: 1.0 if end > start else 0.0}
+    marked = "".join(text for text, quoted in found.pieces() if quoted)
+    assert words(quote) == [] or "".join(words(quote)) in "".join(words(marked))
+
+
+LONG = {
+    "one word": lambda n: ("a " * n, ["a " * (n // 2)]),
+    "two words": lambda n: ("a b " * n, ["a b " * (n // 4), "b " * 50]),
+    "many quotes": lambda n: ("a b " * n, ["a b " * 10 + str(at) for at in range(n // 100)]),
+    "nothing there": lambda n: ("a " * n, ["a " * (n // 4) + "b"] * 9),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_repetitive_texts_take_linear_time(kind: str, growth: Callable[[Callable[[int], Any], int], float]) -> None:
+    def attempt(n: int) -> None:
+        reference, quotes = LONG[kind](n)
+        assert sum(len(text) for text, _ in find_quotes(reference, quotes).pieces()) == len(reference)
+
+    assert growth(attempt, 4_000) < 8
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("It's 3.5 km", ["It", "'", "s", "3", ".", "5", "km"]), ("東京は首都", list("東京は首都")), ("größe", ["größe"])],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected

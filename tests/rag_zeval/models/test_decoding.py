@@ -1,0 +1,331 @@
+"""Batched decoding against decoding token by token: the same tokens whatever the drafts, the neighbours, the limits."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from transformers import (  # noqa: E402
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+)
+from transformers.cache_utils import DynamicLayer  # noqa: E402
+from transformers.generation.logits_process import TopKLogitsWarper, TopPLogitsWarper  # noqa: E402
+
+from rag_zeval.errors import InputError  # noqa: E402
+from rag_zeval.judge.prompt import judge_messages  # noqa: E402
+from rag_zeval.models import decoding  # noqa: E402
+from rag_zeval.models.decoding import GrowingLayer, _truncated, generate  # noqa: E402
+from rag_zeval.models.language_model import chat_ids  # noqa: E402
+from rag_zeval.stages.world import ranked_examples  # noqa: E402
+
+VOCABULARY = 60
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.5,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+}
+NANO_BASE = Path(__file__).parents[3] / "checkpoints" / "nano-base"
+
+
+def random_model(config: Any) -> Any:
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(config).eval()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return random_model(LlamaConfig(**SIZES))
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    rng = torch.Generator().manual_seed(1)
+    return [torch.randint(1, VOCABULARY, (n,), generator=rng).tolist() for n in (3, 11, 7, 20, 1)]
+
+
+def transformers_greedy(model, prompt, limit, eos):
+    ids = torch.tensor([prompt])
+    out = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=limit,
+        eos_token_id=eos,
+        pad_token_id=0,
+    )
+    return out[0, len(prompt) :].tolist()
+
+
+@torch.inference_mode()
+def one_by_one(model, prompt, limit, *, eos, seed=None, temperature=0.0, top_p=1.0, top_k=-1):
+    """Tokens and log-probabilities of one row, each from a pass over all the text so far, without a cache."""
+    text, logprobs = list(prompt), []
+    uniform = torch.rand(limit, generator=torch.Generator().manual_seed(seed or 0), dtype=torch.float64)
+    for number in uniform:
+        logits = model(torch.tensor([text])).logits[0, -1].float()
+        if temperature > 0:
+            logits = logits / temperature
+            kept = _truncated(logits[None], top_p, top_k)[0].double().softmax(-1)
+            token = int((kept.cumsum(-1) <= number * kept.sum()).sum())
+        else:
+            token = int(logits.argmax())
+        text.append(token)
+        logprobs.append(float(logits.log_softmax(-1)[token]))
+        if token in eos:
+            break
+    return text[len(prompt) :], logprobs
+
+
+def assert_same(found, expected):
+    assert [tokens for tokens, _ in found] == [tokens for tokens, _ in expected]
+    for (_, ours), (_, theirs) in zip(found, expected, strict=True):
+        torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), atol=2e-4, rtol=0)
+
+
+rows = st.lists(  # prompts drawn from a few, so that some are the same, and from few tokens, so that they repeat
+    st.tuples(
+        st.lists(st.integers(1, 6), min_size=1, max_size=12) | st.sampled_from([[7], [8, 9, 8, 9], [10, 11, 12, 10]]),
+        st.integers(1, 24),
+        st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+samplings = st.fixed_dictionaries(
+    {},
+    optional={
+        "temperature": st.sampled_from([0.3, 1.0, 1.7]),
+        "top_p": st.sampled_from([0.5, 0.9]),
+        "top_k": st.sampled_from([1, 5]),
+    },
+)
+stops = st.sets(st.integers(0, VOCABULARY - 1), max_size=4)
+
+
+@settings(max_examples=40)
+@given(rows, samplings, stops)
+def test_equals_decoding_token_by_token(model, rows, sampling, eos):
+    prompts, limits, seeds = zip(*rows, strict=True)
+    found = generate(model, prompts, limits, seeds=seeds, eos=eos, **sampling)
+    assert_same(found, [one_by_one(model, p, limit, seed=s, eos=eos, **sampling) for p, limit, s in rows])
+
+
+class Hostile:
+    """Drafts of what will come, but wrong where told so, and going on beyond limits and stop tokens."""
+
+    def __init__(self, expected: list[list[int]], data: st.DataObject):
+        self.expected, self.data = expected, data
+        self.done = [0] * len(expected)
+
+    def propose(self, rows, most):
+        drafts = []
+        for row in rows:
+            right = (self.expected[row] + [1, 2, 3, 4, 5] * 4)[self.done[row] :]
+            length = self.data.draw(st.integers(0, most))
+            wrong = self.data.draw(st.sets(st.integers(0, most), max_size=2))
+            drafts.append([(token + (at in wrong)) % VOCABULARY for at, token in enumerate(right[:length])])
+        return drafts
+
+    def accept(self, row, tokens):
+        self.done[row] += len(tokens)
+
+
+@settings(max_examples=40)
+@given(rows, samplings, stops, st.data())
+def test_no_draft_changes_the_result(model, rows, sampling, eos, data):
+    prompts, limits, seeds = zip(*rows, strict=True)
+    expected = [one_by_one(model, p, limit, seed=s, eos=eos, **sampling) for p, limit, s in rows]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(decoding, "Drafts", lambda prompts: Hostile([tokens for tokens, _ in expected], data))
+        assert_same(generate(model, prompts, limits, seeds=seeds, eos=eos, **sampling), expected)
+
+
+def test_greedy_equals_transformers_with_early_stops_and_a_limit_for_each_row(model, prompts):
+    free = [tokens for tokens, _ in generate(model, prompts, 40, eos=[])]
+    eos = sorted({free[0][5], free[2][12], free[3][1]})
+    limits = [40, 3, 40, 40, 17]
+    ours = generate(model, prompts, limits, eos=eos)
+    assert len({len(tokens) for tokens, _ in ours}) > 2, "the test wants rows of different lengths"
+    for prompt, limit, (tokens, logprobs) in zip(prompts, limits, ours, strict=True):
+        assert tokens == transformers_greedy(model, prompt, limit, eos)
+        logits = model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].float()
+        expected = logits.log_softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0]
+        torch.testing.assert_close(torch.tensor(logprobs), expected, atol=1e-4, rtol=0)
+
+
+GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 61, "initializer_range": 0.5}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LlamaConfig(**SIZES, attn_implementation="eager"),
+        MistralConfig(**SIZES, sliding_window=6),
+        Qwen2Config(**SIZES, use_sliding_window=True, sliding_window=6, max_window_layers=1),
+        GPT2Config(vocab_size=VOCABULARY, bos_token_id=None, eos_token_id=None, **GPT2),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_greedy_equals_transformers_for_other_kinds_of_attention_and_position(config, prompts):
+    """To the last position that GPT-2 has: drafts beyond it must not be looked up in its table."""
+    other = random_model(config)
+    limits = [61 - len(prompt) for prompt in prompts]
+    found = [tokens for tokens, _ in generate(other, prompts, limits, eos=[])]
+    expected = [transformers_greedy(other, p, limit, None) for p, limit in zip(prompts, limits, strict=True)]
+    assert found == expected and len(set(found[0])) > 2
+
+
+def test_a_model_with_another_kind_of_attention_is_refused(prompts):
+    config = Qwen2Config(**SIZES)
+    other = random_model(config)
+    other.config.layer_types = ["full_attention", "chunked_attention"]
+    with pytest.raises(InputError, match="needs full or sliding attention in every layer"):
+        generate(other, prompts, 3, eos=[])
+
+
+def test_a_long_reply_equals_that_of_transformers(model, prompts):
+    (tokens, _), *_ = generate(model, prompts[:1], 250, eos=[])
+    assert tokens == transformers_greedy(model, prompts[0], 250, None)
+
+
+@pytest.fixture(scope="module")
+def nano():
+    if not NANO_BASE.exists():
+        pytest.skip("checkpoints/nano-base is not made yet")
+    tokenizer = AutoTokenizer.from_pretrained(NANO_BASE)
+    asked = ranked_examples("dev", 2, 3, seed=7)
+    messages = [judge_messages("compact", e.question.question, e.question.passage, e.answers) for e in asked]
+    model = AutoModelForCausalLM.from_pretrained(NANO_BASE, dtype=torch.float32).eval()
+    return model, [chat_ids(tokenizer, each) for each in messages], [tokenizer.eos_token_id]
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """`[rows, tokens]` of all passes over new tokens."""
+    seen, real = [], decoding._forward
+
+    def forward(model, cache, rows, ids, positions, logits_to_keep=0):
+        if logits_to_keep == 0:
+            seen.append(tuple(ids.shape))
+        return real(model, cache, rows, ids, positions, logits_to_keep)
+
+    monkeypatch.setattr(decoding, "_forward", forward)
+    return seen
+
+
+def test_the_shipped_judge_needs_a_pass_for_several_tokens(nano, passes):
+    model, prompts, eos = nano
+    found = [tokens for tokens, _ in generate(model, prompts, 640, eos=eos)]
+    assert found == [transformers_greedy(model, prompt, 640, eos) for prompt in prompts]
+    assert sum(map(len, found)) > 2.5 * sum(rows for rows, _ in passes)
+
+
+def test_samples_of_one_prompt_draft_from_each_other(nano, passes):
+    model, prompts, eos = nano
+    found = generate(model, prompts[:1] * 4, 640, temperature=1.0, seeds=range(4), eos=eos)
+    first = next(at for at, (rows, _) in enumerate(passes) if rows > 1)
+    assert all(rows == 1 for rows, _ in passes[:first])
+    per_pass = len(found[0][0]) / first
+    assert sum(len(tokens) for tokens, _ in found[1:]) / sum(rows for rows, _ in passes[first:]) > 1.5 * per_pass
+
+
+def test_a_large_vocabulary_makes_chunks_short(nano, passes, monkeypatch):
+    model, prompts, eos = nano
+    expected = generate(model, prompts, 100, eos=eos)
+    assert max(tokens for _, tokens in passes) > 3
+    passes.clear()
+    monkeypatch.setattr(decoding, "LOGITS", 3 * 2 * model.config.vocab_size)
+    assert_same(generate(model, prompts, 100, eos=eos), expected)
+    assert max(rows * tokens for rows, tokens in passes) == 6
+    passes.clear()
+    monkeypatch.setattr(decoding, "LOGITS", 1)
+    assert_same(generate(model, prompts, 30, eos=eos), [(t[:30], values[:30]) for t, values in expected])
+    assert {tokens for _, tokens in passes} == {1}
+
+
+def test_prompts_read_a_few_at_a_time_are_read_the_same(model, prompts, monkeypatch):
+    expected = generate(model, prompts, 20, eos=[])
+    monkeypatch.setattr(decoding, "PREFILL", 40)
+    assert_same(generate(model, prompts, 20, eos=[]), expected)
+
+
+def test_the_cache_is_gone_with_the_last_token(model, prompts, monkeypatch):
+    """Not when the garbage collector comes by: keys and values may be most of a GPU's memory."""
+    caches, real = [], decoding.RowCache.__init__
+
+    def init(self, *args):
+        real(self, *args)
+        caches.append(weakref.ref(self))
+
+    monkeypatch.setattr(decoding.RowCache, "__init__", init)
+    gc.disable()
+    try:
+        generate(model, prompts, 5, eos=[])
+        assert len(caches) > 1 and not any(cache() for cache in caches)
+    finally:
+        gc.enable()
+
+
+def test_a_sample_depends_on_its_seed_and_not_on_its_batch(model, prompts):
+    options = {"temperature": 1.0, "top_p": 0.9, "eos": [5]}
+    together = generate(model, prompts, 30, seeds=[10, 11, 12, 13, 14], **options)
+    alone = [generate(model, [p], 30, seeds=[10 + i], **options)[0] for i, p in enumerate(prompts)]
+    assert [tokens for tokens, _ in together] == [tokens for tokens, _ in alone]
+    other = generate(model, prompts, 30, seeds=[20, 21, 22, 23, 24], **options)
+    assert [tokens for tokens, _ in together] != [tokens for tokens, _ in other]
+
+
+def test_samples_follow_the_distribution(model, prompts):
+    draws = generate(model, [prompts[0]] * 4000, 1, temperature=1.5, seeds=list(range(4000)), eos=[])
+    counts = torch.bincount(torch.tensor([tokens[0] for tokens, _ in draws]), minlength=VOCABULARY) / 4000
+    expected = (model(torch.tensor([prompts[0]])).logits[0, -1].float() / 1.5).softmax(-1)
+    assert (counts - expected).abs().max() < 4 * (0.25 / 4000) ** 0.5
+
+
+@pytest.mark.parametrize(("top_p", "top_k"), [(0.9, -1), (0.5, -1), (1.0, 5), (0.8, 10)])
+def test_truncation_keeps_what_transformers_keeps(top_p, top_k):
+    logits = torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(2))
+    expected = logits
+    if top_k > 0:
+        expected = TopKLogitsWarper(top_k)(None, expected)
+    if top_p < 1:
+        expected = TopPLogitsWarper(top_p)(None, expected)
+    assert torch.equal(_truncated(logits, top_p, top_k).isinf(), expected.isinf())
+
+
+def test_sampling_without_seeds_is_refused(model):
+    with pytest.raises(ValueError, match="seed"):
+        generate(model, [[1]], 1, temperature=1.0, eos=[])
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=4), st.integers(0, 3))
+def test_a_growing_layer_holds_what_a_dynamic_one_does(lengths, kept):
+    ours, theirs = GrowingLayer(), DynamicLayer()
+    for at, length in enumerate(lengths):
+        keys, values = torch.full((2, 4, 1, length, 2), float(at))
+        keys, values = keys + torch.arange(4.0)[:, None, None, None], values - 1
+        for found, expected in zip(ours.update(keys, values), theirs.update(keys, values), strict=True):
+            assert torch.equal(found, expected)
+    ours.keep(torch.tensor([kept]))
+    assert torch.equal(ours.keys, theirs.keys[kept : kept + 1]) and torch.equal(ours.values, theirs.values[[kept]])

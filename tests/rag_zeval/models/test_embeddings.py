@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import math
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.errors import InputError
+from rag_zeval.models.cache import ReplyCache
+from rag_zeval.models.embeddings import CachedEmbedder, Embedding, OpenAIEmbedder, cosine, open_embedder
+from rag_zeval.scripted_judge import word_vector
+
+WINDOW = 40
+vectors = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3)
+
+
+def embedded(embedder: Any, *texts: str) -> list[Embedding]:
+    found = dict(embedder.embed(texts))
+    assert sorted(found) == list(range(len(texts)))
+    return [found[i] for i in range(len(texts))]
+
+
+@given(vectors, vectors, st.floats(0.01, 100))
+def test_a_cosine_knows_directions_only(first: list[float], second: list[float], scale: float) -> None:
+    found = cosine(first, second)
+    norm = math.sqrt(sum(x * x for x in first)) * math.sqrt(sum(x * x for x in second))
+    if norm < 1e-100:
+        return
+    assert found == pytest.approx(sum(a * b for a, b in zip(first, second, strict=True)) / norm, abs=1e-9)
+    assert found is not None and -1 <= found <= 1
+    assert cosine([scale * x for x in first], second) == pytest.approx(found, abs=1e-9)
+
+
+def test_a_zero_vector_has_no_cosine() -> None:
+    assert cosine([0.0, 0.0], [1.0, 0.0]) is None
+    with pytest.raises(ValueError):
+        cosine([1.0], [1.0, 0.0])
+
+
+def test_an_endpoint_gives_vectors_with_their_accounting(scripted_judge: Any) -> None:
+    one, other = embedded(open_embedder(scripted_judge.spec("small")), "Ann was born", "Ann was born in May")
+    assert one.vector == tuple(word_vector("Ann was born")) and one != other
+    assert (one.status, one.tokens, one.calls, one.retries, one.cached) == ("ok", 3, 1, 0, False)
+    assert {request["model"] for request in scripted_judge.requests} == {"small"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "calls"),
+    [
+        ("500", "HTTP 500", 2),
+        ("half", "peer closed", 2),
+        ("nan", "empty or not finite", 1),
+        ("empty", "empty or not finite", 1),
+        ("hang", "no answer within 1 s", 1),
+        ({"status": 400, "body": {"error": {"message": "too long"}}}, "HTTP 400: too long", 1),
+        ({"status": 200, "body": {"data": [{"embedding": "x"}]}}, "no embedding", 1),
+        ({"status": 200, "body": {"data": []}}, "", 1),
+        ({"status": 200, "body": [1]}, "", 1),
+    ],
+)
+def test_what_goes_wrong_is_the_status_of_that_text_alone(
+    scripted_judge: Any, fault: Any, reason: str, calls: int
+) -> None:
+    scripted_judge.faults = [fault] * calls
+    embedder = OpenAIEmbedder("m", scripted_judge.url, concurrency=1, max_retries=1, timeout=1)
+    bad, good = embedded(embedder, "bad", "good")
+    assert bad.vector is None and bad.status.startswith("failed: ") and reason in bad.status, bad.status
+    assert (bad.calls, good.status) == (calls, "ok")
+
+
+def test_a_key_that_comes_back_is_taken_out_and_a_limit_said(hostile: Any, monkeypatch: Any) -> None:
+    key = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+    monkeypatch.setenv("OPENAI_API_KEY", f"{key}\r")
+    embedder = open_embedder(f"openai:small@{hostile.url}", max_body_mib=1, timeout=5)
+    for mode, status in (
+        ("the key in an error", "failed: HTTP 400: Incorrect API key provided: [key]."),
+        ("an endless body", "failed: the answer is longer than 1 MiB"),
+        ("the key as a model", "failed: the endpoint's answer is no embedding"),
+    ):
+        hostile.set(mode)
+        assert [one.status for one in embedded(embedder, "text")] == [status]
+
+
+def test_a_vector_is_paid_for_once_and_is_the_same_from_the_cache(scripted_judge: Any, tmp_path: Path) -> None:
+    scripted_judge.vector = lambda text: [0.1, len(text) / 3]  # neither is exact in 32 bits
+    cache = ReplyCache(tmp_path / "replies.sqlite")
+    fresh = embedded(CachedEmbedder(open_embedder(scripted_judge.spec()), cache), "a", "bb", "a")
+    assert len(scripted_judge.requests) == 2
+    assert [(e.calls, e.cached) for e in fresh] == [(1, False), (1, False), (0, True)]
+    scripted_judge.faults = ["500"] * 12
+    kept = embedded(CachedEmbedder(open_embedder(scripted_judge.spec()), cache), "bb", "a")
+    assert [e.vector for e in kept] == [fresh[1].vector, fresh[0].vector]
+    assert [(e.calls, e.tokens, e.cached) for e in kept] == [(0, 3, True)] * 2
+    other = CachedEmbedder(OpenAIEmbedder("other", scripted_judge.url, max_retries=0), cache)
+    assert [e.status for e in embedded(other, "a")] == ["failed: HTTP 500: broken"]  # another model, another vector
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer encoder that reads characters."""
+    torch = pytest.importorskip("torch")
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("encoder")
+    vocabulary = {token: i for i, token in enumerate(["?", *string.ascii_lowercase, " "])}
+    characters = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
+    characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    PreTrainedTokenizerFast(tokenizer_object=characters).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=WINDOW,
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def write_modules(folder: Path, mode: str, *more: str) -> None:
+    kinds = ("Transformer", "Pooling", *more)
+    modules = [{"path": f"1_{kind}", "type": f"sentence_transformers.models.{kind}"} for kind in kinds]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    modes = {f"pooling_mode_{name}": name == mode for name in ("cls_token", "mean_tokens", "max_tokens")}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+
+
+def test_a_local_vector_is_the_mean_or_the_first_token_as_the_folder_says(encoder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = Path(shutil.copytree(encoder, tmp_path / "model"))
+    ids = AutoTokenizer.from_pretrained(folder)("ann was born", return_tensors="pt")
+    with torch.no_grad():
+        states = AutoModel.from_pretrained(folder).eval()(**ids).last_hidden_state[0]
+    identities = set()
+    for mode, expected in ((None, states.mean(0)), ("mean_tokens", states.mean(0)), ("cls_token", states[0])):
+        if mode:
+            write_modules(folder, mode, "Normalize")
+        embedder = open_embedder(str(folder))
+        (found,) = embedded(embedder, "ann was born")
+        assert found.vector == pytest.approx(expected.tolist(), abs=1e-6)
+        assert (found.status, found.tokens, found.calls) == ("ok", 12, 1)
+        identities.add(embedder.identity)
+    assert len(identities) == 2
+    for mode, more, message in (("max_tokens", (), "pools by"), ("mean_tokens", ("Dense",), "module 'Dense'")):
+        write_modules(folder, mode, *more)
+        with pytest.raises(InputError, match=message):
+            open_embedder(str(folder))
+
+
+def test_a_text_that_does_not_fit_fails_and_is_not_cut(encoder: Path) -> None:
+    empty, fits, too_long = embedded(open_embedder(str(encoder)), "", "a" * WINDOW, "a" * (WINDOW + 1))
+    assert empty.status == f"failed: text needs 0 tokens, the model's window is {WINDOW}"
+    assert fits.status == "ok"
+    assert (too_long.vector, too_long.status) == (None, f"failed: text needs 41 tokens, the model's window is {WINDOW}")
+
+
+def test_what_names_no_model_is_refused(tmp_path: Path) -> None:
+    for spec, message in (
+        (str(tmp_path / "none"), "no such folder; name a model as FOLDER or openai:MODEL@http"),
+        (str(tmp_path), "no model here"),
+        ("openai:m@http://me:secret@host/v1", "without user, password or query"),
+    ):
+        with pytest.raises(InputError, match=message) as error:
+            open_embedder(spec)
+        assert "secret" not in str(error.value)

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import string
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_zeval.errors import InputError
+from rag_zeval.models.language_model import Reply, Request, Sampling, open_backend
+
+WINDOW = 96
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A random two-layer model that reads characters: it says nothing sensible, and says it reproducibly."""
+    import torch
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    vocabulary = {token: i for i, token in enumerate(["<|im_end|>", "\ufffd", *string.printable])}
+    characters = Tokenizer(models.WordLevel(vocabulary, unk_token="\ufffd"))
+    characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    characters.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, eos_token="<|im_end|>")
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}{% endfor %}>"
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=64,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=WINDOW,
+        bos_token_id=None,
+        eos_token_id=0,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return str(folder)
+
+
+def ask(text: str, trial: int = 0, **sampling: Any) -> Request:
+    settings = {"temperature": 1.0, "top_p": 0.95, "max_tokens": 20, **sampling}
+    return Request(({"role": "user", "content": text},), Sampling(**settings), trial)
+
+
+def replies(backend: Any, requests: list[Request]) -> list[Reply]:
+    found = dict(backend.complete(requests))
+    assert sorted(found) == list(range(len(requests)))
+    return [found[i] for i in range(len(requests))]
+
+
+def test_a_reply_is_the_same_alone_and_in_any_batch(tiny_model: str) -> None:
+    from rag_zeval.models.transformers_local import TransformersBackend
+
+    requests = [ask("a" * (1 + 7 * i % 30), trial) for i in range(8) for trial in range(2)]
+    together = replies(open_backend(tiny_model), requests)
+    alone = replies(TransformersBackend(tiny_model, batch_tokens=1), requests)
+    assert [r.text for r in together] == [r.text for r in alone]
+    assert [r.prompt_tokens for r in together] == [r.prompt_tokens for r in alone]
+    assert all(together[i].text != together[i + 1].text for i in range(0, 16, 2))  # trials differ
+
+
+def test_replies_of_every_sampling_find_their_request(tiny_model: str) -> None:
+    backend = open_backend(f"transformers:{tiny_model}")
+    requests = [ask("hello", max_tokens=5), ask("hi", temperature=0.0), ask("hello", max_tokens=9), ask("hi")]
+    assert [r.text for r in replies(backend, requests)] == [replies(backend, [each])[0].text for each in requests]
+    limits = [request.sampling.max_tokens for request in requests]
+    for found, limit in zip(replies(backend, requests), limits, strict=True):
+        assert found.completion_tokens is not None and found.completion_tokens <= limit
+        assert (found.status == "truncated") <= (found.completion_tokens == limit)
+        assert found.calls == 1 and found.text is not None and "<|im_end|>" not in found.text
+
+
+def test_statuses_tell_a_finished_reply_from_a_cut_one(tiny_model: str) -> None:
+    requests = [ask(f"q{i}", temperature=1.5, top_p=1.0, max_tokens=60) for i in range(40)]
+    found = replies(open_backend(tiny_model), requests)
+    assert {r.status for r in found} == {"ok", "truncated"}
+    for reply in found:
+        assert reply.completion_tokens is not None and reply.text is not None
+        # one character a token; the stop token counts and does not show
+        assert (reply.status == "ok") == (len(reply.text) < reply.completion_tokens)
+
+
+def test_a_prompt_beyond_the_window_is_refused_and_a_long_one_gets_the_room_there_is(tiny_model: str) -> None:
+    backend = open_backend(tiny_model)
+    too_long, tight = replies(backend, [ask("x" * 200), ask("x" * 80, max_tokens=500)])
+    assert too_long.text is None
+    assert too_long.status == f"failed: prompt needs 206 tokens, the model's window is {WINDOW}"
+    assert backend.max_context == WINDOW and tight.prompt_tokens == 86
+    assert tight.completion_tokens is not None and tight.completion_tokens <= 10
+    assert backend.count_tokens([{"role": "user", "content": "x" * 200}]) == 206
+
+
+def test_identity_is_of_the_weights_not_of_the_path(tiny_model: str, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_model, copy)
+    first, moved = open_backend(tiny_model), open_backend(str(copy))
+    assert first.identity == moved.identity
+    weights = copy / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert open_backend(str(copy)).identity != first.identity
+
+
+def test_the_card_of_a_checkpoint_is_read(tiny_model: str, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_model, copy)
+    (copy / "rag_zeval.json").write_text('{"world": "nano", "variant": "compact"}')
+    assert open_backend(str(copy)).card == {"world": "nano", "variant": "compact"}
+    assert open_backend(tiny_model).card == {}
+    (copy / "rag_zeval.json").write_text("[1]")
+    with pytest.raises(InputError, match=r"rag_zeval.json: expected a JSON object of strings"):
+        open_backend(str(copy))
+
+
+def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from rag_zeval.models import decoding
+
+    backend, real = open_backend(tiny_model), decoding.generate
+    requests = [ask("fits"), ask("much too long to fit"), ask("fits as well")]
+    expected = replies(backend, requests)
+
+    def generate(model: Any, prompts: list[list[int]], *args: Any, **settings: Any) -> Any:
+        if sum(map(len, prompts)) > 20:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.\nSee documentation.")
+        return real(model, prompts, *args, **settings)
+
+    monkeypatch.setattr(decoding, "generate", generate)
+    first, failed, last = replies(backend, requests)
+    assert [first.text, last.text] == [expected[0].text, expected[2].text]
+    assert failed == Reply(None, "failed: CUDA out of memory. Tried to allocate 9 GiB.", calls=1)
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut", "other shape"])
+def test_damaged_weights_are_one_line(tiny_model: str, tmp_path: Path, damage: str) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_model, copy)
+    weights, config = copy / "model.safetensors", copy / "config.json"
+    if damage == "other shape":
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"intermediate_size": 64}))
+    else:
+        weights.write_bytes(b"no weights" * 20 if damage == "garbage" else weights.read_bytes()[:-10])
+    with pytest.raises(InputError, match="copy: not a model transformers can load: ") as error:
+        open_backend(str(copy))
+    assert "\n" not in str(error.value)
+
+
+def test_folders_that_hold_no_usable_model_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no model here"):
+        open_backend(str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises(InputError, match="not a model transformers can load"):
+        open_backend(str(tmp_path))
+
+
+def test_a_checkpoint_cannot_bring_code(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    auto = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M", "AutoTokenizer": ["evil.T", None]}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "evil", "auto_map": auto}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"auto_map": auto}))
+    with pytest.raises(InputError, match="not a model transformers can load"):
+        open_backend(str(tmp_path))
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.vllm
+def test_vllm_replies_like_transformers(tiny_model: str) -> None:
+    pytest.importorskip("vllm")
+    requests = [ask("hello", temperature=0.0), ask("x" * 200), ask("hi", temperature=0.0, max_tokens=5)]
+    ours, theirs = open_backend(tiny_model), open_backend(f"vllm:{tiny_model}")
+    assert theirs.identity == ours.identity and theirs.max_context == WINDOW
+    for one, other in zip(replies(ours, requests), replies(theirs, requests), strict=True):
+        assert (one.text, one.status, one.prompt_tokens) == (other.text, other.status, other.prompt_tokens)
+
+
+def test_without_transformers_it_says_so(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(InputError, match=r"pip install torch transformers$"):
+        open_backend(tiny_model)
+
+
+def test_without_vllm_it_says_so(tiny_model: str) -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("vllm"):
+        pytest.skip("vLLM is installed")
+    with pytest.raises(InputError, match=r"pip install vllm$"):
+        open_backend(f"vllm:{tiny_model}")
+
+
+def test_the_shipped_judge_reads_its_world_and_says_that_it_knows_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    from rag_zeval.judge.evaluator import Evaluator, Example
+    from rag_zeval.stages.world import ranked_examples
+
+    shipped = Path(__file__).parents[3] / "checkpoints" / "nano-base"
+    if not shipped.exists():
+        pytest.skip("checkpoints/nano-base is not made yet")
+    asked = ranked_examples("dev", 8, 2, seed=5)
+    judge = Evaluator(open_backend(str(shipped)))
+    examples = [Example(e.id, e.question.question, e.question.passage, e.answers) for e in asked]
+    found = {evaluation.id: evaluation for evaluation in judge.evaluate_many(examples)}
+    assert judge.variant.name == "compact" and "it knows only its generated world" in capsys.readouterr().err
+    assert sum(evaluation.status == "ok" for evaluation in found.values()) >= 7
+    errors = [
+        abs(score - truth)
+        for e in asked
+        for score, truth in zip(found[e.id].scores, e.true_support, strict=True)
+        if score is not None
+    ]
+    assert sum(errors) / len(errors) < 0.25  # .35 and more if the verdicts were drawn by lot

@@ -1,0 +1,462 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import resource
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile_modes import MODES
+from hostile_server import shows_key
+
+from rag_zeval.errors import InputError
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.parser import response_schema
+from rag_zeval.models.cache import CachedBackend, ReplyCache
+from rag_zeval.models.language_model import Reply, Request, Sampling, check_spec, open_backend
+from rag_zeval.models.openai_api import OpenAIBackend
+
+
+def request(text: str = "hello", trial: int = 0) -> Request:
+    return Request(({"role": "user", "content": text},), Sampling(max_tokens=50), trial)
+
+
+def ask(endpoint: Any, *requests: Request, **settings: Any) -> list[Reply]:
+    backend = OpenAIBackend("judge", endpoint.url, **settings)
+    replies = dict(backend.complete(requests or [request()]))
+    return [replies[index] for index in range(len(replies))]
+
+
+def test_a_reply_comes_back_with_its_accounting(endpoint: Any) -> None:
+    endpoint.replies = "fine"
+    (reply,) = ask(endpoint)
+    assert (reply.text, reply.status, reply.prompt_tokens, reply.completion_tokens) == ("fine", "ok", 7, 5)
+    assert (reply.calls, reply.retries, reply.cached) == (1, 0, False)
+    sent = endpoint.requests[0]
+    assert sent["messages"] == [{"role": "user", "content": "hello"}]
+    assert (sent["model"], sent["temperature"], sent["top_p"], sent["max_tokens"]) == ("judge", 0.1, 0.9, 50)
+    assert "response_format" not in sent
+
+
+def test_a_schema_is_handed_on(endpoint: Any) -> None:
+    schema = {"type": "object"}
+    ask(endpoint, Request(({"role": "user", "content": "x"},), response_schema=schema))
+    assert endpoint.requests[0]["response_format"]["json_schema"]["schema"] == schema
+
+
+def test_an_evaluators_schema_is_handed_on_as_it_is_and_the_cache_minds_it(endpoint: Any, tmp_path: Path) -> None:
+    schema = response_schema(2, "compact")
+    endpoint.replies = json.dumps(
+        [
+            {
+                "id": letter,
+                "atomic_claims": [{"claim": "c", "grounding_evidence": [], "analysis": "", "is_supported": False}],
+            }
+            for letter in "AB"
+        ]
+    )
+    backend = CachedBackend(open_backend(endpoint.spec()), ReplyCache(tmp_path / "cache.sqlite"))
+    for structured in (True, False, True):
+        found = Evaluator(backend, "compact", structured=structured).evaluate("q", "r", ["a", "b"])
+        assert found.status == "ok" and found.scores == [0.0, 0.0]
+    assert len(endpoint.requests) == 2  # the third is the first again
+    expected = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": True}}
+    assert endpoint.requests[0]["response_format"] == expected and "response_format" not in endpoint.requests[1]
+
+
+def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
+    endpoint.faults = [{"status": 429, "headers": {"Retry-After": "1"}}]
+    started = time.monotonic()
+    (reply,) = ask(endpoint)
+    assert time.monotonic() - started >= 1  # the client's own first pause is at most half a second
+    assert (reply.status, reply.calls, reply.retries, len(endpoint.requests)) == ("ok", 2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("act", "reason", "calls"),
+    [
+        ({"status": 500}, "HTTP 500", 2),
+        ({"status": 400, "body": {"error": {"message": "too long:\n9 tokens"}}}, "HTTP 400: too long: 9 tokens", 1),
+        ("half", "peer closed", 2),
+        ({"status": 200, "body": b"{broken"}, "not valid JSON", 1),
+        ({"status": 200, "body": {"hello": "world"}}, "no chat completion", 1),
+        ({"status": 200, "body": [1, 2]}, "no chat completion", 1),
+        ({"status": 200, "body": b"<html>", "headers": {"Content-Type": "text/html"}}, "not valid JSON", 1),
+        ("no text", "sent no text", 1),
+    ],
+)
+def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act: Any, reason: str, calls: int) -> None:
+    endpoint.faults = [act] * calls
+    bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, max_retries=1)
+    assert bad.text is None and bad.status.startswith("failed: ") and reason in bad.status, bad.status
+    assert "\n" not in bad.status
+    assert (bad.calls, bad.retries) == (calls, calls - 1)
+    assert good.status == "ok"
+    assert len(endpoint.requests) == bad.calls + good.calls
+
+
+@pytest.mark.parametrize("header", ["text/plain", "application/octet-stream"])
+def test_json_is_read_whatever_its_header_says(endpoint: Any, header: str) -> None:
+    message = {"role": "assistant", "content": "fine"}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    endpoint.faults = [{"status": 200, "body": json.dumps(body).encode(), "headers": {"Content-Type": header}}]
+    (reply,) = ask(endpoint)
+    assert (reply.text, reply.status, reply.prompt_tokens) == ("fine", "ok", None)
+
+
+@pytest.mark.parametrize("act", ["hang", "drip"])
+def test_a_server_that_never_finishes_is_left(endpoint: Any, act: str) -> None:
+    endpoint.faults = [act]
+    started = time.monotonic()
+    bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, timeout=0.5)
+    assert time.monotonic() - started < 5
+    assert (bad.status, bad.calls) == ("failed: no answer within 0.5 s", 1)
+    assert good.status == "ok"
+
+
+def test_a_reply_at_the_token_limit_is_truncated(endpoint: Any) -> None:
+    endpoint.faults = ["length"]
+    assert ask(endpoint)[0].status == "truncated"
+
+
+def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
+    endpoint.delay = 0.15
+    replies = ask(endpoint, *(request(str(i)) for i in range(9)), concurrency=3)
+    assert [reply.status for reply in replies] == ["ok"] * 9
+    assert endpoint.open_most == 3
+
+
+def test_what_is_asked_next_may_depend_on_what_came(endpoint: Any) -> None:
+    endpoint.replies = lambda body: body["messages"][0]["content"] + "!"
+    waiting = [request("a"), request("b")]
+
+    class Line:
+        def __iter__(self) -> Line:
+            return self
+
+        def __next__(self) -> Request:
+            if not waiting:
+                raise StopIteration
+            return waiting.pop(0)
+
+    texts = []
+    for _, reply in OpenAIBackend("judge", endpoint.url, concurrency=1).complete(Line()):
+        texts.append(reply.text)
+        if reply.text is not None and len(reply.text) < 4:
+            waiting.append(request(reply.text))
+    assert sorted(texts, key=str) == ["a!", "a!!", "a!!!", "b!", "b!!", "b!!!"]
+
+
+def test_only_as_many_requests_are_made_as_can_be_sent_soon(endpoint: Any) -> None:
+    made = []
+
+    def requests() -> Iterator[Request]:
+        for number in range(50):
+            made.append(number)
+            yield request(str(number))
+
+    replies = OpenAIBackend("judge", endpoint.url, concurrency=3).complete(requests())
+    next(replies)
+    assert len(made) <= 2 * 3
+    assert len(list(replies)) == 49 and len(made) == 50
+
+
+def test_replies_come_as_they_finish_and_the_rest_can_be_left(endpoint: Any) -> None:
+    endpoint.faults = ["hang"]
+    backend = OpenAIBackend("judge", endpoint.url, concurrency=2)
+    replies = backend.complete([request("slow"), request("quick")])
+    index, reply = next(replies)  # which of the two reached the server first, and hangs, is not ours to say
+    assert index in (0, 1) and reply.status == "ok"
+    started = time.monotonic()
+    replies.close()  # type: ignore[attr-defined]
+    assert time.monotonic() - started < 3
+
+
+def test_it_works_inside_a_running_loop(endpoint: Any) -> None:
+    async def notebook() -> list[Reply]:
+        return ask(endpoint)
+
+    assert asyncio.run(notebook())[0].status == "ok"
+
+
+def test_an_endpoint_that_is_down_is_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        with pytest.raises(InputError) as error:
+            list(open_backend(f"openai:judge@{url}").complete([request()]))
+    assert str(error.value) == f"cannot reach {url}: connection refused"
+
+
+@pytest.mark.parametrize("status", [404, 405, 500])
+def test_a_server_without_a_model_list_works(endpoint: Any, status: int) -> None:
+    endpoint.models_status = status
+    assert ask(endpoint)[0].status == "ok"
+
+
+def test_a_refused_key_is_one_line_and_does_not_show_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "sk-secret")
+    endpoint.models_status = 401
+    with pytest.raises(InputError, match="refuses the API key in JUDGE_KEY") as error:
+        ask(endpoint, api_key_env="JUDGE_KEY")
+    assert "sk-secret" not in str(error.value)
+
+
+def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "sk-secret")
+    backend = open_backend(endpoint.spec(), api_key_env="JUDGE_KEY")
+    list(backend.complete([request()]))
+    assert endpoint.headers[0]["authorization"] == "Bearer sk-secret"
+    assert "sk-secret" not in repr(vars(backend)) + backend.identity + backend.name
+    monkeypatch.delenv("JUDGE_KEY")
+    with pytest.raises(InputError, match="JUDGE_KEY is not set"):
+        open_backend(endpoint.spec(), api_key_env="JUDGE_KEY")
+
+
+KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize("value", [f"{KEY}\r", f"{KEY}\r\n", f" \t{KEY}\n"])
+def test_white_space_around_a_key_is_none_of_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", value)
+    (reply,) = ask(endpoint)
+    assert reply.status == "ok" and endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    "value", [f"{KEY}\r\nX: y", f"{KEY}\x01", f"{KEY}\x7f", f"{KEY}é", f"\ufeff{KEY}", "\u201ckey\u201d"]
+)
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    for name, given in (("OPENAI_API_KEY", None), ("JUDGE_KEY", "JUDGE_KEY")):
+        monkeypatch.setenv(name, value)
+        with pytest.raises(InputError) as error:
+            ask(endpoint, api_key_env=given)
+        assert str(error.value) == f"environment variable {name} is no API key: no HTTP header can carry what it holds"
+    assert not endpoint.requests
+
+
+def test_a_key_of_white_space_is_not_set(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", " \r\n")
+    with pytest.raises(InputError, match="JUDGE_KEY is not set"):
+        ask(endpoint, api_key_env="JUDGE_KEY")
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "key" in mode])
+def test_a_key_that_comes_back_is_taken_out(hostile: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    hostile.set(mode)
+    (reply,) = ask(hostile, max_retries=0)
+    read = Evaluator(open_backend(f"openai:judge@{hostile.url}", timeout=1)).evaluate("q", "r", ["a"])
+    for shown in (repr(reply), repr(read)):
+        assert shows_key(shown.encode(), KEY) == [], shown
+
+
+def test_what_stands_beside_the_key_is_kept(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    hostile.set("the key in an error")
+    assert ask(hostile)[0].status == "failed: HTTP 400: Incorrect API key provided: [key]."
+    hostile.set("the key around a reply")
+    (reply,) = ask(hostile)
+    assert reply.text == f"Bearer [key]\n```json\n{hostile.honest({})}\n```\n[key]"
+
+
+def test_a_short_key_is_not_looked_for(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "so")  # a word of the reply
+    (reply,) = ask(endpoint)
+    assert reply.text == endpoint.replies and "so" in endpoint.replies
+
+
+@pytest.mark.parametrize("mode", ["hangs", "drips headers", "endless 1xx, slowly", "hangs after the headers"])
+def test_a_list_of_models_that_does_not_come_is_said_and_not_waited_for(hostile: Any, capsys: Any, mode: str) -> None:
+    hostile.set(mode, on_models=True)
+    started = time.monotonic()
+    (reply,) = ask(hostile, connect_timeout=0.5)
+    assert time.monotonic() - started < 3
+    assert reply.status == "ok"
+    said = f"note: {hostile.url}/models: no answer within 0.5 s; requests are sent all the same\n"
+    assert capsys.readouterr().err == ("" if mode == "hangs after the headers" else said)
+
+
+def test_a_connection_that_does_not_come_is_one_line(no_proxy: None) -> None:
+    with socket.socket() as full, contextlib.ExitStack() as others:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):  # nobody accepts: the next ones wait
+            waiting = others.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
+        with pytest.raises(InputError) as error:
+            list(open_backend(f"openai:judge@{url}", connect_timeout=0.5).complete([request()]))
+    assert str(error.value) == f"cannot reach {url}: no connection within 0.5 s"
+
+
+@pytest.mark.parametrize("mode", ["drips the body", "an endless body", "a gzip bomb", "endless tiny chunks"])
+def test_the_list_of_models_itself_is_not_read(hostile: Any, mode: str) -> None:
+    hostile.set(mode, on_models=True)
+    started = time.monotonic()
+    (reply,) = ask(hostile)
+    assert time.monotonic() - started < 3 and reply.status == "ok"
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "endless" in mode or "MB" in mode])
+def test_an_answer_without_end_is_left_at_the_limit(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    started = time.monotonic()
+    (reply,) = ask(hostile, max_retries=0, timeout=2, max_body_mib=1)
+    assert time.monotonic() - started < 8
+    assert reply.text is None and reply.status.startswith("failed: "), reply.status
+    if "body" in mode or "MB" in mode:
+        assert reply.status == "failed: the answer is longer than 1 MiB"
+
+
+def test_an_answer_may_be_as_long_as_allowed(hostile: Any) -> None:
+    hostile.set("15 MB of text")
+    (reply,) = ask(hostile)
+    assert reply.status == "ok" and reply.text == "x" * 15_000_000
+
+
+@pytest.mark.parametrize("mode", ["15 MB of empty lists", "15 MB of numbers", "15 MB of empty objects in the text"])
+def test_an_answer_of_many_small_values_is_not_read(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    assert "more than 1,000,000 values" in ask(hostile)[0].status
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "gzip" in mode or "deflate" in mode or "encoding" in mode])
+def test_nothing_is_unpacked(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (reply,) = ask(hostile)
+    assert reply.calls == 1 and reply.status.startswith("failed: the answer is packed (Content-Encoding "), reply.status
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024 and time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode.startswith(("usage", "no usage"))])
+def test_a_count_that_is_none_is_not_known_and_costs_no_reply(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    (reply,) = ask(hostile)
+    assert (reply.text, reply.status) == (hostile.honest({}), "ok")
+    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "status"),
+    [
+        ("an error as text", "failed: HTTP 403: the quota is used up"),
+        ("an error as HTML", "failed: HTTP 502: <html><body><h1>502 Bad Gateway</h1></body></html>"),
+        ("an error as a list", 'failed: HTTP 400: [1, {"message": 5}]'),
+        ("500 without a word", "failed: HTTP 500"),
+        ("an error of escapes", "failed: HTTP 400: [2J ]0;owned 31m txt.exe"),
+        ("an error as text of escapes", "failed: HTTP 400: [2J ]0;owned 31m txt.exe"),
+        ("an error of half characters", "failed: HTTP 400: no"),
+        ("a reason of escapes", "failed: the endpoint sent no text (finish_reason [2J ]0;owned 31m txt.exe)"),
+        ("JSON that nests", "failed: the endpoint's answer is not valid JSON: brackets without end"),
+    ],
+)
+def test_a_reason_is_kept_and_harmless(hostile: Any, mode: str, status: str) -> None:
+    hostile.set(mode)
+    (reply,) = ask(hostile, max_retries=0)
+    assert reply.status == status
+
+
+@pytest.mark.parametrize(
+    "mode", ["a mark of byte order", "tiny chunks", "100, then the answer", "a codec of bad repute"]
+)
+def test_what_can_be_read_is_read(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    started = time.monotonic()
+    (reply,) = ask(hostile)
+    assert reply.status == "ok" and (reply.text or "").startswith(hostile.honest({})) and time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode[:3] in ("301", "302", "303", "307", "308")])
+def test_prompts_are_not_sent_elsewhere(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    (reply,) = ask(hostile, max_retries=0)
+    assert hostile.elsewhere == 0 and hostile.chats == 1
+    if "elsewhere" in mode:
+        there = f"{hostile.other_url}/chat/completions"
+        assert reply.status == f"failed: HTTP {mode[:3]}: sends us on to {there}, where prompts do not follow"
+    assert reply.text is None
+
+
+@pytest.mark.parametrize("mode", ["two answers at once", "an answer too many, later"])
+def test_an_answer_nobody_asked_for_is_nobodys(hostile: Any, mode: str) -> None:
+    hostile.set(mode)
+    replies = ask(hostile, *(request(str(i)) for i in range(12)), concurrency=2)
+    assert {reply.text for reply in replies} <= {hostile.honest({}), None}
+
+
+@pytest.mark.parametrize("name", ["timeout", "connect_timeout", "max_body_mib"])
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
+def test_a_limit_is_a_number_above_0(name: str, value: float) -> None:
+    limits: Any = {name: value}
+    with pytest.raises(InputError, match=f"^{name} is {value:g}, must be a number above 0$"):
+        open_backend("openai:judge@http://127.0.0.1:9/v1", **limits)
+
+
+def test_trials_have_seeds_of_their_own(endpoint: Any) -> None:
+    ask(endpoint, request(trial=0), request(trial=1), request("other"), request(trial=0), concurrency=1)
+    seeds = [sent["seed"] for sent in endpoint.requests]
+    assert seeds[0] == seeds[3] and len(set(seeds)) == 3
+
+
+@pytest.mark.parametrize("spec", ["openai:m", "openai:m@ftp://host", "openai:m@http://host:port/v1", "nowhere"])
+def test_a_bad_spec_is_refused(spec: str) -> None:
+    with pytest.raises(InputError, match="openai:MODEL@http"):
+        open_backend(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "openai:m@http://me:secret@host/v1",
+        "openai:m@http://secret@host/v1",
+        "openai:m@http://me:secret@http://host/v1",
+        "openai:m@https://host/v1?key=secret",
+        "openai:m@https://host?key=secret",
+        "openai:m@https://host/v1#secret",
+        "opnai:m@http://me:secret@host/v1",
+        "http://me:secret@host/v1",
+        "vllm:http://me:secret@host/v1",
+    ],
+)
+def test_a_secret_in_a_spec_is_refused_and_not_shown(spec: str) -> None:
+    for check in (check_spec, open_backend):
+        with pytest.raises(InputError) as error:
+            check(spec)
+        assert str(error.value) == (
+            "model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query"
+        )
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ("openai:judge@http://host", ("judge", "http://host")),
+        (
+            "openai:Qwen/Qwen2.5-7B@https://my-host.example:8000/v1/",
+            ("Qwen/Qwen2.5-7B", "https://my-host.example:8000/v1/"),
+        ),
+        ("openai:@cf/qwen:7b@http://[::1]:80/a/b-c/v1", ("@cf/qwen:7b", "http://[::1]:80/a/b-c/v1")),
+        ("runs/not/there", None),
+        ("transformers:C@D", None),
+        ("vllm:folder", None),
+    ],
+)
+def test_specs_are_read(spec: str, found: tuple[str, str] | None) -> None:
+    assert check_spec(spec) == found
+
+
+def test_without_the_openai_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(InputError, match=r"pip install openai$"):
+        open_backend("openai:judge@http://host/v1")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.bleu import Bleu
+from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.score import Score, Scored
+
+WORDS = st.lists(st.sampled_from("the cat sat on a mat . The ü x1".split()), max_size=14).map(" ".join)
+TEXTS = WORDS | st.text(max_size=40) | st.text(alphabet="ab c\n\u00a0\x1f", max_size=40)
+
+
+def textbook_bleu(answer: str, reference: str) -> float:
+    """Papineni et al. 2002, one reference, n = 1..4."""
+    hypothesis, target = answer.split(), reference.split()
+    logs = []
+    for n in range(1, 5):
+        grams = Counter(tuple(hypothesis[i : i + n]) for i in range(len(hypothesis) - n + 1))
+        known = Counter(tuple(target[i : i + n]) for i in range(len(target) - n + 1))
+        matched = sum((grams & known).values())
+        if matched == 0:
+            return 0.0
+        logs.append(math.log(matched / sum(grams.values())))
+    brevity = min(0.0, 1 - len(target) / len(hypothesis))
+    return math.exp(brevity + sum(logs) / 4)
+
+
+def textbook_rouge_l(answer: str, reference: str) -> float:
+    """Lin 2004: F1 of the longest common subsequence, by the dynamic programme."""
+    a, b = (re.sub("[^a-z0-9]+", " ", text.lower()).split() for text in (answer, reference))
+    table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, word in enumerate(a):
+        for j, other in enumerate(b):
+            table[i + 1][j + 1] = table[i][j] + 1 if word == other else max(table[i][j + 1], table[i + 1][j])
+    common = table[-1][-1]
+    return 2 * common / (len(a) + len(b)) if common else 0.0
+
+
+@settings(deadline=None)  # the first example imports the scorer's package
+@given(TEXTS, TEXTS)
+@example("the cat sat on the mat", "the cat sat on the mat")
+@example("", "the cat")
+@example("the cat sat", "the cat sat")
+def test_bleu_is_the_textbook_definition(answer: str, reference: str) -> None:
+    assert Bleu().value(answer, reference) == pytest.approx(textbook_bleu(answer, reference), abs=1e-9)
+
+
+@settings(deadline=None)  # the first example imports the scorer's package
+@given(TEXTS, TEXTS)
+@example("Running dogs", "run dog")
+def test_rouge_l_is_the_textbook_definition(answer: str, reference: str) -> None:
+    assert RougeL().value(answer, reference) == pytest.approx(textbook_rouge_l(answer, reference), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(st.lists(WORDS, min_size=1, max_size=4), WORDS)
+def test_every_answer_gets_its_own_score_in_range(answers: list[str], reference: str) -> None:
+    for scorer in (Bleu(), RougeL()):
+        (scored,) = scorer.score([Example("x", "q", reference, tuple(answers))])
+        assert scored.values == tuple(scorer.value(answer, reference) for answer in answers)
+        assert all(0 <= value <= 1 for value in scored.values if value is not None)
+        assert (scored.id, scored.calls, scored.prompt_tokens) == ("x", 0, 0)
+
+
+def test_a_row_is_read_back_as_it_was() -> None:
+    scored = Scored("a", (Score(0.5), Score(None, "failed: why")), {"trajectory": None}, 1, None, 7, final=False)
+    assert Scored.from_row(scored.row()) == scored

@@ -1,0 +1,264 @@
+"""The scorers that ask a claim checker: checked_claims and hhem."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_benchmarks.__main__ import main
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.prompt import RANKING
+from rag_zeval.models.nli import NLI, Pair
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.checked_claims import CheckedClaims, pieces, support
+from rag_zeval.scorers.hhem import LONGEST_SOURCES, Hhem
+from rag_zeval.scorers.score import Score, Scored
+
+MINICHECK = ["LABEL_0", "LABEL_1"]
+
+
+class Stub:
+    """A checker that reads `window` words, and says what `says` gives. It notes what it was asked."""
+
+    identity = "stub"
+
+    def __init__(self, says: Callable[[str, str], float], window: int = 10**6) -> None:
+        self.says, self.window = says, window
+        self.asked: list[Pair] = []
+
+    def fits(self, pair: Pair) -> bool:
+        return len(" ".join(pair).split()) <= self.window
+
+    def score(self, pairs: Sequence[Pair]) -> list[float | None]:
+        self.asked += pairs
+        return [self.says(*pair) if self.fits(pair) else None for pair in pairs]
+
+
+def stated(premise: str, hypothesis: str) -> float:
+    return float(hypothesis.rstrip(".") in premise)
+
+
+SENTENCES = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(
+    lambda lengths: [f"{' '.join(f'Fact{i}x{k}' for k in range(n))}." for i, n in enumerate(lengths)]
+)
+
+
+@given(SENTENCES, st.integers(1, 3), st.integers(2, 14))
+def test_pieces_are_the_document_in_order_and_as_few_as_fit(sentences: list[str], claim: int, window: int) -> None:
+    checker, words = Stub(stated, window), " ".join(["word"] * claim)
+    found = pieces(checker, " ".join(sentences), words)
+    assert " ".join(found) == " ".join(sentences)
+    assert all(checker.fits((piece, words)) or piece in sentences for piece in found)
+    for piece, after in itertools.pairwise(found):  # its next sentence would not have fitted
+        longer = f"{piece} {next(one for one in sentences if after.startswith(one))}"
+        assert not checker.fits((longer, words))
+
+
+@given(SENTENCES, st.integers(6, 12), st.randoms(use_true_random=False))
+def test_support_is_the_largest_that_a_piece_gives(sentences: list[str], window: int, rng: Any) -> None:
+    given_: list[float] = []
+
+    def says(premise: str, hypothesis: str) -> float:
+        given_.append(rng.random())
+        return given_[-1]
+
+    assert support(Stub(says, window), " ".join(sentences), "word") == max(given_)
+    for sentence in sentences:  # each claim finds the sentence that states it, wherever the cuts are
+        assert support(Stub(stated, max(window, 10)), " ".join(sentences), sentence) == 1
+    assert support(Stub(stated, window), " ".join(sentences), "word " * window) is None
+
+
+def test_support_by_a_model_is_the_pipelines_best_piece(write_nli: Any, tmp_path: Path) -> None:
+    from transformers import pipeline
+
+    folder = write_nli(tmp_path, MINICHECK, True)
+    document, claim = "the cat sat on a mat. The dog sat. A cat sat.", "the dog sat"
+    checker = NLI(str(folder))
+    cut = pieces(checker, document, claim)
+    assert cut == ["the cat sat on a mat.", "The dog sat. A cat sat."]
+    classify = pipeline("text-classification", model=str(folder), top_k=None)
+    each = [{f["label"]: f["score"] for f in classify([f"{piece}</s>{claim}"])[0]}["LABEL_1"] for piece in cut]
+    assert support(checker, document, claim) == pytest.approx(max(each), abs=1e-5) and max(each) - min(each) > 1e-3
+
+
+def trajectory(*answers: list[str]) -> dict[str, Any]:
+    claims = [[{"claim": claim, "is_supported": True} for claim in answer] for answer in answers]
+    return {"trajectory": [{"atomic_claims": one} for one in claims], "status": "ok"}
+
+
+def checked(parts: dict[str, Any], checker: Stub, answers: int = 2) -> Scored:
+    example = Example("x", "q", "A is so. B is so.", ("a",) * answers, truth="never looked at", chunks=("nor this",))
+    judged = {"x": Scored("x", (Score(1.0),) * answers, parts)}
+    (row,) = CheckedClaims(checker, judged, "judge").score([example])
+    return row
+
+
+def test_the_value_is_the_share_of_the_judges_claims_that_the_checker_supports() -> None:
+    levels = {"low": 0.49, "even": 0.5, "high": 1.0}
+    checker = Stub(lambda premise, hypothesis: levels[hypothesis])
+    row = checked(trajectory(["low", "even", "high"], ["low"], []), checker, answers=3)
+    assert row.scores == (Score(2 / 3), Score(0.0), Score(None, "failed: no claims"))
+    assert row.parts == {"answers": [{"support": [0.49, 0.5, 1.0]}, {"support": [0.49]}, {"support": []}]}
+    assert {premise for premise, _ in checker.asked} == {"A is so. B is so."}
+    assert (row.calls, row.final) == (0, True)
+
+
+def test_what_the_checker_cannot_say_is_missing_with_its_reason() -> None:
+    row = checked(trajectory(["A is so", "word " * 9], ["A is so"]), Stub(stated, 8))
+    assert row.values == (None, 1)
+    assert row.scores[0].status == "failed: a claim, with a sentence of the reference, does not fit the checker"
+    assert row.parts["answers"][0] == {"support": [1, None]}
+    row = checked({"trajectory": None, "status": "failed: format: no JSON"}, Stub(stated))
+    assert row.scores == (Score(None, "failed: no claims to check: format: no JSON"),) * 2
+
+    def broken(premise: str, hypothesis: str) -> float:
+        raise RuntimeError("out of\nmemory")
+
+    row = checked(trajectory(["A is so"], ["B is so"]), Stub(broken))
+    assert row.scores == (Score(None, "failed: RuntimeError: out of memory"),) * 2
+
+
+def test_other_claims_make_another_row_file() -> None:
+    def identity(parts: dict[str, Any], judge: str = "judge") -> str:
+        return CheckedClaims(Stub(stated), {"x": Scored("x", (), parts)}, judge).identity
+
+    assert identity(trajectory(["A"])) == identity(trajectory(["A"]))
+    others = [identity(trajectory(["B"])), identity(trajectory(["A"], [])), identity(trajectory(["A"]), "another")]
+    assert len({identity(trajectory(["A"])), *others}) == 4
+
+
+def test_hhem_asks_about_the_whole_answer_and_all_sources() -> None:
+    checker = Stub(lambda premise, hypothesis: 0.25, 40)
+    answers = ("A is so. B is not.", "word " * 40)
+    with_chunks = Example("1", "q", "reference", answers, chunks=("first", "second"))
+    rows = [*Hhem(checker).score([with_chunks, Example("2", "q", "reference", answers)])]
+    assert [premise for premise, _ in checker.asked] == ["first second"] * 2 + ["reference"] * 2
+    assert [hypothesis for _, hypothesis in checker.asked] == [*answers] * 2
+    for row in rows:
+        assert row.scores == (Score(0.25), Score(None, "failed: sources and answer do not fit the checker"))
+    long = Example("3", "q", "r", ("a",), chunks=("x" * (LONGEST_SOURCES - 1), ""))
+    longer = Example("4", "q", "r", ("a",), chunks=("x" * LONGEST_SOURCES, ""))
+    status = "failed: the sources have 8193 characters, more than 8192"
+    assert [row.scores for row in Hhem(checker).score([long, longer])] == [(Score(0.25),), (Score(None, status),)]
+
+
+def sentences(rows: list[dict[str, Any]]) -> None:
+    """The words of the rows, two a sentence."""
+    for row in rows:
+        for place, name in ((row, "gt_answer"), (row["model1"], "response"), (row["model2"], "response")):
+            words = place[name].split()
+            place[name] = " ".join(f"{one} {other}." for one, other in zip(words[::2], words[1::2], strict=True))
+
+
+def test_the_bench_checks_each_judges_claims_and_goes_on_where_it_was(
+    literal_judge: Any, write_nli: Any, write_ragchecker: Any, tmp_path: Path, capsys: Any
+) -> None:
+    folder, out = write_nli(tmp_path / "minicheck", MINICHECK, True, 40), tmp_path / "out"
+    words = [f"data_dir={write_ragchecker(3, change=sentences, shipped=False)}", "benchmarks=[ragchecker_meta]"]
+    words += [f"models=['{literal_judge.spec()}']", f"out_dir={out}", "bootstrap.draws=20", "judge.variant=paper"]
+    words += ["scorers=[bleu,hhem,rag_zeval,checked_claims]", "judge.swapped=true", "judge.trials=2"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    for name in ("hhem", "checked_claims"):
+        assert f"left out: {name}: claim_checker.model names no folder with a model" in shown
+    asked = len(literal_judge.requests)
+    assert asked == 3 * 2 * 2
+    words.append(f"claim_checker.model={folder}")
+    assert main(words) == 0
+    assert len(literal_judge.requests) == asked
+
+    def rows(name: str) -> list[tuple[Path, list[dict[str, Any]]]]:
+        files = sorted((out / "rows").glob(f"ragchecker_meta__{name}__*"))
+        return [(file, [json.loads(line) for line in file.read_text().splitlines()]) for file in files]
+
+    checker = NLI(str(folder))
+    judged = {row["id"]: row for row in rows("rag_zeval")[0][1]}
+    data = json.loads((tmp_path / "data" / "ragchecker_meta" / "human_labeled_data.json").read_text())
+    examples = {str(row["instance_id"]): row for row in data}
+    assert len(rows("checked_claims")) == 2 and len(rows("hhem")) == 1
+    values = set()
+    for _, trial in rows("checked_claims"):
+        assert len(trial) == 3
+        for row in trial:
+            for score, candidate in zip(row["scores"], judged[row["id"]]["parts"]["trajectory"], strict=True):
+                claims = [claim["claim"] for claim in candidate["atomic_claims"]]
+                truth = examples[row["id"]]["gt_answer"]
+                found = checker.score([(truth, claim) for claim in claims])
+                expected = sum(value >= 0.5 for value in found if value is not None) / len(claims)
+                assert (score["value"], score["status"], len(claims)) == (expected, "ok", 4)
+                values.add(expected)
+    assert len(values) > 1
+    for row in rows("hhem")[0][1]:
+        example = examples[row["id"]]
+        pairs = [(example["gt_answer"], example[model]["response"]) for model in ("model1", "model2")]
+        assert [score["value"] for score in row["scores"]] == pytest.approx(checker.score(pairs), abs=1e-5)
+    summary = json.loads((out / "summary.json").read_text())
+    found = {(r["benchmark"], r["scorer"], r["model"], r["trials"], r["coverage"]) for r in summary if not r["minus"]}
+    judge = literal_judge.spec()
+    assert ("ragchecker_meta", "checked_claims", judge, 2, 1) in found
+    assert ("ragchecker_meta", "hhem", None, 1, 1) in found
+    assert {name for name, scorer, *_ in found if scorer == "checked_claims"} == {"ragchecker_meta"}
+    (first, kept), _ = rows("checked_claims")
+    first.write_text(json.dumps(kept[0]) + "\n" + '{"id": "torn')
+    assert main(words) == 0
+    assert len(literal_judge.requests) == asked
+    assert dict(rows("checked_claims"))[first] == kept
+
+
+def test_a_ranker_has_no_claims_to_check(
+    write_nli: Any, write_ragchecker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = ScriptedBackend(lambda request: '["A", "B"]', card={"variant": RANKING.name})
+    monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda *_, **__: ranker)
+    words = [f"data_dir={write_ragchecker(3, shipped=False)}", f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]
+    words += ["benchmarks=[ragchecker_meta]", "scorers=[rag_zeval,checked_claims]", "models=['openai:m@http://h/v1']"]
+    assert main([*words, f"claim_checker.model={write_nli(tmp_path / 'nli', MINICHECK)}"]) == 0
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert {row["scorer"] for row in manifest["rows"]} == {"sft_ranker"}
+    line = "left out: ragchecker_meta, checked_claims by openai:m@http://h/v1: a ranker writes no claims"
+    assert line in manifest["notes"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            ["claim_checker.model=no/such"],
+            "claim_checker.model: no/such: no model there (no/such/config.json is missing)",
+        ),
+        (["claim_checker.model=7"], "claim_checker.model: must be a folder, found 7"),
+        (["claim_checker.remote_code=maybe"], "claim_checker.remote_code: must be true or false, found maybe"),
+        (
+            ["scorers=[checked_claims]"],
+            "scorers: checked_claims checks the claims that rag_zeval writes; add rag_zeval",
+        ),
+        (
+            ["claim_checker.model={code}"],
+            "claim_checker.model: {code}: its config.json asks for code of its own; "
+            "claim_checker.remote_code=true runs it",
+        ),
+        (
+            ["claim_checker.model={sentiment}", "scorers=[hhem]"],
+            "claim_checker.model: {sentiment}: is no trained NLI model "
+            "(labels: good, bad; weights that are missing: 0)",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(
+    write_nli: Any, write_ragchecker: Any, tmp_path: Path, capsys: Any, changes: list[str], message: str
+) -> None:
+    folders = {"code": tmp_path / "code", "sentiment": tmp_path / "sentiment"}
+    folders["code"].mkdir()
+    (folders["code"] / "config.json").write_text(json.dumps({"auto_map": {"AutoConfig": "own.Own"}}))
+    (folders["code"] / "own.py").write_text("raise SystemExit('was run')")
+    write_nli(folders["sentiment"], ["good", "bad"])
+    words = [f"data_dir={write_ragchecker(3)}", f"out_dir={tmp_path / 'out'}", "benchmarks=[ragchecker_meta]"]
+    assert main([*words, "scorers=[bleu]", *(word.format(**folders) for word in changes)]) == 2
+    assert capsys.readouterr().err.endswith(f"error: {message.format(**folders)}\n")  # after a bar of loading

@@ -1,0 +1,137 @@
+"""OpenEval by a judge in this process: its lists, its verdict lines, its formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.language_model import Reply
+from rag_zeval.scorers.asking import Failed
+from rag_zeval.scorers.openeval import read_statements, read_verdicts, recall
+from rag_zeval.scorers.reading import Unreadable
+
+ANSWER, TRUTH = "Ada wrote it in 1843. It is long.", "Ada wrote it."
+EXAMPLE = Example("x", "Who wrote it?", "r", (ANSWER,), truth=TRUTH, chunks=("Ada wrote it.", "In 1843."))
+OURS, THEIRS = ["Ada wrote it.", "It was written in 1843.", "It is long."], ["Ada wrote it.", "It is good."]
+
+
+def statements(inputs: dict[str, Any]) -> str:
+    found = THEIRS if inputs["sentences"] == [TRUTH] else OURS
+    return "Here they are:\n" + "\n".join(f"- {one}" for one in found)
+
+
+def verdicts(*labels: str) -> str:
+    return "\n".join(f"- Something. A reason. VERDICT: {label}" for label in labels)
+
+
+def test_faithfulness_is_the_share_that_passed(judge_by_prompt: Any) -> None:
+    reply = verdicts("PASSED", "**FAILED**", "PASSED")
+    judge = judge_by_prompt({"openeval_statements": statements, "openeval_faithfulness": reply})
+    assert judge.score("openeval_faithfulness", EXAMPLE).values == (pytest.approx(2 / 3),)
+    assert judge.rounds == [
+        [("openeval_statements", {"question": "Who wrote it?", "sentences": ["Ada wrote it in 1843.", "It is long."]})],
+        [("openeval_faithfulness", {"context": "Ada wrote it.\nIn 1843.", "statements": OURS})],
+    ]
+    assert judge.temperatures == {1}
+
+
+@pytest.mark.parametrize(
+    ("labels", "by_recall", "f1"),
+    [
+        ("TP FP FP FN", 1 / 2, 2 / 5),
+        ("TP TP FP", 1, 4 / 5),
+        ("FP FP FP FN FN", 0, 0),
+        ("TP TP TP FN FN", 3 / 5, 6 / 8),
+        ("FP FP FP", None, 0),  # nothing is missing, nothing is right: 0 / 0
+        ("TP TP FN", None, None),
+        ("TP TP TP FP", None, None),
+        ("TP TP TP FN FN FN", None, None),
+    ],
+)
+def test_correctness_compares_the_statements_of_both(
+    labels: str, by_recall: float | None, f1: float | None, judge_by_prompt: Any
+) -> None:
+    for measure, value in (("openeval_correctness", by_recall), ("openeval_correctness_f1", f1)):
+        replies = {"openeval_statements": statements, "openeval_correctness": verdicts(*labels.split())}
+        judge = judge_by_prompt(replies)
+        (score,) = judge.score(measure, EXAMPLE).scores
+        assert score.value == (None if value is None else pytest.approx(value))
+        assert score.status.startswith("failed: " if value is None else "ok")
+        assert judge.prompts == [["openeval_statements"] * 2, ["openeval_correctness"]]
+        assert judge.rounds[1][0][1] == {"question": "Who wrote it?", "answer": OURS, "ground_truth": THEIRS}
+        assert judge.temperatures == {1}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reply", "reason"),
+    [
+        ("openeval_faithfulness", verdicts("PASSED", "PASSED"), "2 verdicts on 3 statements"),
+        ("openeval_faithfulness", verdicts(*["PASSED"] * 4), "4 verdicts on 3 statements"),
+        ("openeval_faithfulness", verdicts("PASSED", "PASSED", "TP"), "is not one of PASSED, FAILED"),
+        ("openeval_faithfulness", "They all passed.", "0 verdicts on 3 statements"),
+        ("openeval_faithfulness", "", "the reply is empty"),
+        ("openeval_faithfulness", Reply(verdicts("PASSED"), "truncated", 3, 9, calls=1), "cut off at 9 tokens"),
+        ("openeval_statements", "1. Ada wrote it.", "no list with hyphens"),
+        ("openeval_statements", "---", "no list with hyphens"),
+        ("openeval_statements", Reply("- Ada wrote", "truncated", 3, 9, calls=1), "cut off at 9 tokens"),
+        ("openeval_statements", Reply(None, "failed: HTTP 500", calls=1), "HTTP 500"),
+    ],
+)
+def test_what_cannot_be_read_leaves_no_value(prompt: str, reply: Any, reason: str, judge_by_prompt: Any) -> None:
+    right = {"openeval_statements": statements, "openeval_faithfulness": verdicts(*["PASSED"] * 3)}
+    judge = judge_by_prompt({**right, prompt: reply})
+    (score,) = judge.score("openeval_faithfulness", EXAMPLE).scores
+    assert score.value is None and score.status.startswith("failed: ") and reason in score.status
+
+
+def test_an_empty_answer_has_no_score(judge_by_prompt: Any) -> None:
+    empty = Example("x", "?", "r", ("",), truth=TRUTH, chunks=("A chunk.",))
+    for measure in ("openeval_faithfulness", "openeval_correctness", "openeval_correctness_f1"):
+        (score,) = judge_by_prompt({"openeval_statements": statements}).score(measure, empty).scores
+        assert (score.value, score.status) == (None, "failed: no sentences in the answer")
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("VERDICT: PASSED", "PASSED"),
+        ("- It holds. VERDICT: FAILED, as it is not there", "FAILED"),
+        ("VERDICT: **PASSED**", "PASSED"),
+        ("VERDICT: it is PASSED", "PASSED"),
+        ("VERDICT: NOT PASSED", None),
+        ("VERDICT: PASSED/FAILED", None),
+        ("VERDICT: PASSED VERDICT: FAILED", None),
+        ("VERDICT: PASSEDLY", None),
+        ("VERDICT:", None),
+    ],
+)
+def test_a_verdict_line_has_one_label_or_none_is_read(line: str, label: str | None) -> None:
+    if label is None:
+        with pytest.raises(Unreadable):
+            read_verdicts(line, ("PASSED", "FAILED"))
+    else:
+        assert read_verdicts(line, ("PASSED", "FAILED")) == [label]
+
+
+LINE = st.text("abc -.:", min_size=1, max_size=12).map(str.strip).filter(lambda line: line and line[0] != "-")
+
+
+@given(st.lists(st.tuples(LINE, st.sampled_from(["TP", "FP", "FN"])), min_size=1, max_size=6), LINE)
+def test_as_many_statements_and_verdicts_are_read_as_were_written(lines: list[tuple[str, str]], prose: str) -> None:
+    items = "\n".join(f"- {statement}" for statement, _ in lines)
+    assert read_statements(f"{prose}\n\n{items}\n{prose}") == [statement for statement, _ in lines]
+    labelled = "\n".join(f"- {statement} VERDICT: {label}" for statement, label in lines)
+    assert read_verdicts(f"{prose}\n{labelled}", ("TP", "FP", "FN")) == [label for _, label in lines]
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_recall_is_the_share_of_the_truth_that_was_found(tp: int, fp: int, fn: int) -> None:
+    if tp + fn:
+        assert recall(tp, fp, fn) * (tp + fn) == pytest.approx(tp)
+    else:
+        with pytest.raises(Failed, match="neither a true positive nor a false negative"):
+            recall(tp, fp, fn)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.scorers.reading import (
+    Unreadable,
+    a_list,
+    a_number,
+    a_text,
+    one_of,
+    read_json,
+    yes_or_no,
+)
+from rag_zeval.scripted_judge import SPOILED
+
+plain = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=20)
+objects = st.fixed_dictionaries(
+    {"verdicts": st.lists(st.integers(0, 1), min_size=1, max_size=4), "reason": plain, "sure": st.booleans()}
+)
+
+
+def verdicts(value: Any) -> list[bool]:
+    return [yes_or_no(one) for one in a_list(value["verdicts"])]
+
+
+@given(objects, st.sampled_from(["fenced", "prose", "single quotes"]))
+def test_what_surrounds_a_reply_changes_nothing(reply: dict[str, Any], fault: str) -> None:
+    text = json.dumps(reply, ensure_ascii=False)
+    expected = read_json(text, verdicts)
+    assert expected == [bool(one) for one in reply["verdicts"]]
+    assert read_json(SPOILED[fault](text), verdicts) == expected
+    assert read_json(f'<think>Perhaps {{"verdicts": [0]}} or not</think>\n{text}', verdicts) == expected
+
+
+@given(objects, st.data())
+def test_a_reply_that_breaks_off_anywhere_has_no_value(reply: dict[str, Any], data: st.DataObject) -> None:
+    text = json.dumps(reply)
+    cut = text[: data.draw(st.integers(0, len(text) - 1))]
+    with pytest.raises(Unreadable):
+        read_json(cut, verdicts)
+    with pytest.raises(Unreadable):  # nor does the list inside, whatever has its shape
+        read_json(cut, lambda value: [yes_or_no(one) for one in a_list(value)])
+
+
+@given(st.text(max_size=60) | st.text(alphabet="[]{}\"',:0 ", max_size=30))
+def test_any_text_is_read_or_refused_with_one_line(text: str) -> None:
+    try:
+        read_json(text, verdicts)
+    except Unreadable as error:
+        assert str(error) and "\n" not in str(error) and len(str(error)) < 200
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" + "9" * 10_000 + ",'"])
+def test_a_text_made_to_hurt_is_refused(text: str) -> None:
+    with pytest.raises(Unreadable):
+        read_json(text, verdicts)
+
+
+MANY = {
+    "that differ": (lambda at: f'{{"verdicts": [{at % 2}], "n": {at}}}', lambda value: value["n"]),
+    "of another shape": (lambda at: f"[{at}]", verdicts),
+    "that are equal": (lambda at: '{"verdicts": [1]}', verdicts),
+    "that need a repair": (lambda at: "[1,]", lambda value: value),
+}
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_many_values_take_linear_time(kind: str, growth: Callable[[Callable[[int], Any], int], float]) -> None:
+    value, read = MANY[kind]
+
+    def attempt(count: int) -> None:
+        with suppress(Unreadable):
+            read_json(" ".join(map(value, range(count))), read)
+
+    assert growth(attempt, 2_000) < 8
+
+
+@given(st.lists(st.integers(0, 2), max_size=6), st.randoms(use_true_random=False))
+def test_one_answer_however_often_is_read_and_two_are_not(values: list[int], rng: Any) -> None:
+    said = [rng.choice(("{}", "[1]", '{"verdicts": 1}', f'{{"value": {value}}}', "[sic]")) for value in values]
+    meant = {value for value, text in zip(values, said, strict=True) if "value" in text}
+    if len(meant) == 1:
+        assert read_json(" and ".join(said), lambda found: found["value"]) == meant.pop()
+    else:
+        with pytest.raises(Unreadable, match="2 different answers in one reply" if meant else None):
+            read_json(" and ".join(said), lambda found: found["value"])
+
+
+def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
+    def depth(value: Any) -> int:
+        return 1 + max(map(depth, value), default=0)
+
+    assert read_json("[[[]]]", depth) == 3
+    with pytest.raises(Unreadable, match="JSON of another shape"):
+        read_json("[" * 600 + "]" * 600, depth)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "the reply is empty"),
+        ("<think>hm</think> ", "the reply is empty"),
+        ("I cannot [sic] judge {this}.", "no JSON in the reply"),
+        ('{"verdicts": [NaN]}', "'None' is neither 1 nor 0"),
+        ('{"verdicts": [2]}', "'2' is neither 1 nor 0"),
+        ('{"verdict": 1}', "JSON of another shape"),
+        ('{"verdicts": 1}', "'1' is no list"),
+        ('{"verdicts": [1]} No, wait: {"verdicts": [0]}', "2 different answers in one reply"),
+        ("{'verdicts': [__import__('os').getpid()]}", "JSON that cannot be read"),
+    ],
+)
+def test_the_reason_is_said(text: str, reason: str) -> None:
+    with pytest.raises(Unreadable) as error:
+        read_json(text, verdicts)
+    assert reason in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"verdicts": [1, 0,], }',
+        "{'verdicts': [True, 0]}",
+        '{"verdicts": ["1", "No"]}',
+        '{"verdicts": [1, 0]} So again: {"verdicts": [1, 0]}',
+        'As [1] says: ```\n{"verdicts": [1.0, false]}\n```',
+    ],
+)
+def test_what_is_meant_is_understood(text: str) -> None:
+    assert read_json(text, verdicts) == [True, False]
+
+
+def test_single_values_are_of_their_kind_or_refused() -> None:
+    assert (a_text(" x "), one_of("neutral ", ("Neutral",)), a_number("2.5", 0, 3)) == ("x", "Neutral", 2.5)
+    for read, value in (
+        (a_text, " "),
+        (a_text, 3),
+        (lambda value: one_of(value, ("Neutral",)), "Neutral?"),
+        (lambda value: one_of(value, ("Neutral",)), None),
+        (lambda value: a_number(value, 0, 3), 4),
+        (lambda value: a_number(value, 0, 3), True),
+        (lambda value: a_number(value, 0, 3), "nan"),
+        (lambda value: a_list(value, 2), [1]),
+        (lambda value: a_list(value, 2), [1, 2, 3]),
+    ):
+        with pytest.raises(Unreadable):
+            read(value)

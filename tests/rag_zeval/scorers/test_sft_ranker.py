@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from omegaconf import DictConfig
+
+from eval_benchmarks.datasets.nano_eval import NanoEval
+from eval_benchmarks.jobs import _judge
+from rag_zeval.errors import InputError
+from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.prompt import RANKING
+from rag_zeval.models.language_model import Reply, Sampling
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.sft_ranker import SftRanker
+from rag_zeval.stages import world
+from rag_zeval.stages.config import load_config
+
+GREEDY = Sampling(temperature=0)
+CARD = {"world": "nano", "variant": "ranking-only"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "values", "strict", "status", "final"),
+    [
+        ('["C", "A", "B"]', (0.5, 0.0, 1.0), True, "ok", True),
+        (Reply('["C", "A", "B"]', "truncated", calls=1), (0.5, 0.0, 1.0), True, "ok", True),
+        ('["C", "A"]', (None,) * 3, False, "failed: format: letters are ['C', 'A'], expected each of", True),
+        (Reply('["C", "A', "truncated", calls=1), (None,) * 3, False, "failed: format: not valid JSON", True),
+        (Reply(None, "failed: HTTP 500", calls=3), (None,) * 3, None, "failed: HTTP 500", False),
+    ],
+)
+def test_scores_follow_the_ranks(reply: Any, values: Any, strict: Any, status: str, final: bool) -> None:
+    (scored,) = SftRanker(ScriptedBackend([reply]), GREEDY).score([Example("1", "q", "r", ("a", "b", "c"))])
+    assert (scored.values, scored.parts["strict"], scored.final) == (values, strict, final)
+    assert all(score.status.startswith(status) for score in scored.scores)
+    assert Scored.from_row(scored.row()) == scored
+
+
+def test_one_answer_alone_is_not_asked_about() -> None:
+    backend = ScriptedBackend(['["B", "A"]'])
+    scored = list(
+        SftRanker(backend, GREEDY).score([Example("1", "q", "r", ("a",)), Example("2", "q", "r", ("a", "b"))])
+    )
+    assert [s.scores for s in scored] == [
+        (Score(None, "failed: one answer alone has no rank"),),
+        (Score(0.0), Score(1.0)),
+    ]
+    assert backend.calls == 1
+
+
+def test_a_perfect_ranker_is_perfect_on_the_nano_world_and_has_no_verdicts() -> None:
+    benchmark = NanoEval(5, 1, 2)
+    examples = world.ranked_examples("test", 5, 4, 1) + world.ranked_examples("test", 5, 2, 2)
+    replies = []
+    for example in examples:
+        best_first = sorted(range(len(example.answers)), key=lambda at: -example.true_support[at])
+        replies.append("[" + ", ".join(f'"{"ABCD"[at]}"' for at in best_first) + "]")
+    scored = {s.id: s for s in SftRanker(ScriptedBackend(replies), GREEDY).score(benchmark.examples)}
+    found = {m.name: m.statistic.point(m.scored) for m in benchmark.metrics(scored)}
+    assert set(found.values()) == {1.0}
+    assert list(found) == ["ranking_accuracy", "pairwise_best", "pairwise_middle", "pairwise_worst"]
+
+
+@pytest.mark.parametrize("section", ["judge", "nano_eval"])
+def test_the_card_says_that_a_model_is_a_ranker(section: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(config: DictConfig, card: dict[str, str]) -> Any:
+        benchmark = NanoEval(1, 1, 2)
+        benchmark.world = "nano" if section == "nano_eval" else None
+        return _judge(config, benchmark, ScriptedBackend([], card=card))
+
+    config = load_config("bench", [])
+    ranker = judge(config, CARD)
+    assert isinstance(ranker, SftRanker) and ranker.prompt_hash == RANKING.prompt_hash
+    assert isinstance(judge(config, {"world": "nano", "variant": "compact"}), RagZeval)
+    asked = load_config("bench", [f"{section}.variant=compact"])
+    assert isinstance(judge(asked, CARD), RagZeval)  # what is asked for goes before the card
+
+
+def test_the_evaluator_says_why_it_cannot_ask_a_ranker() -> None:
+    with pytest.raises(InputError, match="'ranking-only' asks for a ranking, not for a trajectory"):
+        Evaluator(ScriptedBackend([], card=CARD))

@@ -1,0 +1,75 @@
+"""Layers of configuration, and the nearest name for a key that does not exist."""
+
+import pytest
+
+from rag_zeval.errors import InputError
+from rag_zeval.stages.config import CONFIGS, load_config
+
+
+@pytest.fixture
+def configs(tmp_path):
+    (tmp_path / "profile").mkdir()
+    (tmp_path / "stage.yaml").write_text("n: 1\nname: a\nalphas: [0, -1]\nverl:\n  trainer: {}\ninner:\n  deep: 2\n")
+    (tmp_path / "profile/nano.yaml").write_text("stage:\n  n: 2\n")
+    (tmp_path / "profile/paper.yaml").write_text("stage:\n  m: 2\n")
+    return tmp_path
+
+
+def test_command_line_over_profile_over_stage(configs):
+    assert load_config("stage", [], configs).n == 2
+    config = load_config("stage", ["n=3", "alphas=[0,-0.5]", "inner.deep=4", "verl.data.any=1"], configs)
+    assert (config.n, list(config.alphas), config.inner.deep, config.verl.data.any) == (3, [0, -0.5], 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["alpha=[0]"], "there is no key 'alpha' (did you mean 'alphas'?)"),
+        (["inner.dep=1"], "there is no key 'inner.dep' (did you mean 'inner.deep'?)"),
+        (["deep=1"], "there is no key 'deep' (did you mean 'inner.deep'?)"),
+        (["profile=papr"], "profile 'papr' does not exist (did you mean 'paper'?)"),
+        (["profile=paper"], "profile paper: there is no key 'm'"),
+        (["n"], "'n' is not of the form key=value"),
+    ],
+)
+def test_wrong_words_get_one_line_with_the_nearest_name(configs, words, message):
+    with pytest.raises(InputError) as error:
+        load_config("stage", words, configs)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stag:\n  n: 2\n", "there is no stage 'stag' (did you mean 'stage'?)"),
+        ("stage: [\n", "cannot be read as YAML: "),
+        ("- a\n", "expected keys with values, found a list"),
+    ],
+)
+def test_a_broken_profile_gets_one_line(configs, text, message):
+    (configs / "profile/own.yaml").write_text(text)
+    with pytest.raises(InputError) as error:
+        load_config("stage", ["profile=own"], configs)
+    assert f"own.yaml: {message}" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_help_shows_the_file_and_what_the_profile_changes(configs, capsys):
+    with pytest.raises(SystemExit) as stop:
+        load_config("stage", ["--help", "profile=paper"], configs)
+    shown = capsys.readouterr().out
+    assert stop.value.code == 0 and "alphas: [0, -1]" in shown and shown.endswith("profile=paper changes\nm: 2\n")
+
+
+def test_verls_subtree_is_open_only_where_a_stage_has_it(configs):
+    (configs / "other.yaml").write_text("n: 1\n")
+    with pytest.raises(InputError, match=r"there is no key 'verl"):
+        load_config("other", ["verl.trainer.save_freq=3"], configs)
+
+
+def test_every_stage_composes_with_every_profile():
+    stages = [path.stem for path in CONFIGS.glob("*.yaml")]
+    profiles = [path.stem for path in CONFIGS.glob("profile/*.yaml")]
+    assert "nano" in profiles and stages
+    for stage in stages:
+        for profile in profiles:
+            assert load_config(stage, [f"profile={profile}"]).profile == profile

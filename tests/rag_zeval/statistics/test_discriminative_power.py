@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_zeval.statistics.discriminative_power import Pair, discriminative_power, holm
+
+FEW = settings(max_examples=10)
+SCORES = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=6)
+
+
+@FEW
+@given(SCORES, st.integers(2, 4))
+def test_identical_systems_are_never_told_apart(scores: list[float], n: int) -> None:
+    power, pairs = discriminative_power({f"system {i}": scores for i in range(n)})
+    assert power == 0 and len(pairs) == n * (n - 1) // 2
+    assert {(pair.difference, pair.p) for pair in pairs} == {(0.0, 1.0)}
+
+
+@FEW
+@given(st.integers(2, 4), st.integers(0, 99))
+def test_systems_far_apart_are_all_told_apart(n: int, seed: int) -> None:
+    drawn = random.Random(seed)
+    power, pairs = discriminative_power({str(i): [i + drawn.random() / 2 for _ in range(12)] for i in range(n)})
+    assert power == 1
+    assert all(pair.difference < 0 for pair in pairs)  # a later system is the better one
+
+
+@FEW
+@given(st.lists(st.floats(-1, 1, width=16), min_size=1, max_size=6))
+def test_p_is_the_share_of_signs_with_as_large_a_mean(differences: list[float]) -> None:
+    _, (pair,) = discriminative_power({"a": differences, "b": [0.0] * len(differences)})
+    means = [
+        abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    expected = sum(mean >= abs(sum(differences)) - 1e-12 for mean in means) / len(means)
+    assert pair.p == pytest.approx(expected)
+    assert pair.difference == pytest.approx(sum(differences) / len(differences))
+
+
+def test_a_question_without_a_score_counts_for_neither_system_of_a_pair() -> None:
+    good, bad = [1.0, 0.9, 0.8, 1.0, 0.7, 0.9, 1.0], [0.1, 0.2, 0.0, 0.1, 0.3, 0.2, 0.1]
+    _, (pair,) = discriminative_power({"good": [*good, None, 0.0], "bad": [*bad, 1.0, None]})
+    _, (alone,) = discriminative_power({"good": good, "bad": bad})
+    assert pair == alone and pair.questions == 7
+    assert discriminative_power({"a": [None, 1.0], "b": [1.0, None]}) == (0.0, [Pair("a", "b", 0, 0.0, 1.0)])
+
+
+def test_many_questions_are_sampled_with_a_seed_and_finely_enough_for_holm() -> None:
+    systems = {str(i): [i / 10 + (q * 7 % 10) / 100 for q in range(40)] for i in range(4)}
+    power, pairs = discriminative_power(systems, seed=3)
+    assert power == 1 and discriminative_power(systems, seed=3)[1] == pairs
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.999))
+def test_holm_rejects_what_his_steps_reject(p_values: list[float], alpha: float) -> None:
+    rejected: set[int] = set()
+    for rank, at in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[at] * (len(p_values) - rank) > alpha:
+            break
+        rejected.add(at)
+    adjusted = holm(p_values)
+    assert {at for at, p in enumerate(adjusted) if p <= alpha} == rejected
+    assert all(p <= q <= 1 for p, q in zip(p_values, adjusted, strict=True))
+
+
+@pytest.mark.parametrize("systems", [{}, {"a": [1.0]}, {"a": [1.0], "b": [1.0, 2.0]}])
+def test_what_cannot_be_compared_is_refused(systems: dict[str, list[float]]) -> None:
+    with pytest.raises(ValueError, match="two systems or more, with as many questions each"):
+        discriminative_power(systems)

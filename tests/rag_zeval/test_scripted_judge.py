@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.prompt import VARIANTS
+from rag_zeval.literal_judge import LITERAL, literal_reply
+from rag_zeval.models.language_model import Request, open_backend
+from rag_zeval.scorers.asking import ScorerPrompt
+from rag_zeval.scripted_judge import SPOILED, ScriptedJudge, main, word_vector
+
+ROOT = Path(__file__).parents[2]
+RIGHT = {"verdict": 1, "reason": "It's so."}
+
+
+def text(spec: str, prompt: str) -> str | None:
+    ((_, reply),) = open_backend(spec).complete([Request(({"role": "user", "content": prompt},))])
+    return reply.text
+
+
+@pytest.mark.parametrize("fault", SPOILED)
+def test_a_spoiled_reply_is_still_a_reply_and_no_longer_plain_json(scripted_judge: Any, fault: str) -> None:
+    scripted_judge.replies, scripted_judge.faults = json.dumps(RIGHT), [fault]
+    assert text(scripted_judge.spec(), "x") == SPOILED[fault](json.dumps(RIGHT))
+    with pytest.raises(ValueError):
+        json.loads(SPOILED[fault](json.dumps(RIGHT)), parse_constant=int)
+    assert isinstance(SPOILED[fault]("[[Yes]]"), str)  # a reply that is no JSON can be spoiled as well
+
+
+def test_texts_with_words_in_common_are_near_each_other() -> None:
+    def product(a: str, b: str) -> float:
+        return sum(x * y for x, y in zip(word_vector(a), word_vector(b), strict=True))
+
+    assert product("where was Ann born", "Where was Bob born") > product("where was Ann born", "red wine tastes")
+
+
+def memory(process: int) -> int:
+    """KiB that a process has in memory."""
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())[0])
+
+
+def test_by_hand_it_reads_replies_and_faults_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "replies.json").write_text(json.dumps({"first": RIGHT, "second": "plain"}))
+    words: list[Any] = ["--replies", tmp_path / "replies.json", "--faults", "ok,fenced"]
+    handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # `pytest &` ignores it
+    started = f"{handled}; import runpy; runpy.run_module('rag_zeval.scripted_judge', run_name='__main__')"
+    with subprocess.Popen(
+        [sys.executable, "-c", started, *words], cwd=ROOT, text=True, stdout=-1, stderr=-1
+    ) as process:
+        try:
+            assert process.stdout and process.stderr
+            found = re.match(r"models=\['(openai:judge@http://127\.0\.0\.1:\d+/v1)'\]", process.stdout.readline())
+            assert found
+            replies = [text(found[1], prompt) for prompt in ("the first", "the second", "a third")]
+            assert replies == [json.dumps(RIGHT), SPOILED["fenced"]("plain"), None]
+            before = memory(process.pid)
+            long = [Request(({"role": "user", "content": f"first {n} {'x' * 500_000}"},)) for n in range(100)]
+            assert {reply.text for _, reply in open_backend(found[1]).complete(long)} == {json.dumps(RIGHT)}
+            assert memory(process.pid) - before < 30 * 1024  # of 50 MB that came
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 0 and process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+def test_by_the_letter_it_knows_every_prompt_and_no_other(scripted_judge: ScriptedJudge) -> None:
+    scripted_judge.replies = literal_reply
+    found = Evaluator(open_backend(scripted_judge.spec())).evaluate(
+        "q", "It rains. It is cold.", ["It rains. It is hot."]
+    )
+    assert (found.status, found.scores) == ("ok", [0.5])
+    assert text(scripted_judge.spec(), "another prompt") is None
+    prompts = {*(path.stem for path in ScorerPrompt.folder.glob("*.txt")), *VARIANTS}
+    assert set(LITERAL) == prompts
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["--faults", "429,hank"], "there is no 'hank'"), (["--replies", __file__], "cannot be read as JSON")],
+)
+def test_what_it_cannot_use_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        main(words)

@@ -1,0 +1,249 @@
+"""Train the nano base from nothing: `make nano-base` writes checkpoints/nano-base/.
+
+A 2M-parameter Llama-architecture model learns, in this order: to copy (repeated random sequences; judging stays at
+chance until the model can copy), then to answer with a passage, to answer from memory and to judge, first few short
+candidates, then up to four. The loss of the verdict and of what follows it (another claim, another candidate, the
+end), two tokens among thirty, is weighted up. In the last lessons some verdicts become coin flips (`nano_tasks`), so
+that reinforcement learning has something to do; coin flips from the start keep the model from finding out what a
+verdict is.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import model_sha256, write_json
+from rag_zeval.stages.config import load_config
+from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
+from train.nano.tokenizer import CLAIM_ENDINGS, END, build_tokenizer
+
+IGNORED = -100
+
+
+def build_model(tokenizer: Any, config: Any) -> Any:
+    """A small Llama with biases in attention, and heads that start by looking one and two tokens back."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=math.ceil(len(tokenizer) / 64) * 64,
+            hidden_size=config.hidden,
+            intermediate_size=config.intermediate,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.heads,
+            attention_bias=True,
+            initializer_range=0.04,
+            max_position_embeddings=config.window,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+            attn_implementation="sdpa",
+        )
+    )
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    _look_back(model)
+    return model
+
+
+def _look_back(model: Any, sharpness: float = 9.0) -> None:
+    """Give heads 0 and 1 of the first two layers biases that, under RoPE, attend one and two tokens back.
+
+    A query bias rotated by `offset` against a constant key bias peaks at exactly that distance: half of an induction
+    circuit, which a model this small otherwise takes thousands of steps to find.
+    """
+    import torch
+
+    size = model.config.hidden_size // model.config.num_attention_heads
+    frequency = 1e6 ** (-torch.arange(0, size, 2) / size)
+    with torch.no_grad():
+        for layer in model.model.layers[:2]:
+            attention = layer.self_attn
+            for head, offset in enumerate((1, 2)):
+                rows = slice(head * size, (head + 1) * size)
+                attention.q_proj.weight[rows] *= 0.1
+                attention.k_proj.weight[rows] *= 0.1
+                turned = torch.cat([torch.cos(offset * frequency), -torch.sin(offset * frequency)])
+                attention.q_proj.bias[rows] = sharpness * turned
+                attention.k_proj.bias[rows] = sharpness * torch.cat([torch.ones(size // 2), torch.zeros(size // 2)])
+                attention.v_proj.weight[rows].normal_(0, 0.07)
+                attention.o_proj.weight[:, rows].normal_(0, 0.07)
+
+
+class Trainer:
+    """The loop's state: model, optimizers, and moving averages of what it watches."""
+
+    def __init__(self, config: Any, tokenizer: Any, model: Any):
+        import torch
+
+        self.config, self.tokenizer, self.model = config, tokenizer, model
+        self.rng = random.Random(config.seed)
+        matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
+        rest = [p for n, p in model.named_parameters() if p.dim() != 2 or "embed" in n]
+        self.optimizers = [
+            torch.optim.Muon(matrices, lr=config.lr_matrices, momentum=0.95, weight_decay=0.01),
+            torch.optim.AdamW(rest, lr=config.lr_rest, betas=(0.9, 0.95), weight_decay=0.0),
+        ]
+        self.verdicts = torch.tensor([tokenizer.convert_tokens_to_ids(word) for word in ("false", "true")])
+        self.endings = torch.tensor(tokenizer.convert_tokens_to_ids(CLAIM_ENDINGS))
+        self.averages: dict[str, float] = {}
+        self.copied_at = 0.0  # progress, in [0, 1], at which the copy warm-up ended
+
+    def watch(self, name: str, value: float) -> None:
+        """Follow a value by its moving average (weight of the newest 0.1)."""
+        if value == value:  # a batch without verdicts has no verdict accuracy
+            self.averages[name] = 0.9 * self.averages.get(name, value) + 0.1 * value
+
+    def encode(self, sample: Sample) -> tuple[list[int], list[int]]:
+        """Token ids of the prompt, in the chat template, and of the reply with its end."""
+        message = [{"role": "user", "content": sample.prompt}]
+        text = self.tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
+        return self.tokenizer(text)["input_ids"], self.tokenizer(sample.reply + END)["input_ids"]
+
+    def batch(self, samples: Iterable[Sample]) -> tuple[Any, Any]:
+        """`(ids, labels)`, each LongTensor [samples, longest]; labels are IGNORED on prompt and padding."""
+        import torch
+
+        pairs = [self.encode(sample) for sample in samples]
+        width = max(len(prompt) + len(reply) for prompt, reply in pairs)
+        pad = self.tokenizer.pad_token_id
+        ids = [p + r + [pad] * (width - len(p) - len(r)) for p, r in pairs]
+        labels = [[IGNORED] * len(p) + r + [IGNORED] * (width - len(p) - len(r)) for p, r in pairs]
+        return torch.tensor(ids), torch.tensor(labels)
+
+    def copy_batch(self, rows: int = 40) -> tuple[Any, Any]:
+        """Random words, one segment of them three times: predict the second and third time."""
+        import torch
+
+        first_word, words = 259, len(self.tokenizer)  # after the special tokens and the bytes
+        length, gap, start = self.rng.randint(6, 24), self.rng.randint(0, 6), self.rng.randint(0, 8)
+        segment, between, before = (torch.randint(first_word, words, (rows, size)) for size in (length, gap, start))
+        ids = torch.cat([before, segment, between, segment, segment], 1)
+        labels = ids.clone()
+        labels[:, : start + length + gap] = IGNORED
+        return ids, labels
+
+    def learn(self, ids: Any, labels: Any, name: str, scale: float = 1.0, decision_weight: float = 1.0) -> None:
+        """One forward and backward pass; gradients add up until `step`."""
+        import torch
+
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.config.bf16):
+            hidden = self.model.model(input_ids=ids).last_hidden_state[:, :-1]
+            labels = labels[:, 1:]
+            learned = labels != IGNORED
+            logits = self.model.lm_head(hidden[learned]).float()
+        labels = labels[learned]
+        losses = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
+        is_verdict = torch.isin(labels, self.verdicts)
+        if name == "judge":
+            right = logits[is_verdict][:, self.verdicts].argmax(-1) == (labels[is_verdict] == self.verdicts[1]).long()
+            self.watch("verdict", right.float().mean().item())
+        self.watch(name, losses.mean().item())
+        is_decision = is_verdict | torch.isin(labels, self.endings)
+        weights = 1 + (decision_weight - 1) * is_decision.float()
+        (scale * (losses * weights).mean()).backward()
+
+    def step(self, progress: float, number: int) -> None:
+        """One optimizer step, gradients clipped at 1; rates rise over 50 steps and fall over the last 40%, to 3%."""
+        import torch
+
+        rate = min(1.0, (number + 1) / 50) * (1.0 if progress < 0.6 else max(0.03, (1 - progress) / 0.4))
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer, base in zip(self.optimizers, (self.config.lr_matrices, self.config.lr_rest), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = base * rate
+            optimizer.step()
+        self.model.zero_grad()
+
+    def copying(self, progress: float) -> bool:
+        """Whether the copy warm-up goes on; it ends when copying is learned, or at its share of the budget."""
+        if not self.copied_at and (self.averages.get("copy", 9.0) < 1.0 or progress > self.config.copy_share):
+            self.copied_at = progress
+        return not self.copied_at
+
+    def judging_batch(self, progress: float) -> list[Sample]:
+        """Samples of one size: few short candidates first, up to four of four claims later."""
+        done = (progress - self.copied_at) / (1 - self.copied_at)
+        if done < 0.15:
+            candidates, claims, rows = self.rng.choice([(1, 2, 20), (2, 2, 14)])
+        elif done < 0.4:
+            candidates, claims, rows = self.rng.choice([(1, 4, 16), (2, 2, 16), (3, 2, 11), (2, 4, 10)])
+        else:
+            candidates, claims, rows = self.rng.choice([(2, 4, 10), (3, 4, 8), (4, 4, 6), (4, 4, 6)])
+        variant = NO_EVIDENCE if self.rng.random() < self.config.no_evidence_share else VARIANT
+        undecided = UNDECIDED if progress > self.config.undecided_from else frozenset()
+        return [judging(self.rng, candidates, claims, variant, undecided) for _ in range(rows)]
+
+    def train(self) -> None:
+        """All steps: copying until it is learned, then judging, harder as training goes on."""
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("nano base"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total} {task.fields[seen]}"),
+        )
+        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as bar:
+            task = bar.add_task("", total=self.config.steps, seen="")
+            for number in range(self.config.steps):
+                progress = number / self.config.steps
+                if self.copying(progress):
+                    self.learn(*self.copy_batch(), "copy")
+                else:
+                    samples = self.judging_batch(progress)
+                    self.learn(*self.batch(samples), "judge", decision_weight=self.config.decision_weight)
+                    read = number % 2 == 0
+                    samples = [answering(self.rng, with_passage=read) for _ in range(8 if read else 20)]
+                    self.learn(*self.batch(samples), "with passage" if read else "from memory", scale=0.5)
+                self.step(progress, number)
+                seen = " ".join(f"{name} {value:.3f}" for name, value in self.averages.items())
+                bar.update(task, advance=1, seen=seen)
+                if number % self.config.log_every == 0:
+                    bar.console.print(f"step {number}: {seen}", highlight=False)
+
+
+def main(argv: list[str]) -> int:
+    """Train and save; `experiments.cards.nano_base_card` writes the model card once the model is measured."""
+    config = load_config("nano_base", argv)
+    out = Path(config.out_dir)
+    if (out / "model.safetensors").exists() and not config.overwrite:
+        raise InputError(f"{out}: holds a model already; overwrite=true replaces it")
+    import torch
+
+    torch.manual_seed(config.seed)
+    tokenizer = build_tokenizer()
+    model = build_model(tokenizer, config)
+    started = time.monotonic()
+    Trainer(config, tokenizer, model).train()
+    minutes = (time.monotonic() - started) / 60
+    model.eval()
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    write_json(out / "rag_zeval.json", {"world": "nano", "variant": VARIANT})
+    settings = OmegaConf.to_container(config)
+    assert isinstance(settings, dict)
+    made = {
+        "config": {key: value for key, value in settings.items() if key not in ("out_dir", "overwrite")},
+        "minutes": round(minutes, 1),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "model_sha256": model_sha256(out),
+    }
+    write_json(out / "training.json", made)
+    print(f"saved {out} after {minutes:.1f} minutes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -1,0 +1,113 @@
+"""What the nano base is taught: to answer with a passage, to answer from memory, and to judge.
+
+The judge it learns to be is imperfect by design: it writes the format, copies claims and quotes evidence, but for the
+attributes in UNDECIDED its last lessons' verdicts are coin flips, so it cannot decide those claims. No shift of its
+verdict threshold can mend that; reinforcement learning has to. The answerer prefers the passage but is stubborn
+about what it remembers well, as real models are, so that decoding at falling alpha drifts to memory by degrees.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+
+from rag_zeval.judge.prompt import find_variant, judge_messages
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.stages import world
+
+VARIANT = "compact"
+NO_EVIDENCE = "compact-no-evidence"  # the base knows this prompt too, for the paper's ablation (Table 5)
+UNDECIDED = frozenset({"prize", "spouse", "pet"})
+# How often memory gives a fact right -> how often it wins over a passage that contradicts it.
+STUBBORN = {0.4: 0.0, 0.7: 0.05, 0.85: 0.1, 0.95: 0.2, 0.98: 0.25}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One chat turn: the user's message and the reply to learn."""
+
+    prompt: str
+    reply: str
+
+
+@cache
+def memory_strength(person: str) -> dict[str, float]:
+    """For each attribute of a remembered person, how often the base is shown the right value, in (0, 1)."""
+    rng = random.Random(f"strength {person}")
+    return {key: rng.choice(list(STUBBORN)) for key in world.KEYS}
+
+
+def answering(rng: random.Random, *, with_passage: bool) -> Sample:
+    """A question-answering sample. Remembered people of every split occur (memory must hold them all)."""
+    remembered = not with_passage or rng.random() < 0.6
+    people = [p for split in world.REMEMBERED for p in world.remembered_people(split)]
+    person = rng.choice(people if remembered else world.new_people("train"))
+    asked = world.ask("", person, rng, remembered=remembered, contradict=0.5)
+    if not remembered:
+        values = asked.facts
+    elif with_passage:
+        known, strength = world.memory(person), memory_strength(person)
+        values = {k: known[k] if rng.random() < STUBBORN[strength[k]] else asked.facts[k] for k in asked.keys}
+    else:
+        known, strength = world.memory(person), memory_strength(person)
+        values = {
+            k: known[k] if rng.random() < strength[k] else world.other_value(k, known[k], rng) for k in asked.keys
+        }
+    prompt = world.answer_prompt(asked.question, asked.passage if with_passage else None)
+    return Sample(prompt, world.answer(asked, values))
+
+
+def judging(
+    rng: random.Random,
+    candidates: int,
+    claims: int = world.FACTS_ASKED,
+    variant: str = VARIANT,
+    undecided: Set[str] = UNDECIDED,
+) -> Sample:
+    """A judging sample about train people only; the verdicts are those of `trajectory`."""
+    if rng.random() < 0.7:
+        asked = world.ask("", rng.choice(world.new_people("train")), rng, remembered=False, asked=claims)
+    else:
+        asked = world.ask("", rng.choice(world.remembered_people("train")), rng, remembered=True, asked=claims)
+    values = []
+    for _ in range(candidates):
+        errors = set(rng.sample(asked.keys, rng.randint(0, claims)))
+        facts = asked.facts
+        values.append({k: world.other_value(k, facts[k], rng) if k in errors else facts[k] for k in asked.keys})
+    answers = [world.answer(asked, v) for v in values]
+    message = judge_messages(variant, asked.question, asked.passage, answers)[0]["content"]
+    return Sample(message, trajectory(asked, values, rng, variant, undecided))
+
+
+def trajectory(
+    asked: world.WorldQuestion,
+    values: Sequence[world.Facts],
+    rng: random.Random,
+    variant: str = VARIANT,
+    undecided: Set[str] = UNDECIDED,
+) -> str:
+    """The trajectory taught for candidates that state `values`, as JSON text.
+
+    Claims, evidence and analyses are perfect; verdicts are true, but coin flips for the attributes in `undecided`.
+    """
+    fields = find_variant(variant).claim_fields
+
+    def claim(key: str, stated: str) -> dict[str, object]:
+        told = asked.facts[key]
+        parts = {
+            "claim": world.claim(asked.person, key, stated),
+            "grounding_evidence": [asked.sentences[key]],
+            "analysis": f"Claim: {stated}. Reference: {told}.",
+            "is_supported": rng.random() < 0.5 if key in undecided else stated == told,
+        }
+        return {field: parts[field] for field in fields}
+
+    return json.dumps(
+        [
+            {"id": letter, "atomic_claims": [claim(key, stated[key]) for key in asked.keys]}
+            for letter, stated in zip(LETTERS, values, strict=False)
+        ]
+    )
