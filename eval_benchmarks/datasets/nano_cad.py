@@ -1,7 +1,7 @@
 """Answers by context-aware decoding about held-out people: what training looks like, on people it never asked about.
 
-`python -m eval_benchmarks.datasets.nano_cad RESPONSES` chooses them from a synthesize run of the split "test" and writes
-ROWS, which is shipped, so that the set stays as it was fixed before any training.
+`python -m eval_benchmarks.datasets.nano_cad RESPONSES` chooses them from a synthesize run of the split "test" and
+writes ROWS, which is shipped, so that the set stays as it was fixed before any training.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
 from rag_zeval.judge.prompt import find_variant, judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS, Trajectory
 from rag_zeval.judge.scoring import support_scores
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
 
 REPLY_SHARE = 4  # at least 1/4 of the window stays free for the reply, where max_tokens asks for more than that
@@ -104,26 +104,15 @@ class Evaluator:
             for text in _texts(example):
                 if not isinstance(text, str):
                     raise InputError(f"example '{example.id}': found {type(text).__name__} where a string must be")
-        asked: dict[int, Example] = {}
-        refused: deque[Evaluation] = deque()
+        yield from as_finished(lambda example: self.judge(example, trial), examples, self.backend.at_once)
 
-        def requests() -> Iterator[Request]:  # made as they can be sent: prompts of a whole file do not fit in memory
-            number = 0
-            for example in examples:
-                request = self.request(example, trial)
-                refusal = self._refusal(request.messages, example.reference)
-                if refusal is None:
-                    asked[number] = example
-                    number += 1
-                    yield request
-                else:
-                    refused.append(Evaluation(example.id, [None] * len(example.answers), refusal))
-
-        for index, reply in self.backend.complete(requests()):
-            while refused:
-                yield refused.popleft()
-            yield self._read(asked.pop(index), reply)
-        yield from refused
+    async def judge(self, example: Example, trial: int = 0) -> Evaluation:
+        """The evaluation of one example, whose answers `evaluate_many` would take. A failure is a status."""
+        request = self.request(example, trial)
+        refusal = self._refusal(request.messages, example.reference)
+        if refusal is not None:
+            return Evaluation(example.id, [None] * len(example.answers), refusal)
+        return self._read(example, await self.backend.complete(request))
 
     def _refusal(self, messages: tuple[dict[str, str], ...], reference: str) -> str | None:
         """Why nothing is asked, or None: no reference, or a prompt that does not fit. Nothing is ever cut to fit."""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
-import itertools
 import json
 import os
 import sqlite3
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Backend, Messages, Reply, Request
-
-if TYPE_CHECKING:
-    from rag_zeval.models.embeddings import Embedding
-
-KEPT = 1_000  # replies of the cache that wait to be handed out, at most
 
 
 def reply_key(identity: str, request: Request) -> str:
@@ -95,10 +89,11 @@ class ReplyCache:
 
 
 class CachedBackend:
-    """A backend that asks another only for what the cache lacks. Equal requests of one call are asked once."""
+    """A backend that asks another only for what the cache lacks. Equal requests side by side are asked once."""
 
     def __init__(self, backend: Backend, cache: ReplyCache):
         self.backend, self.cache = backend, cache
+        self._shared = Shared[Reply]()
 
     @property
     def name(self) -> str:
@@ -117,6 +112,10 @@ class CachedBackend:
         return self.backend.batched
 
     @property
+    def at_once(self) -> int:
+        return self.backend.at_once
+
+    @property
     def card(self) -> Mapping[str, str]:
         return self.backend.card
 
@@ -127,75 +126,38 @@ class CachedBackend:
         """Ask the backend again when this request comes next."""
         self.cache.forget(reply_key(self.identity, request))
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        return through_cache(
-            requests,
-            lambda request: reply_key(self.identity, request),
-            self.cache.get,
-            self.backend.complete,
-            self.cache.put,
-        )
+    async def complete(self, request: Request) -> Reply:
+        key = reply_key(self.identity, request)
+        if (reply := self.cache.get(key)) is not None:
+            return reply
+
+        async def ask() -> Reply:
+            reply = await self.backend.complete(request)
+            self.cache.put(key, reply)
+            return reply
+
+        return await self._shared.ask(key, ask)
 
 
-Item = TypeVar("Item")
-Found = TypeVar("Found", bound="Reply | Embedding")
+Answer = TypeVar("Answer")  # a Reply or an Embedding
 
 
-def through_cache(
-    items: Iterable[Item],
-    key: Callable[[Item], str],
-    get: Callable[[str], Found | None],
-    ask: Callable[[Iterable[Item]], Iterator[tuple[int, Found]]],
-    put: Callable[[str, Found], None],
-) -> Iterator[tuple[int, Found]]:
-    """Yield `(index, what was found)` of each item: from the cache, else from `ask`, which is asked once for each key.
+class Shared(Generic[Answer]):
+    """What several ask at the same time, asked once."""
 
-    `ask` is a model's `complete` or `embed`; what it finds is `put`. Who waited for the same key gets it as cached.
-    """
-    lacking = _Lacking(items, key, get)
-    more = True
-    while more:
-        lacking.number = itertools.count()  # each call counts from 0
-        for position, found in ask(lacking):
-            key_asked = lacking.asked.pop(position)
-            first, *others = lacking.waiting.pop(key_asked)
-            put(key_asked, found)
-            yield first, found
-            shared = found.status == "ok"
-            for index in others:
-                yield index, dataclasses.replace(found, calls=0, retries=0, seconds=0.0, cached=shared)
-            yield from lacking.take_kept()
-        more = bool(lacking.kept)
-        yield from lacking.take_kept()
+    def __init__(self) -> None:
+        self._asked: dict[str, asyncio.Task[Answer]] = {}
 
-
-class _Lacking(Generic[Item, Found]):
-    """The items that the cache lacks, each key once. `kept`: what it had; `waiting`: who waits for a key."""
-
-    def __init__(self, items: Iterable[Item], key: Callable[[Item], str], get: Callable[[str], Found | None]):
-        self._items, self._key, self._get = enumerate(items), key, get
-        self.number = itertools.count()
-        self.asked: dict[int, str] = {}  # keys of what is being asked, by the order of asking
-        self.waiting: dict[str, list[int]] = {}
-        self.kept: deque[tuple[int, Found]] = deque()
-
-    def __iter__(self) -> Iterator[Item]:
-        return self
-
-    def __next__(self) -> Item:
-        while len(self.kept) < KEPT:
-            index, item = next(self._items)
-            key = self._key(item)
-            if key in self.waiting:
-                self.waiting[key].append(index)
-            elif (found := self._get(key)) is not None:
-                self.kept.append((index, found))
-            else:
-                self.waiting[key] = [index]
-                self.asked[next(self.number)] = key
-                return item
-        raise StopIteration
-
-    def take_kept(self) -> Iterator[tuple[int, Found]]:
-        while self.kept:
-            yield self.kept.popleft()
+    async def ask(self, key: str, ask: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+        """`await ask()`, or the answer to the same key that is under way, which costs nothing then."""
+        if (asked := self._asked.get(key)) is not None:
+            answer: Any = await asyncio.shield(asked)
+            return cast(
+                Answer,
+                dataclasses.replace(answer, calls=0, retries=0, seconds=0.0, cached=answer.status == "ok"),
+            )
+        self._asked[key] = asyncio.ensure_future(ask())
+        try:
+            return await self._asked[key]
+        finally:
+            del self._asked[key]

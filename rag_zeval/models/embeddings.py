@@ -8,7 +8,7 @@ import json
 import math
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
 from rag_zeval.judge.prompt import without_surrogates
-from rag_zeval.models.cache import ReplyCache, through_cache
+from rag_zeval.models.cache import ReplyCache, Shared
 from rag_zeval.models.endpoint import Endpoint, count
 from rag_zeval.models.language_model import Reply, check_spec, one_line
 
@@ -48,11 +48,12 @@ class Embedder(Protocol):
     def identity(self) -> str:
         """For cache keys: endpoint and model, or a hash of the weights."""
 
-    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
-        """Yield `(index, embedding)`, each text once, as they finish; texts are taken as `Backend.complete` takes them.
+    @property
+    def at_once(self) -> int:
+        """How many texts it is well to have under way."""
 
-        Raises InputError, before any embedding, when the model cannot be reached at all.
-        """
+    async def embed(self, text: str) -> Embedding:
+        """The vector of one text. Raises InputError when the model cannot be reached at all."""
 
 
 def open_embedder(spec: str, **calls: Any) -> Embedder:
@@ -80,12 +81,9 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
 class OpenAIEmbedder(Endpoint):
     """Embeddings of an Endpoint, one text a call: a text the server refuses fails alone."""
 
-    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
-        return self.each(texts, self._embed_one)
-
-    async def _embed_one(self, client: Any, text: str) -> Embedding:
+    async def embed(self, text: str) -> Embedding:
         body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
-        served = await self.serve(client, "/embeddings", body, _read)
+        served = await self.post("/embeddings", body, _read)
         vector, status, tokens = served.result or (None, served.failure, None)
         return Embedding(vector, status, tokens, served.calls, max(0, served.calls - 1), served.seconds)
 
@@ -114,17 +112,15 @@ class LocalEmbedder:
     Raises InputError for a folder without a model, with one that wants code of its own, or with further layers.
     """
 
+    at_once = 1
+
     def __init__(self, folder: str):
         self.name = folder
         self._first_token = _pools_first_token(folder)
         self.identity = f"weights {model_sha256(folder)} {'first token' if self._first_token else 'mean'}"
         self._tokenizer, self._model, self.max_tokens = load_encoder(folder)
 
-    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
-        for index, text in enumerate(texts):  # one by one: a vector then does not depend on its batch
-            yield index, self._embed_one(text)
-
-    def _embed_one(self, text: str) -> Embedding:
+    async def embed(self, text: str) -> Embedding:  # one by one: a vector then does not depend on its batch
         import torch
 
         started = time.perf_counter()
@@ -193,27 +189,31 @@ def load_encoder(folder: str) -> tuple[Any, Any, int]:
 
 
 class CachedEmbedder:
-    """An embedder that asks another only for what the reply cache lacks; equal texts of one call are asked once."""
+    """An embedder that asks another only for what the reply cache lacks; equal texts side by side are asked once."""
 
     def __init__(self, embedder: Embedder, cache: ReplyCache):
         self._embedder, self._cache = embedder, cache
-        self.name, self.identity = embedder.name, embedder.identity
+        self._shared = Shared[Embedding]()
+        self.name, self.identity, self.at_once = embedder.name, embedder.identity, embedder.at_once
 
-    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
-        return through_cache(texts, self._key, self._get, self._embedder.embed, self._put)
+    async def embed(self, text: str) -> Embedding:
+        key = hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()
+        if (kept := self._get(key)) is not None:
+            return kept
+
+        async def ask() -> Embedding:
+            embedding = await self._embedder.embed(text)
+            if embedding.vector is not None:
+                self._cache.put(key, Reply(_packed(embedding.vector), embedding.status, embedding.tokens))
+            return embedding
+
+        return await self._shared.ask(key, ask)
 
     def _get(self, key: str) -> Embedding | None:
         kept = self._cache.get(key)
         if kept is None or kept.text is None:
             return None
         return Embedding(_unpacked(kept.text), kept.status, kept.prompt_tokens, cached=True)
-
-    def _put(self, key: str, found: Embedding) -> None:
-        if found.vector is not None:
-            self._cache.put(key, Reply(_packed(found.vector), found.status, found.tokens))
-
-    def _key(self, text: str) -> str:
-        return hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()
 
 
 def _packed(vector: Vector) -> str:

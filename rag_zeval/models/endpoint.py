@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-import queue
 import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,18 +20,27 @@ KEY_ENV = "OPENAI_API_KEY"
 MOST_TOKENS = 2**53  # a count beyond it is none
 
 Body = dict[str, Any]
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Served(Generic[Result]):
-    """One item as it went: what was read from the answer, or why there is none ("failed: ..."), and what it took."""
+    """One request as it went: what was read from the answer, or why there is none ("failed: ..."), and what it took."""
 
     result: Result | None
     failure: str
     calls: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class _Session:
+    """What belongs to one event loop; no connection outlives its request. `probe`: the first reaching of the server."""
+
+    loop: asyncio.AbstractEventLoop
+    client: Any
+    places: asyncio.Semaphore
+    probe: asyncio.Task[None] | None
 
 
 class Endpoint:
@@ -75,9 +81,10 @@ class Endpoint:
         self.name = model
         self.url = url.rstrip("/")
         self.identity = f"{self.url} {model}"
-        self._concurrency, self._max_retries = concurrency, max_retries
+        self.at_once, self._max_retries = concurrency, max_retries
         self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
         self._reached = False
+        self._session: _Session | None = None
 
     async def _probe(self, http: Any) -> None:
         """Raise InputError if nothing answers at the URL or it refuses the key. Any other answer will do, unread."""
@@ -101,21 +108,26 @@ class Endpoint:
             if status == 401:
                 raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
 
-    def each(
-        self, items: Iterable[Item], serve: Callable[[Any, Item], Awaitable[Result]]
-    ) -> Iterator[tuple[int, Result]]:
-        """Yield `(index, await serve(client, item))` of each item, as they finish.
+    async def post(self, path: str, body: Body, read: Callable[[Any], Result]) -> Served[Result]:
+        """Post one request and read the JSON of its answer; whatever goes wrong is the fate of this request only.
 
-        Items are taken as they can be sent, and asked for again after each result (see `Backend.complete`).
+        It waits for one of the endpoint's places. The client sends, waits and retries as ever, but makes no objects of
+        its own of what goes out and comes in: that takes a third of its time. Raises InputError, to all that ask, when
+        nothing answers at the URL or it refuses the key.
         """
+        if self._session is None or self._session.loop is not asyncio.get_running_loop():
+            self._session = self._open_session()
+        session = self._session
+        if session.probe is not None:
+            await asyncio.shield(session.probe)
+            self._reached = True
+        async with session.places:
+            return await self._send(session.client, path, body, read)
+
+    def _open_session(self) -> _Session:
         import openai
 
-        todo = enumerate(items)
-        waiting = next(todo, None)
-        if waiting is None:
-            return
-        finished: queue.SimpleQueue[tuple[int, Result] | Exception] = queue.SimpleQueue()
-        line = _Waiting[tuple[int, Item]](self._concurrency)
+        loop = asyncio.get_running_loop()
         http = open_http(int(self._max_body_mib * MIB))
         client = openai.AsyncOpenAI(
             base_url=self.url,
@@ -124,49 +136,10 @@ class Endpoint:
             max_retries=self._max_retries,
             http_client=http,
         )
+        probe = None if self._reached else loop.create_task(self._probe(http))
+        return _Session(loop, client, asyncio.Semaphore(self.at_once), probe)
 
-        async def work() -> None:
-            try:
-                while (entry := line.take()) is not None:
-                    index, item = entry
-                    finished.put((index, await serve(client, item)))
-            except Exception as error:
-                finished.put(error)
-
-        # A thread with a loop of its own, so that it also works where a loop is running already (notebooks).
-        loop = asyncio.new_event_loop()
-        thread = threading.Thread(target=loop.run_forever, daemon=True)
-        thread.start()
-        under_way = 0
-        try:
-            if not self._reached:
-                asyncio.run_coroutine_threadsafe(self._probe(http), loop).result()
-                self._reached = True
-            while waiting or under_way:
-                while waiting:
-                    if line.put(waiting):
-                        asyncio.run_coroutine_threadsafe(work(), loop)
-                    under_way += 1
-                    # some wait in line, so that a worker has its next one at once
-                    waiting = next(todo, None) if under_way < 2 * self._concurrency else None
-                result = finished.get()
-                if isinstance(result, Exception):
-                    raise result
-                under_way -= 1
-                yield result
-                waiting = next(todo, None)
-        finally:
-            asyncio.run_coroutine_threadsafe(_leave(client), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
-
-    async def serve(self, client: Any, path: str, body: Body, read: Callable[[Any], Result]) -> Served[Result]:
-        """Post one request and read the JSON of its answer; whatever goes wrong is the fate of this item only.
-
-        The client sends, waits and retries as ever, but makes no objects of its own of what goes out and comes in: that
-        takes a third of its time.
-        """
+    async def _send(self, client: Any, path: str, body: Body, read: Callable[[Any], Result]) -> Served[Result]:
         import anyio
 
         under_way = Exchange()
@@ -213,39 +186,6 @@ class Endpoint:
 
     def _key(self) -> str:
         return read_key(self._key_env) or "none"  # a local server asks for none, the client insists on one
-
-
-class _Waiting(Generic[Item]):
-    """What waits for one of `most` workers of another thread. A worker leaves when it finds nothing."""
-
-    def __init__(self, most: int):
-        self._waiting: deque[Item] = deque()
-        self._workers, self._most = 0, most
-        self._lock = threading.Lock()
-
-    def put(self, item: Item) -> bool:
-        """True if a worker is wanted for it."""
-        with self._lock:
-            self._waiting.append(item)
-            wanted = self._workers < self._most
-            self._workers += wanted
-            return wanted
-
-    def take(self) -> Item | None:
-        with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._workers -= 1
-            return None
-
-
-async def _leave(client: Any) -> None:
-    """Give up what is still open, and close the client."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await client.close()
 
 
 def count(answer: Any, field: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,7 +70,10 @@ class Reply:
 
 
 class Backend(Protocol):
-    """A language model. It never raises for one bad request: that request gets a Reply with status "failed: …"."""
+    """A language model. It never raises for one bad request: that gets a Reply with status "failed: …".
+
+    Many requests are awaited side by side, by `asyncio.gather` or, in plain code, through `as_finished`.
+    """
 
     @property
     def name(self) -> str:
@@ -92,29 +95,21 @@ class Backend(Protocol):
     def batched(self) -> bool:
         """Whether requests are computed together, so that a reply depends, by rounding, on what is asked with it."""
 
+    @property
+    def at_once(self) -> int:
+        """How many requests it is well to have under way."""
+
     def count_tokens(self, messages: Messages) -> int | None:
         """Tokens of the prompt made of these messages; None if unknown."""
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        """Yield `(index, reply)`, the index counted as requests are taken, each request once, as they finish.
-
-        Requests are taken as they can be sent, not all at once. An iterator that has no more of them for now is asked
-        again after each reply, so that what is asked next may depend on what came.
-        Raises InputError, before any reply, when the model cannot be reached at all.
-        """
+    async def complete(self, request: Request) -> Reply:
+        """The reply to one request. Raises InputError when the model cannot be reached at all."""
 
 
 def known_total(counts: Sequence[int | None]) -> int | None:
     """The sum of the counts that are known, 0 if there are none at all; None if there are and none is known."""
     known = [count for count in counts if count is not None]
     return sum(known) if known or not counts else None
-
-
-def in_rounds(requests: Iterable[Request]) -> Iterator[list[tuple[int, Request]]]:
-    """All requests there are for now, with their indices, until there are none: for a model that computes many."""
-    todo = enumerate(requests)
-    while batch := list(todo):
-        yield batch
 
 
 def check_spec(spec: str) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -20,11 +20,8 @@ class OpenAIBackend(Endpoint):
     def count_tokens(self, messages: Messages) -> None:
         return None  # only the server knows its tokenizer
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        return self.each(requests, self._complete_one)
-
-    async def _complete_one(self, client: Any, request: Request) -> Reply:
-        served = await self.serve(client, "/chat/completions", self._arguments(request), _read)
+    async def complete(self, request: Request) -> Reply:
+        served = await self.post("/chat/completions", self._arguments(request), _read)
         text, status, usage = served.result or (None, served.failure, (None, None))
         retries = max(0, served.calls - 1)
         return Reply(text, status, *usage, calls=served.calls, retries=retries, seconds=served.seconds)

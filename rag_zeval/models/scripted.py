@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rag_zeval.models.language_model import Messages, Reply, Request
 
@@ -16,6 +16,7 @@ class ScriptedBackend:
     """
 
     batched = False
+    at_once = 1
 
     def __init__(
         self,
@@ -34,13 +35,12 @@ class ScriptedBackend:
     def count_tokens(self, messages: Messages) -> int:
         return sum(len(message["content"].split()) for message in messages)
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        for index, request in enumerate(requests):
-            found = self._find(request)
-            self.calls += 1
-            if isinstance(found, str):
-                found = Reply(found, "ok", self.count_tokens(request.messages), len(found.split()), calls=1)
-            yield index, found
+    async def complete(self, request: Request) -> Reply:
+        scripted = self._find(request)
+        self.calls += 1
+        if isinstance(scripted, Reply):
+            return scripted
+        return Reply(scripted, "ok", self.count_tokens(request.messages), len(scripted.split()), calls=1)
 
     def _find(self, request: Request) -> str | Reply:
         if callable(self._script):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, in_rounds, one_line, read_card, too_long
+from rag_zeval.models.batched import BatchedModel
+from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, one_line, read_card, too_long
 
 BATCH_TOKENS = 65_536  # prompt and reply tokens of a batch, padding included: bounds the KV cache
 BATCH_ROWS = 64
@@ -28,7 +29,7 @@ class _Job:
         return len(self.prompt) + self.limit
 
 
-class TransformersBackend:
+class TransformersBackend(BatchedModel):
     """A causal language model with a chat template, on the GPU if there is one, else the CPU (fp32).
 
     Requests are batched by length; each has its own seed, so its sample does not depend on its batch.
@@ -36,9 +37,8 @@ class TransformersBackend:
     Raises InputError when the folder holds no model, or one that wants code of its own or has no chat template.
     """
 
-    batched = True
-
     def __init__(self, folder: str, *, batch_tokens: int = BATCH_TOKENS):
+        super().__init__()
         self.name = folder
         self.identity = f"weights {model_sha256(folder)}"
         self.card = read_card(folder)
@@ -49,13 +49,9 @@ class TransformersBackend:
     def count_tokens(self, messages: Messages) -> int:
         return len(chat_ids(self._tokenizer, messages))
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        for batch in in_rounds(requests):
-            yield from self._complete(batch)
-
-    def _complete(self, requests: list[tuple[int, Request]]) -> Iterator[tuple[int, Reply]]:
+    def replies(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         jobs: list[_Job] = []
-        for index, request in requests:
+        for index, request in enumerate(requests):
             prompt, limit = chat_ids(self._tokenizer, request.messages), request.sampling.max_tokens
             if self.max_context is not None:
                 if len(prompt) >= self.max_context:

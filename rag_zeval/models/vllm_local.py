@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, in_rounds, read_card, too_long
+from rag_zeval.models.batched import BatchedModel
+from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, read_card, too_long
 
 WAVE = 256  # requests handed over at once: the replies of a wave come together, so this bounds what a kill loses
 
 
-class VLLMBackend:
+class VLLMBackend(BatchedModel):
     """A causal language model on vLLM's own scheduler. Raises InputError without vLLM or without a model there."""
 
-    batched = True
+    at_once = WAVE
 
     def __init__(self, folder: str, *, gpu_memory_utilization: float = 0.9):
+        super().__init__()
         self.name = folder
         self.identity = f"weights {model_sha256(folder)}"
         self.card = read_card(folder)
@@ -33,13 +35,9 @@ class VLLMBackend:
     def count_tokens(self, messages: Messages) -> int:
         return len(chat_ids(self._tokenizer, messages))
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        for batch in in_rounds(requests):
-            yield from self._complete(batch)
-
-    def _complete(self, requests: list[tuple[int, Request]]) -> Iterator[tuple[int, Reply]]:
+    def replies(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         prompts: list[tuple[int, Request, list[int]]] = []
-        for index, request in requests:
+        for index, request in enumerate(requests):
             prompt = chat_ids(self._tokenizer, request.messages)
             if len(prompt) >= self.max_context:  # vLLM would refuse the whole wave
                 yield index, too_long(len(prompt), self.max_context)

@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, Steps, ask
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 from rag_zeval.scorers.reading import yes_or_no
 
 ANSWERED = ScorerPrompt("answered")
 
 
-def _answered(example: Example, answer: str) -> Steps[Found]:
+async def _answered(judge: Judge, example: Example, answer: str) -> Found:
     def read(value: Any) -> bool:
         return yes_or_no(value["answered"])
 
-    answered = yield from ask(ANSWERED, read, question=example.question, answer=answer)
+    answered = await judge.ask(ANSWERED, read, question=example.question, answer=answer)
     return Found(float(answered), {"answered": answered})
 
 

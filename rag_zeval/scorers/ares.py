@@ -16,10 +16,10 @@ read in any case. As the original sets no temperature, it is 1, the default of i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, Steps, ask_text
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 from rag_zeval.scorers.reading import Unreadable, quoted, without_thoughts
 
 CONTEXT_RELEVANCE = ScorerPrompt("ares_context_relevance")
@@ -40,25 +40,27 @@ def read_label(text: str) -> bool:
     return found[0]
 
 
-def _relevant(example: Example) -> Steps[bool]:
+async def _relevant(judge: Judge, example: Example) -> bool:
     question, document = example.question, example.reference
-    return ask_text(CONTEXT_RELEVANCE, read_label, temperature=TEMPERATURE, question=question, document=document)
+    return await judge.ask_text(
+        CONTEXT_RELEVANCE, read_label, temperature=TEMPERATURE, question=question, document=document
+    )
 
 
-def _context_relevance(example: Example, answer: str) -> Steps[Found]:
-    relevant = yield from _relevant(example)
+async def _context_relevance(judge: Judge, example: Example, answer: str) -> Found:
+    relevant = await _relevant(judge, example)
     return Found(float(relevant), {"document_relevant": relevant})
 
 
-def _if_relevant(prompt: ScorerPrompt) -> Callable[[Example, str], Steps[Found]]:
+def _if_relevant(prompt: ScorerPrompt) -> Callable[[Judge, Example, str], Awaitable[Found]]:
     """What asks for the label of an answer, if the document is relevant."""
 
-    def steps(example: Example, answer: str) -> Steps[Found]:
-        relevant = yield from _relevant(example)
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
+        relevant = await _relevant(judge, example)
         if not relevant:
             return Found(0.0, {"document_relevant": False})
         question, document = example.question, example.reference
-        label = yield from ask_text(
+        label = await judge.ask_text(
             prompt, read_label, temperature=TEMPERATURE, question=question, document=document, answer=answer
         )
         return Found(float(label), {"document_relevant": True})

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, Steps, ask
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 from rag_zeval.scorers.reading import a_number
 
 COHERENCE, RELEVANCE, DENSITY = ScorerPrompt("ccrs_cc"), ScorerPrompt("ccrs_qr"), ScorerPrompt("ccrs_id")
@@ -47,25 +47,25 @@ def answer_correctness(matches: bool, judged: float) -> float:
     return EXACT_MATCH_WEIGHT * matches + (1 - EXACT_MATCH_WEIGHT) * judged
 
 
-def _judged(prompt: ScorerPrompt, example: Example, answer: str, inputs: str) -> Steps[float]:
+async def _judged(judge: Judge, prompt: ScorerPrompt, example: Example, answer: str, inputs: str) -> float:
     """The judge's number about the inputs, in [0, 1] (1 call)."""
 
     def read(value: Any) -> float:
         return a_number(value["score"], 0, 100) / 100
 
-    return ask(prompt, read, **{name: INPUTS[name](example, answer) for name in inputs.split()})
+    return await judge.ask(prompt, read, **{name: INPUTS[name](example, answer) for name in inputs.split()})
 
 
-def _answer_correctness(example: Example, answer: str) -> Steps[Found]:
+async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Found:
     inputs = "answer ground_truth context" if example.chunks else "answer ground_truth"
-    judged = yield from _judged(CORRECTNESS, example, answer, inputs)
+    judged = await _judged(judge, CORRECTNESS, example, answer, inputs)
     matches = exact_match(answer, example.truth or "")
     return Found(answer_correctness(matches, judged), {"exact_match": matches, "judged": judged})
 
 
 def _measure(prompt: ScorerPrompt, inputs: str, *needs: str) -> Measure:
-    def steps(example: Example, answer: str) -> Steps[Found]:
-        value = yield from _judged(prompt, example, answer, inputs)
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
+        value = await _judged(judge, prompt, example, answer, inputs)
         return Found(value, {})
 
     return Measure(prompt.name, steps, (prompt,), needs)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.reading import one_of
 
 CITATION = ScorerPrompt("citation_support")
@@ -48,7 +48,7 @@ def parts_of(answer: str) -> list[Part]:
     ]
 
 
-def _support(statement: str, number: int, chunks: Sequence[str]) -> Steps[float]:
+async def _support(judge: Judge, statement: str, number: int, chunks: Sequence[str]) -> float:
     """How far chunk `number` supports the statement, in [0, 1] (a call if there is such a chunk)."""
     if not 1 <= number <= len(chunks):
         return 0.0
@@ -56,7 +56,7 @@ def _support(statement: str, number: int, chunks: Sequence[str]) -> Steps[float]
     def read(value: Any) -> float:
         return SUPPORT[one_of(value["support"], (*SUPPORT,))]
 
-    return (yield from ask(CITATION, read, statement=statement, passage=chunks[number - 1]))
+    return await judge.ask(CITATION, read, statement=statement, passage=chunks[number - 1])
 
 
 def precision(parts: Sequence[Judged]) -> float:
@@ -81,12 +81,12 @@ def f1(parts: Sequence[Judged]) -> float:
 
 
 def _measure(value: Callable[[Sequence[Judged]], float]) -> Measure:
-    def steps(example: Example, answer: str) -> Steps[Found]:
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
         parts = parts_of(answer)
         if not parts:
             raise Failed("no text in the answer")
-        judged = yield from together(
-            *(together(*(_support(part.text, n, example.chunks) for n in part.cited)) for part in parts)
+        judged = await together(
+            *(together(*(_support(judge, part.text, n, example.chunks) for n in part.cited)) for part in parts)
         )
         supports = [list(zip(part.cited, found, strict=True)) for part, found in zip(parts, judged, strict=True)]
         shown = [{"text": part.text, "support": pairs} for part, pairs in zip(parts, supports, strict=True)]

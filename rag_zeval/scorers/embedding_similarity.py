@@ -9,7 +9,7 @@ reference.
 from __future__ import annotations
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Found, Measure, Steps, similarity
+from rag_zeval.scorers.asking import Found, Judge, Measure
 
 THRESHOLD = 0.8
 
@@ -19,8 +19,8 @@ def passes(cosine: float) -> bool:
     return cosine > THRESHOLD
 
 
-def _steps(example: Example, answer: str) -> Steps[Found]:
-    cosine = yield from similarity(example.truth or example.reference, answer)
+async def _steps(judge: Judge, example: Example, answer: str) -> Found:
+    cosine = await judge.similarity(example.truth or example.reference, answer)
     return Found(cosine, {"threshold": THRESHOLD, "passes": passes(cosine)})
 
 

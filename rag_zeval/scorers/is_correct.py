@@ -13,18 +13,18 @@ from __future__ import annotations
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Found, Measure, ScorerPrompt, Steps, ask
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 from rag_zeval.scorers.reading import a_text, yes_or_no
 
 PROMPT = ScorerPrompt("is_correct")
 
 
-def _steps(example: Example, answer: str) -> Steps[Found]:
+async def _steps(judge: Judge, example: Example, answer: str) -> Found:
     def read(value: Any) -> tuple[bool, str]:
         return yes_or_no(value["is_correct"]), a_text(value["reasoning"])
 
     source = example.truth or example.reference
-    is_correct, reasoning = yield from ask(
+    is_correct, reasoning = await judge.ask(
         PROMPT, read, question=example.question, ground_truth_source=source, answer=answer
     )
     return Found(float(is_correct), {"is_correct": is_correct, "reasoning": reasoning})

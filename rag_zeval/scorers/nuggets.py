@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.reading import Unreadable, a_list, a_text, one_of
 from rag_zeval.scorers.umbrela import UMBRELA, grades_of
 
@@ -33,23 +33,23 @@ SUPPORT = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 OKAY_WEIGHTS = {"all": 1.0, "vital": 0.0, "weighted": 0.5}  # of an okay nugget beside a vital one, by score
 
 
-def _context(example: Example) -> Steps[list[str]]:
+async def _context(judge: Judge, example: Example) -> list[str]:
     """What nuggets are made from. Raises Failed if no chunk is related to the question."""
     if not example.chunks:
         return [example.reference]
-    grades = yield from grades_of(example.question, example.chunks)
+    grades = await grades_of(judge, example.question, example.chunks)
     related = [chunk for chunk, grade in zip(example.chunks, grades, strict=True) if grade >= RELATED]
     if not related:
         raise Failed("no chunk is related to the question")
     return related
 
 
-def nuggets_of(question: str, context: Sequence[str]) -> Steps[list[str]]:
+async def nuggets_of(judge: Judge, question: str, context: Sequence[str]) -> list[str]:
     """The distinct nuggets of a context, at most MOST (up to CREATIONS calls). Raises Failed if there are none."""
     nuggets: list[str] = []
     for _ in range(CREATIONS):
         before = nuggets
-        nuggets = yield from ask(
+        nuggets = await judge.ask(
             CREATE, _read_nuggets, question=question, context=context, nuggets=before, at_most=MOST
         )
         if not nuggets:
@@ -66,17 +66,19 @@ def _read_nuggets(value: Any) -> list[str]:
     return nuggets
 
 
-def _labelled(prompt: ScorerPrompt, labels: Sequence[str], nuggets: Sequence[str], **inputs: Any) -> Steps[list[str]]:
+async def _labelled(
+    judge: Judge, prompt: ScorerPrompt, labels: Sequence[str], nuggets: Sequence[str], **inputs: Any
+) -> list[str]:
     """The label of each nugget (a call for every ten)."""
 
-    def labels_of(some: Sequence[str]) -> Steps[list[str]]:
+    async def labels_of(some: Sequence[str]) -> list[str]:
         def read(value: Any) -> list[str]:
             return [one_of(label, labels) for label in a_list(value["labels"], len(some))]
 
-        return ask(prompt, read, **inputs, nuggets=some)
+        return await judge.ask(prompt, read, **inputs, nuggets=some)
 
     parts = [nuggets[at : at + NUGGETS_A_CALL] for at in range(0, len(nuggets), NUGGETS_A_CALL)]
-    found = yield from together(*(labels_of(part) for part in parts))
+    found = await together(*(labels_of(part) for part in parts))
     return [label for part in found for label in part]
 
 
@@ -94,14 +96,14 @@ def mean_support(vital: Sequence[bool], support: Sequence[float], okay_weight: f
 def _measure(score: str, strict: bool) -> Measure:
     """The measure of one of OKAY_WEIGHTS; a strict one counts full support only."""
 
-    def steps(example: Example, answer: str) -> Steps[Found]:
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
         question = example.question
-        context = yield from _context(example)
-        created = yield from nuggets_of(question, context)
-        importance = yield from _labelled(IMPORTANCE, (VITAL, OKAY), created, question=question)
+        context = await _context(judge, example)
+        created = await nuggets_of(judge, question, context)
+        importance = await _labelled(judge, IMPORTANCE, (VITAL, OKAY), created, question=question)
         ranked = sorted(zip(created, importance, strict=True), key=lambda pair: pair[1] != VITAL)[:KEPT]
         nuggets = [nugget for nugget, _ in ranked]
-        labels = yield from _labelled(ASSIGNMENT, (*SUPPORT,), nuggets, question=question, answer=answer)
+        labels = await _labelled(judge, ASSIGNMENT, (*SUPPORT,), nuggets, question=question, answer=answer)
         vital = [label == VITAL for _, label in ranked]
         support = [float(SUPPORT[label] == 1) if strict else SUPPORT[label] for label in labels]
         parts = {"nuggets": nuggets, "vital": vital, "labels": labels}

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask_text, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import f_beta
 from rag_zeval.scorers.reading import Unreadable, quoted, without_thoughts
 from rag_zeval.scorers.sentences import sentences_of
@@ -55,19 +55,19 @@ def _verdict(line: str, labels: Sequence[str]) -> str:
     raise Unreadable(f"{quoted(line)} is not one of {', '.join(labels)}")
 
 
-def statements_of(question: str, text: str, whose: str) -> Steps[list[str]]:
+async def statements_of(judge: Judge, question: str, text: str, whose: str) -> list[str]:
     """The statements of a text (1 call). Raises Failed if it is empty."""
     sentences = sentences_of(text)
     if not sentences:
         raise Failed(f"no sentences in the {whose}")
-    statements = yield from ask_text(
+    statements = await judge.ask_text(
         STATEMENTS, read_statements, temperature=TEMPERATURE, question=question, sentences=sentences
     )
     return statements
 
 
-def _faithfulness(example: Example, answer: str) -> Steps[Found]:
-    statements = yield from statements_of(example.question, answer, "answer")
+async def _faithfulness(judge: Judge, example: Example, answer: str) -> Found:
+    statements = await statements_of(judge, example.question, answer, "answer")
 
     def read(text: str) -> list[str]:
         verdicts = read_verdicts(text, (PASSED, FAILED))
@@ -76,7 +76,7 @@ def _faithfulness(example: Example, answer: str) -> Steps[Found]:
         return verdicts
 
     context = "\n".join(example.chunks)
-    verdicts = yield from ask_text(FAITHFULNESS, read, temperature=TEMPERATURE, context=context, statements=statements)
+    verdicts = await judge.ask_text(FAITHFULNESS, read, temperature=TEMPERATURE, context=context, statements=statements)
     return Found(verdicts.count(PASSED) / len(verdicts), {"statements": statements, "verdicts": verdicts})
 
 
@@ -87,13 +87,13 @@ def recall(tp: int, fp: int, fn: int) -> float:
     return tp / (tp + fn)
 
 
-def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Example, str], Steps[Found]]:
+def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Judge, Example, str], Awaitable[Found]]:
     """What has the answer compared with the ground truth, and takes the value of the counts TP, FP and FN."""
 
-    def steps(example: Example, answer: str) -> Steps[Found]:
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
         question, truth = example.question, example.truth or ""
-        ours, theirs = yield from together(
-            statements_of(question, answer, "answer"), statements_of(question, truth, "ground truth")
+        ours, theirs = await together(
+            statements_of(judge, question, answer, "answer"), statements_of(judge, question, truth, "ground truth")
         )
 
         def read(text: str) -> tuple[int, int, int]:
@@ -104,7 +104,7 @@ def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Example, 
                 )
             return counts[TP], counts[FP], counts[FN]
 
-        tp, fp, fn = yield from ask_text(
+        tp, fp, fn = await judge.ask_text(
             CORRECTNESS, read, temperature=TEMPERATURE, question=question, answer=ours, ground_truth=theirs
         )
         parts = {"statements": ours, "ground_truth": theirs, TP: tp, FP: fp, FN: fn}

@@ -11,7 +11,6 @@ from rag_zeval.models.language_model import Backend, Sampling
 from rag_zeval.scorers.score import Score, Scored
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
-GROUP = 128  # examples computed together by a local model: two full batches of the nano judge
 
 
 class RagZeval:
@@ -32,7 +31,7 @@ class RagZeval:
         self.identity = (
             f"{backend.identity} prompt {self.variant} {self.prompt_hash} {sampling}{' structured' * structured}"
         )
-        self.group = GROUP if backend.batched else None
+        self.group = backend.at_once if backend.batched else None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         examples = list(examples)

@@ -14,18 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import (
-    Failed,
-    Found,
-    Measure,
-    ScorerPrompt,
-    Steps,
-    ask,
-    embed,
-    similarity,
-    similarity_of,
-    together,
-)
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, similarity_of, together
 from rag_zeval.scorers.reading import Unreadable, a_list, a_text, yes_or_no
 
 STATEMENTS, VERDICTS = ScorerPrompt("ragas_statements"), ScorerPrompt("ragas_verdicts")
@@ -36,25 +25,25 @@ QUESTION_TEMPERATURE = 0.3  # of several samples of one prompt
 FACTUALITY_WEIGHT = 0.75  # of answer correctness; the rest is similarity
 
 
-def statements_of(question: str, text: str, whose: str) -> Steps[list[str]]:
+async def statements_of(judge: Judge, question: str, text: str, whose: str) -> list[str]:
     """The statements of a text (1 call). Raises Failed if there are none."""
 
     def read(value: Any) -> list[str]:
         return [a_text(one) for one in a_list(value["statements"])]
 
-    statements = yield from ask(STATEMENTS, read, question=question, answer=text)
+    statements = await judge.ask(STATEMENTS, read, question=question, answer=text)
     if not statements:
         raise Failed(f"no statements in the {whose}")
     return statements
 
 
-def _faithfulness(example: Example, answer: str) -> Steps[Found]:
-    statements = yield from statements_of(example.question, answer, "answer")
+async def _faithfulness(judge: Judge, example: Example, answer: str) -> Found:
+    statements = await statements_of(judge, example.question, answer, "answer")
 
     def read(value: Any) -> list[bool]:
         return [yes_or_no(one["verdict"]) for one in a_list(value, len(statements))]
 
-    verdicts = yield from ask(VERDICTS, read, context=_context(example), statements=statements)
+    verdicts = await judge.ask(VERDICTS, read, context=_context(example), statements=statements)
     return Found(sum(verdicts) / len(statements), {"statements": statements, "verdicts": verdicts})
 
 
@@ -62,14 +51,14 @@ def _context(example: Example) -> str:
     return "\n".join(example.chunks)
 
 
-def _answer_relevancy(example: Example, answer: str) -> Steps[Found]:
+async def _answer_relevancy(judge: Judge, example: Example, answer: str) -> Found:
     def read(value: Any) -> tuple[str, bool]:
         return a_text(value["question"]), yes_or_no(value["noncommittal"])
 
-    guesses = yield from together(
-        *(ask(QUESTION, read, temperature=QUESTION_TEMPERATURE, trial=t, answer=answer) for t in range(QUESTIONS))
+    guesses = await together(
+        *(judge.ask(QUESTION, read, temperature=QUESTION_TEMPERATURE, trial=t, answer=answer) for t in range(QUESTIONS))
     )
-    asked, *guessed = yield from together(embed(example.question), *(embed(question) for question, _ in guesses))
+    asked, *guessed = await together(judge.embed(example.question), *(judge.embed(question) for question, _ in guesses))
     cosines = [similarity_of(asked, vector) for vector in guessed]
     committed = not all(noncommittal for _, noncommittal in guesses)
     parts = {"questions": [question for question, _ in guesses], "cosines": cosines, "committed": committed}
@@ -82,26 +71,28 @@ def average_precision(useful: Sequence[bool]) -> float:
     return sum(precisions) / len(precisions) if precisions else 0.0
 
 
-def _useful_chunks(example: Example, answer: str) -> Steps[Found]:
+async def _useful_chunks(judge: Judge, example: Example, answer: str) -> Found:
     def read(value: Any) -> bool:
         return yes_or_no(value["verdict"])
 
-    chunks = (ask(USEFUL_CHUNK, read, question=example.question, context=c, answer=answer) for c in example.chunks)
-    useful = yield from together(*chunks)
+    chunks = (
+        judge.ask(USEFUL_CHUNK, read, question=example.question, context=c, answer=answer) for c in example.chunks
+    )
+    useful = await together(*chunks)
     return Found(average_precision(useful), {"useful": useful})
 
 
-def _context_precision(example: Example, answer: str) -> Steps[Found]:
-    return _useful_chunks(example, example.truth or "")
+async def _context_precision(judge: Judge, example: Example, answer: str) -> Found:
+    return await _useful_chunks(judge, example, example.truth or "")
 
 
-def _context_recall(example: Example, answer: str) -> Steps[Found]:
+async def _context_recall(judge: Judge, example: Example, answer: str) -> Found:
     def read(value: Any) -> list[bool]:
         return [yes_or_no(one["attributed"]) for one in a_list(value)]
 
     truth = example.truth or ""
     context = _context(example)
-    attributed = yield from ask(ATTRIBUTED, read, question=example.question, context=context, answer=truth)
+    attributed = await judge.ask(ATTRIBUTED, read, question=example.question, context=context, answer=truth)
     if not attributed:
         raise Failed("no sentences in the ground truth")
     return Found(sum(attributed) / len(attributed), {"attributed": attributed})
@@ -113,10 +104,11 @@ def f_beta(tp: int, fp: int, fn: int, beta: float = 1.0) -> float:
     return (1 + weight) * tp / ((1 + weight) * tp + weight * fn + fp) if tp else 0.0
 
 
-def _answer_correctness(example: Example, answer: str) -> Steps[Found]:
+async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Found:
     truth = example.truth or ""
-    ours, theirs = yield from together(
-        statements_of(example.question, answer, "answer"), statements_of(example.question, truth, "ground truth")
+    ours, theirs = await together(
+        statements_of(judge, example.question, answer, "answer"),
+        statements_of(judge, example.question, truth, "ground truth"),
     )
 
     def read(value: Any) -> dict[str, int]:
@@ -125,15 +117,15 @@ def _answer_correctness(example: Example, answer: str) -> Steps[Found]:
             raise Unreadable(f"{counts} of {len(ours)} statements in the answer and {len(theirs)} in the ground truth")
         return counts
 
-    counts = yield from ask(CORRECTNESS, read, question=example.question, answer=ours, ground_truth=theirs)
-    cosine = yield from similarity(truth, answer)
+    counts = await judge.ask(CORRECTNESS, read, question=example.question, answer=ours, ground_truth=theirs)
+    cosine = await judge.similarity(truth, answer)
     f1 = f_beta(counts["TP"], counts["FP"], counts["FN"])
     value = FACTUALITY_WEIGHT * f1 + (1 - FACTUALITY_WEIGHT) * cosine
     return Found(value, {"statements": ours, "ground_truth": theirs, **counts, "f1": f1, "cosine": cosine})
 
 
-def _answer_similarity(example: Example, answer: str) -> Steps[Found]:
-    value = yield from similarity(example.truth or "", answer)
+async def _answer_similarity(judge: Judge, example: Example, answer: str) -> Found:
+    value = await judge.similarity(example.truth or "", answer)
     return Found(value, {})
 
 

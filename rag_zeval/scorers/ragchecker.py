@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.reading import a_list, a_text, one_of
 
 CLAIMS, CHECK = ScorerPrompt("ragchecker_claims"), ScorerPrompt("ragchecker_check")
@@ -25,9 +25,9 @@ Claim = list[str]
 Row = list[bool]  # of each claim, whether a text entails it
 
 
-def claims_of(question: str, text: str, whose: str) -> Steps[list[Claim]]:
+async def claims_of(judge: Judge, question: str, text: str, whose: str) -> list[Claim]:
     """The distinct claims of a text (1 call). Raises Failed if there are none."""
-    claims: list[Claim] = yield from ask(CLAIMS, _read_claims, question=question, text=text)
+    claims: list[Claim] = await judge.ask(CLAIMS, _read_claims, question=question, text=text)
     if not claims:
         raise Failed(f"no claims in the {whose}")
     return claims
@@ -38,18 +38,18 @@ def _read_claims(value: Any) -> list[Claim]:
     return [list(triplet) for triplet in dict.fromkeys(map(tuple, triplets))]
 
 
-def entailed(question: str, claims: Sequence[Claim], reference: str) -> Steps[Row]:
+async def entailed(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> Row:
     """Of each claim, whether the reference entails it (a call for every five)."""
     parts = [claims[at : at + CLAIMS_A_CALL] for at in range(0, len(claims), CLAIMS_A_CALL)]
-    checked = yield from together(*(_check(question, part, reference) for part in parts))
+    checked = await together(*(_check(judge, question, part, reference) for part in parts))
     return [label == "Entailment" for labels in checked for label in labels]
 
 
-def _check(question: str, claims: Sequence[Claim], reference: str) -> Steps[list[str]]:
+async def _check(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> list[str]:
     def read(value: Any) -> list[str]:
         return [one_of(label, LABELS) for label in a_list(value, len(claims))]
 
-    return ask(CHECK, read, question=question, reference=reference, claims=claims)
+    return await judge.ask(CHECK, read, question=question, reference=reference, claims=claims)
 
 
 def share(row: Sequence[bool]) -> float:
@@ -154,18 +154,20 @@ def _measure(value: Callable[[Checks], float], wanted: str) -> Measure:
     """The measure that makes the wanted checks, and its value of them."""
     checks = wanted.split()
 
-    def steps(example: Example, answer: str) -> Steps[Found]:
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
         question, truth = example.question, example.truth or ""
         against = {"correct": [truth], "recalled": [answer], "supported": example.chunks, "retrieved": example.chunks}
         texts = {ANSWER: answer, TRUTH: truth}
         sources = list(dict.fromkeys(WHOSE_CLAIMS[check] for check in checks))
-        extracted = yield from together(*(claims_of(question, texts[whose], whose) for whose in sources))
+        extracted = await together(*(claims_of(judge, question, texts[whose], whose) for whose in sources))
         claims = dict(zip(sources, extracted, strict=True))
 
-        def rows(check: str) -> Steps[list[Row]]:
-            return together(*(entailed(question, claims[WHOSE_CLAIMS[check]], text) for text in against[check]))
+        async def rows(check: str) -> list[Row]:
+            return await together(
+                *(entailed(judge, question, claims[WHOSE_CLAIMS[check]], text) for text in against[check])
+            )
 
-        found = yield from together(*(rows(check) for check in checks))
+        found = await together(*(rows(check) for check in checks))
         made = dict(zip(checks, found, strict=True))
         return Found(value(Checks(**made)), {"claims": claims, **made})
 

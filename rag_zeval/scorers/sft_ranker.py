@@ -8,8 +8,8 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.parser import FormatError, parse_ranking
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.scoring import rank_scores
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
-from rag_zeval.scorers.rag_zeval import GROUP
 from rag_zeval.scorers.score import Score, Scored, paid_tokens
 
 
@@ -26,17 +26,15 @@ class SftRanker:
         self._backend, self._sampling = backend, sampling
         self.prompt_hash = RANKING.prompt_hash
         self.identity = f"{backend.identity} prompt {RANKING.name} {self.prompt_hash} {sampling}"
-        self.group: int | None = GROUP if backend.batched else None
+        self.group: int | None = backend.at_once if backend.batched else None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        asked = []
-        for example in examples:
-            if len(example.answers) > 1:
-                asked.append(example)
-            else:
-                yield Scored(example.id, (Score(None, "failed: one answer alone has no rank"),) * len(example.answers))
-        for index, reply in self._backend.complete(map(self._request, asked)):
-            yield _scored(asked[index], reply)
+        return as_finished(self._rank, examples, self._backend.at_once)
+
+    async def _rank(self, example: Example) -> Scored:
+        if len(example.answers) < 2:
+            return Scored(example.id, (Score(None, "failed: one answer alone has no rank"),) * len(example.answers))
+        return _scored(example, await self._backend.complete(self._request(example)))
 
     def _request(self, example: Example) -> Request:
         messages = judge_messages(RANKING.name, example.question, example.reference, example.answers)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.reading import a_list, a_whole_number
 from rag_zeval.scorers.sentences import sentences_of
 
@@ -45,7 +45,7 @@ def _found(scorings: Sequence[Scoring], **parts: Any) -> Found:
     return Found(normalised_mean(scores), {**parts, "scores": scores, "evidence": [what for _, what in scorings]})
 
 
-def _groundedness(example: Example, answer: str) -> Steps[Found]:
+async def _groundedness(judge: Judge, example: Example, answer: str) -> Found:
     sentences = sentences_of(answer)
     if not sentences:
         raise Failed("no sentences in the answer")
@@ -55,22 +55,22 @@ def _groundedness(example: Example, answer: str) -> Steps[Found]:
         return [sentence for number, sentence in enumerate(sentences, 1) if number in numbers]
 
     numbered = {str(number): sentence for number, sentence in enumerate(sentences, 1)}
-    kept = yield from ask(SUBSTANTIVE, read, sentences=numbered)
+    kept = await judge.ask(SUBSTANTIVE, read, sentences=numbered)
     if not kept:
         raise Failed("every sentence of the answer is trivial")
     source = example.reference
-    scorings = yield from together(*(ask(GROUNDED, _read, source=source, statement=sentence) for sentence in kept))
+    scorings = await together(*(judge.ask(GROUNDED, _read, source=source, statement=sentence) for sentence in kept))
     return _found(scorings, sentences=kept)
 
 
-def _answer_relevance(example: Example, answer: str) -> Steps[Found]:
-    scoring = yield from ask(ANSWER_RELEVANCE, _read, question=example.question, response=answer)
+async def _answer_relevance(judge: Judge, example: Example, answer: str) -> Found:
+    scoring = await judge.ask(ANSWER_RELEVANCE, _read, question=example.question, response=answer)
     return _found([scoring])
 
 
-def _context_relevance(example: Example, answer: str) -> Steps[Found]:
-    chunks = (ask(CONTEXT_RELEVANCE, _read, question=example.question, context=chunk) for chunk in example.chunks)
-    scorings = yield from together(*chunks)
+async def _context_relevance(judge: Judge, example: Example, answer: str) -> Found:
+    chunks = (judge.ask(CONTEXT_RELEVANCE, _read, question=example.question, context=chunk) for chunk in example.chunks)
+    scorings = await together(*chunks)
     return _found(scorings)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Measure, ScorerPrompt, Steps, ask, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import average_precision
 from rag_zeval.scorers.reading import one_of
 
@@ -24,9 +24,9 @@ RELEVANT = 2  # the lowest grade of a chunk that has an answer
 CUTS = (1, 3, 5)  # ranks down to which precision and average precision look
 
 
-def grades_of(question: str, chunks: Sequence[str]) -> Steps[list[int]]:
+async def grades_of(judge: Judge, question: str, chunks: Sequence[str]) -> list[int]:
     """The grade of each chunk, 0 to 3 (a call each)."""
-    return together(*(ask(UMBRELA, _read_grade, question=question, passage=chunk) for chunk in chunks))
+    return await together(*(judge.ask(UMBRELA, _read_grade, question=question, passage=chunk) for chunk in chunks))
 
 
 def _read_grade(value: Any) -> int:
@@ -60,11 +60,11 @@ def relevant(grades: Sequence[int]) -> list[bool]:
 def _measure(name: str, value: Callable[[Sequence[int]], float], k: int | None = None) -> Measure:
     """The measure whose value is made of the grades of the first k chunks, or of all."""
 
-    def steps(example: Example, answer: str) -> Steps[Found]:
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
         chunks = example.chunks[:k]
         if k is not None and len(chunks) < k:
             raise Failed(f"{len(chunks)} chunks, fewer than {k}")
-        grades = yield from grades_of(example.question, chunks)
+        grades = await grades_of(judge, example.question, chunks)
         return Found(value(grades), {"grades": grades})
 
     return Measure(name, steps, (UMBRELA,), ("chunks",))
