@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
+from rag_zeval.cli import main
 from rag_zeval.scripted_judge import ScriptedJudge
 
 
@@ -23,3 +27,23 @@ def endpoint(scripted_judge: ScriptedJudge) -> ScriptedJudge:
 @pytest.fixture
 def reply_text() -> Callable[..., str]:
     return judge_reply
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., CompletedProcess[str]]:
+    """Runs `rag-zeval` with these arguments in this process, in `tmp_path`; keywords are environment variables."""
+
+    def run(*arguments: object, **environment: str) -> CompletedProcess[str]:
+        for name, value in {"COLUMNS": "200", **environment}.items():
+            monkeypatch.setenv(name, value)
+        words = list(map(str, arguments))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["rag-zeval", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        shown = capsys.readouterr()
+        return CompletedProcess(words, int(stop.value.code or 0), shown.out, shown.err)
+
+    return run
