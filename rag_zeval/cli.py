@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.models.language_model import SPECS, Sampling, can_constrain, open_backend
@@ -24,7 +26,18 @@ if TYPE_CHECKING:
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+class _Commands(TyperGroup):
+    """Its help lists the scorers, which are looked up then and not for every command."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rag_zeval.scorers.registry import SCORERS
+
+        self.epilog = f"Scorers (`rag-zeval scorers` says what each needs): {', '.join(SCORERS)}."
+        super().format_help(ctx, formatter)
+
+
+app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 ModelSpec = Annotated[str | None, typer.Option(help=f"The judge: {SPECS}.")]
 VariantName = Annotated[str | None, typer.Option(help="Prompt variant: paper, verdict-last, compact, no-evidence.")]
@@ -53,6 +66,17 @@ def version() -> None:
     from rag_zeval import __version__
 
     print(__version__)
+
+
+@app.command()
+def scorers() -> None:
+    """List the scorers, which `python -m eval_benchmarks scorers=[...]` runs: what each is and needs."""
+    from rag_zeval.scorers.overview import overview
+
+    for method, lines in groupby(overview(), key=lambda line: line.method):
+        print(f"\n{method}")
+        for line in lines:
+            print(f"    {line.name:<42}  {line.needs}")
 
 
 @app.command()
