@@ -227,15 +227,13 @@ def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
     """Lists of candidates: bare, alone in an object, or written one object after the other."""
     row: list[Any] = []
     for value in values:
-        inner = list(value.values()) if isinstance(value, dict) else []
         if isinstance(value, dict) and "atomic_claims" in value:
             row.append(value)
-        elif isinstance(value, list) and _count_fields(value):
-            yield value
-        elif len(inner) == 1 and isinstance(inner[0], list) and _count_fields(inner[0]):
-            yield inner[0]
         elif _count_fields(value):
-            raise FormatError("fields of claims stand outside of any list")
+            items = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+            if not isinstance(items, list):
+                raise FormatError("fields of claims stand outside of any list")
+            yield items
     if row:
         yield row
 
