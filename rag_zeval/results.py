@@ -118,7 +118,7 @@ def summarize(rows: Iterable[Row]) -> Summary:
     by_example: dict[str, list[float]] = {}
     by_trial: dict[int, list[float]] = {}
     kinds: dict[str, Counter[str]] = {}
-    told: list[tuple[int | None, int | None]] = []
+    tokens: list[tuple[int | None, int | None]] = []
     count = answers = calls = cached = 0
     for row in rows:
         for score in row["scores"]:
@@ -127,7 +127,7 @@ def summarize(rows: Iterable[Row]) -> Summary:
                 by_trial.setdefault(row["trial"], []).append(score)
         kinds.setdefault(re.sub(r"\d+", "N", row["status"]), Counter())[row["status"]] += 1
         if row["calls"]:
-            told.append((row["prompt_tokens"], row["completion_tokens"]))
+            tokens.append((row["prompt_tokens"], row["completion_tokens"]))
         count, answers = count + 1, answers + len(row["scores"])
         calls, cached = calls + row["calls"], cached + row["cached"]
     scores = [score for scored in by_example.values() for score in scored]
@@ -141,9 +141,9 @@ def summarize(rows: Iterable[Row]) -> Summary:
         trial_sd=statistics.stdev(trial_means) if len(trial_means) > 1 else None,
         calls=calls,
         cached=cached,
-        prompt_tokens=known_total([prompt for prompt, _ in told]),
-        completion_tokens=known_total([completion for _, completion in told]),
-        untold=sum(None in tokens for tokens in told),
+        prompt_tokens=known_total([prompt for prompt, _ in tokens]),
+        completion_tokens=known_total([completion for _, completion in tokens]),
+        untold=sum(None in counts for counts in tokens),
         statuses=_statuses(kinds),
     )
 

@@ -127,14 +127,11 @@ class ScriptedJudge:
         time.sleep(self.delay)
         with self._lock:  # before the answer: a client may send its next request at the answer's last byte
             self._open -= 1
-        if handler.path.endswith("/embeddings"):
-            self._embed(handler, body, fault)
-        else:
-            self._chat(handler, body, fault)
+        if not self._break(handler, fault):
+            answer = self._embed if handler.path.endswith("/embeddings") else self._chat
+            answer(handler, body, fault)
 
     def _chat(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
-        if self._break(handler, fault):
-            return
         text = self._reply(body)
         if not isinstance(text, str):
             self._break(handler, text or NO_REPLY)
@@ -161,8 +158,6 @@ class ScriptedJudge:
         return next((reply for key, reply in self.replies.items() if key in prompt), None)
 
     def _embed(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
-        if self._break(handler, fault):
-            return
         vector = self.vector(body["input"])
         vector = [] if fault in ("empty", "no text") else _nan(vector) if fault == "nan" else vector
         data = [{"object": "embedding", "index": 0, "embedding": vector}]

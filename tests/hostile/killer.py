@@ -80,70 +80,59 @@ class Stage:
 @contextmanager
 def opened(name: str, folder: Path) -> Iterator[Stage]:
     """A stage by name, with its judge and its input in `folder`."""
-    if name == "synthesize":
-        words = ["n_questions=40", "batch_size=2", "max_new_tokens=64", "device=cpu"]
-        yield Stage(
-            name,
-            lambda out: ["synthesize", *words, f"out_dir={out}"],
-            "responses.jsonl",
-            lambda row: True,
-            frozenset(),
-            None,
-        )
-        return
-    if name == "evaluate":
-        examples = [
-            {
-                "id": f"r{n}",
-                "question": f"What is {n}?",
-                "reference": f"It is {n}. It is a number.",
-                "answers": [f"It is {n}. It is {n % 5}.", "It is a number."],
-            }
-            for n in range(ROWS)
-        ]
-        source = folder / "in.jsonl"
-        source.write_text("".join(json.dumps(example) + "\n" for example in examples))
-        judge = Judge({key(e["reference"], e["answers"]): e["id"] for e in examples})
-        words = ["rag_zeval", "evaluate", str(source), f"--model={judge.server.spec()}", f"--concurrency={CONCURRENCY}"]
-
-        def evaluate(out: Path) -> list[str]:
-            cached = [f"--cache={out}/replies.sqlite"] * (len(out.name) % 2)
-            return [*words, f"--out={out}/o.jsonl", f"--html={out}/o.html", *cached]
-
-        costs = frozenset({"seconds", "calls", "cached"})
-        stage = Stage(name, evaluate, "o.jsonl", lambda row: not row["status"].startswith("failed"), costs, judge)
-    else:
-        nano = NanoEval(ROWS // 2, 1, 2)
-        judge = Judge({key(e.reference, e.answers): e.id for e in nano.examples})
-        words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]"]
-        words += [f"models=['{judge.server.spec()}']", f"judge.concurrency={CONCURRENCY}", "bootstrap.draws=20"]
-        words += [f"nano_eval.n={ROWS // 2}", "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"]
-        costs = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})
-        stage = Stage(
-            name,
-            lambda out: [*words, f"out_dir={out}"],
-            "rows/*.jsonl",
-            lambda row: row["final"],
-            costs,
-            judge,
-        )
+    stage = {"evaluate": _evaluate, "bench": _bench, "synthesize": _synthesize}[name](folder)
     yield stage
-    judge.server.close()
+    if stage.judge:
+        stage.judge.server.close()
+
+
+def _synthesize(folder: Path) -> Stage:
+    words = ["synthesize", "n_questions=40", "batch_size=2", "max_new_tokens=64", "device=cpu"]
+    command = lambda out: [*words, f"out_dir={out}"]  # noqa: E731
+    return Stage("synthesize", command, "responses.jsonl", lambda row: True, frozenset(), None)
+
+
+def _evaluate(folder: Path) -> Stage:
+    examples = [
+        {
+            "id": f"r{n}",
+            "question": f"What is {n}?",
+            "reference": f"It is {n}. It is a number.",
+            "answers": [f"It is {n}. It is {n % 5}.", "It is a number."],
+        }
+        for n in range(ROWS)
+    ]
+    source = folder / "in.jsonl"
+    source.write_text("".join(json.dumps(example) + "\n" for example in examples))
+    judge = Judge({key(e["reference"], e["answers"]): e["id"] for e in examples})
+    words = ["rag_zeval", "evaluate", str(source), f"--model={judge.server.spec()}", f"--concurrency={CONCURRENCY}"]
+
+    def command(out: Path) -> list[str]:
+        cached = [f"--cache={out}/replies.sqlite"] * (len(out.name) % 2)
+        return [*words, f"--out={out}/o.jsonl", f"--html={out}/o.html", *cached]
+
+    costs = frozenset({"seconds", "calls", "cached"})
+    return Stage("evaluate", command, "o.jsonl", lambda row: not row["status"].startswith("failed"), costs, judge)
+
+
+def _bench(folder: Path) -> Stage:
+    nano = NanoEval(ROWS // 2, 1, 2)
+    judge = Judge({key(e.reference, e.answers): e.id for e in nano.examples})
+    words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]", "bootstrap.draws=20"]
+    words += [f"models=['{judge.server.spec()}']", f"judge.concurrency={CONCURRENCY}"]
+    words += [f"nano_eval.n={ROWS // 2}", "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"]
+    command = lambda out: [*words, f"out_dir={out}"]  # noqa: E731
+    costs = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})
+    return Stage("bench", command, "rows/*.jsonl", lambda row: row["final"], costs, judge)
 
 
 def start(stage: Stage, out: Path) -> subprocess.Popen[str]:
     """The stage's command, in a process group of its own."""
     out.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "NO_PROXY": "127.0.0.1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", *stage.command(out)],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    line = [sys.executable, "-m", *stage.command(out)]
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(line, cwd=ROOT, env=environment, start_new_session=True, **quiet)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -229,21 +218,37 @@ def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, 
         os.killpg(process.pid, signal.SIGKILL)
 
 
+class Tally:
+    """What the starts of a stage came to: counts, a line for each promise seen broken, and progress now and then."""
+
+    def __init__(self, name: str):
+        self.name, self.counts, self.faults, self._told = name, Counter[str](), list[str](), time.monotonic()
+
+    def note(self, where: str, checks: Mapping[str, list[str]]) -> None:
+        for kind, broken in checks.items():
+            self.counts[kind] += len(broken)
+            self.faults += [f"{self.name}, {where}: {kind}: {each}" for each in broken]
+
+    def tell(self, progress: str) -> None:
+        if time.monotonic() - self._told > TOLD:
+            self._told = time.monotonic()
+            print(f"{self.name}: {progress}, {len(self.faults)} faults", flush=True)
+
+
 def kills(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[str]]:
     """Kill a stage `count` times, going on after each kill; every end is compared with the undisturbed run."""
-    chance, told = random.Random(f"{name} {seed}"), time.monotonic()
-    counts, faults = Counter[str](), list[str]()
+    chance, tally = random.Random(f"{name} {seed}"), Tally(name)
     with opened(name, folder) as stage:
         whole = undisturbed(stage, folder / "whole")
         struck = runs = starts = 0
         ending = True
         while struck < count or not ending:
             if starts == 4 * count + 20:
-                faults.append(f"{name}: {starts} starts, and not {count} kills")
+                tally.faults.append(f"{name}: {starts} starts, and not {count} kills")
                 break
             starts += 1
             out = folder / str(runs)
-            done, _ = rows_of(stage, out)
+            before, _ = rows_of(stage, out)
             paid_before = len(stage.judge.paid) if stage.judge else 0
             process = start(stage, out)
             if struck < count:
@@ -251,21 +256,16 @@ def kills(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[
             status, error = ended(process)
             ending = status != -signal.SIGKILL
             struck, runs = struck + (not ending), runs + ending
-            counts["killed while rows were taken out"] += settling(stage, out)
+            tally.counts["killed while rows were taken out"] += settling(stage, out)
             time.sleep(0 if ending else 2 * DELAY)  # what it had asked is still coming in
             paid = stage.judge.paid[paid_before:] if stage.judge else []
-            checks = check(stage, done, out, paid, whole if ending else None)
-            if status and ending:
-                checks["ended badly"] = [f"{status}: {error}"]
-            counts.update({kind: len(found) for kind, found in checks.items()})
-            faults += [f"{name}, start {starts}: {kind}: {each}" for kind, found in checks.items() for each in found]
+            tally.note(f"start {starts}", check(stage, before, out, paid, whole if ending else None))
             if ending:
-                counts["rows compared"] += len(whole.rows)
+                tally.note(f"start {starts}", {"ended badly": [f"{status}: {error}"] * bool(status)})
+                tally.counts["rows compared"] += len(whole.rows)
                 shutil.rmtree(out)
-            if time.monotonic() - told > TOLD:
-                told = time.monotonic()
-                print(f"{name}: {struck} of {count} kills, {runs} runs, {len(faults)} faults", flush=True)
-    return {f"{name} kills": struck, f"{name} runs": runs, **counts}, faults
+            tally.tell(f"{struck} of {count} kills, {runs} runs")
+    return {f"{name} kills": struck, f"{name} runs": runs, **tally.counts}, tally.faults
 
 
 def check(
@@ -298,8 +298,7 @@ def races(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[
 
     One of them does what is left; the other is refused, or finds all done.
     """
-    chance, told = random.Random(f"{name} race {seed}"), time.monotonic()
-    counts, faults = Counter[str](), list[str]()
+    chance, tally = random.Random(f"{name} race {seed}"), Tally(name)
     with opened(name, folder) as stage:
         assert stage.judge
         whole = undisturbed(stage, folder / "whole")
@@ -311,19 +310,15 @@ def races(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[
             first = start(stage, out)
             time.sleep(chance.choice([0.0, chance.uniform(0, whole.work / 2)]))
             ends = [ended(process) for process in (start(stage, out), first)]
-            checks = check(stage, before, out, stage.judge.paid[paid_before:], whole)
             refused = [status == 2 and "another run is writing this file" in error for status, error in ends]
-            if not all(status == 0 or no for (status, _), no in zip(ends, refused, strict=True)) or all(refused):
-                checks["ended badly"] = [str(ends)]
-            counts["refused"] += sum(refused)
-            counts["rows compared"] += len(whole.rows)
-            counts.update({kind: len(found) for kind, found in checks.items()})
-            faults += [f"{name}, race {number}: {kind}: {each}" for kind, found in checks.items() for each in found]
+            well = all(status == 0 or no for (status, _), no in zip(ends, refused, strict=True)) and not all(refused)
+            tally.note(f"race {number}", check(stage, before, out, stage.judge.paid[paid_before:], whole))
+            tally.note(f"race {number}", {"ended badly": [] if well else [str(ends)]})
+            tally.counts["refused"] += sum(refused)
+            tally.counts["rows compared"] += len(whole.rows)
             shutil.rmtree(out)
-            if time.monotonic() - told > TOLD:
-                told = time.monotonic()
-                print(f"{name}: {number + 1} of {count} races, {len(faults)} faults", flush=True)
-    return {f"{name} races": count, **counts}, faults
+            tally.tell(f"{number + 1} of {count} races")
+    return {f"{name} races": count, **tally.counts}, tally.faults
 
 
 def half_done(stage: Stage, whole: Whole, out: Path, chance: random.Random) -> None:

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_server import shows_key
 
 from rag_zeval import __version__
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.inputs import read_examples
 from rag_zeval.judge.evaluator import Evaluation, Evaluator
 from rag_zeval.judge.parser import response_schema
-from rag_zeval.literal_judge import literal_reply
 from rag_zeval.models.language_model import open_backend
 from rag_zeval.results import result_row
 from rag_zeval.rows import RowWriter
@@ -200,18 +198,6 @@ def test_a_key_with_the_end_of_its_line_works_and_a_broken_one_is_not_shown(
     said = "error: environment variable OPENAI_API_KEY is no API key: no HTTP header can carry what it holds\n"
     for done in (evaluate(**broken), run("smoke", "--model", endpoint.spec(), **broken)):
         assert (done.returncode, done.stderr, done.stdout) == (2, said, "")
-
-
-def test_a_key_that_comes_back_stands_nowhere(evaluate: Run, hostile: Any, tmp_path: Path) -> None:
-    hostile.honest = literal_reply
-    write_rows(tmp_path / "in.jsonl", [row(n) for n in range(6)])
-    judge = ["--model", f"openai:judge@{hostile.url}", "--html", "o.html", "--cache", "c.sqlite", "--timeout", 3]
-    for mode in ("the key in an error", "the key in a reply", "the key escaped in a reply", "the key in a page"):
-        hostile.mix(dict.fromkeys((1, 2, 3), mode))
-        done = evaluate(*judge, OPENAI_API_KEY=CANARY)
-        assert done.returncode == 0, done.stderr
-        shown = [done.stdout.encode(), done.stderr.encode(), *(path.read_bytes() for path in tmp_path.iterdir())]
-        assert [shows_key(content, CANARY) for content in shown] == [[]] * len(shown)
 
 
 def test_limits_reach_the_endpoint_and_are_said(evaluate: Run, hostile: Any, tmp_path: Path) -> None:

@@ -80,16 +80,6 @@ def nano_tokenizer():
     return transformers.AutoTokenizer.from_pretrained(NANO)
 
 
-@pytest.mark.parametrize("variant", PROMPTS)
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_the_instructions_do_not_change_with_the_inputs(variant, hostile):
-    plain = judge_messages(variant, "q", "r", ["a"])[0]["content"]
-    attacked = judge_messages(variant, hostile, hostile, [hostile])[0]["content"]
-    before, after = PROMPTS[variant].template.split(INPUTS)
-    for text, inputs in ((plain, judge_inputs("q", "r", ["a"])), (attacked, judge_inputs(hostile, hostile, [hostile]))):
-        assert text == before + inputs + after
-
-
 def test_hashes_tell_the_prompts_apart():
     assert len({prompt.prompt_hash for prompt in PROMPTS.values()}) == len(PROMPTS)
 
