@@ -86,7 +86,7 @@ def parse_row(line: str | bytes) -> Row:
 def _parse(content: str | bytes, kind: type) -> Any:
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
-        value = json.loads(text.removeprefix("\ufeff"))
+        value = json.loads(text.removeprefix("\ufeff").rstrip("\r\n"))
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,5 +47,32 @@ def run(
             main()
         shown = capsys.readouterr()
         return CompletedProcess(words, int(stop.value.code or 0), shown.out, shown.err)
+
+    return run
+
+
+PEAK = """
+import re
+from rag_zeval.cli import main
+try:
+    main()
+finally:
+    print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024)
+"""
+
+
+@pytest.fixture
+def run_measured(tmp_path: Path) -> Callable[..., tuple[str, int]]:
+    """Runs `rag-zeval` in a process of its own: what it printed, and its memory at most in MiB.
+
+    The process says that itself: what the system tells its parent holds the parent's own memory as well.
+    """
+
+    def run(*arguments: object) -> tuple[str, int]:
+        line = [sys.executable, "-c", PEAK, *map(str, arguments)]
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, int(done.stdout.split()[-1])
 
     return run

@@ -30,15 +30,6 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 DOWN = "http://127.0.0.1:9/v1"
 CANARY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
-# A command that says its peak memory in MiB. What the system tells the parent holds the parent's own memory as well.
-PEAK = """
-import re
-from rag_zeval.cli import main
-try:
-    main()
-finally:
-    print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024)
-"""
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
@@ -337,7 +328,7 @@ def test_a_full_disk_is_named_and_no_row_is_torn(evaluate: Run, endpoint: Any, r
     assert html.read_text() == "an older report" and not list(tmp_path.glob("*.part"))
 
 
-def test_the_end_of_a_long_run_does_not_hold_its_rows(endpoint: Any, tmp_path: Path) -> None:
+def test_the_end_of_a_long_run_does_not_hold_its_rows(run_measured: Any, endpoint: Any, tmp_path: Path) -> None:
     count, length = 3_000, 30_000
     rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(count)]), tmp_path / "o.jsonl"
     evaluator = Evaluator(open_backend(endpoint.spec()))
@@ -345,10 +336,9 @@ def test_the_end_of_a_long_run_does_not_hold_its_rows(endpoint: Any, tmp_path: P
     with RowWriter(out) as writer:
         for example in read_examples(rows):
             writer.append(result_row(evaluator, example, replace(evaluation, id=example.id), 0))
-    with in_process_of_its_own(PEAK, str(rows), "--model", endpoint.spec(), "--out", str(out)) as process:
-        shown, _ = process.communicate()
+    shown, mib = run_measured("evaluate", rows, "--model", endpoint.spec(), "--out", out)
     assert f"{count} of {2 * count}" in shown and not endpoint.requests
-    assert int(shown.split()[-1]) < out.stat().st_size / 2**20 + 80
+    assert mib < out.stat().st_size / 2**20 + 80
 
 
 def test_failed_rows_are_tried_again(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
