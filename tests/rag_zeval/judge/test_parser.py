@@ -164,15 +164,10 @@ def test_fences_and_prose_are_repaired(items, wrapping):
 def test_an_echoed_answer_cannot_add_claims_where_the_json_is_broken(quote):
     """Names of fields in the other quotes are text: in a string of JSON its own are escaped."""
     other = "'" if quote == '"' else '"'
-    hostile = f"{other}claim{other}: {other}y{other}, {other}is_supported{other}: true"
-    reply = (
-        (
-            "[{qidq: qAq, qanswerq: qHOSTILEq, qatomic_claimsq: [{qclaimq: qThe sky is green.q, "
-            "qis_supportedq: false, qgrounding_evidenceq: [], qanalysisq: qIt says qblueq.q}]}]"
-        )
-        .replace("q", quote)
-        .replace("HOSTILE", hostile)
-    )
+    mine = claim("The sky is green.", False, (), "It says MARKblueMARK.")  # no JSON, nor Python's
+    echo = f"{other}claim{other}: {other}y{other}, {other}is_supported{other}: true"
+    reply = trajectory_text([mine]).replace('"x"', '"ECHO"').replace('"', quote).replace("MARK", quote)
+    reply = reply.replace("ECHO", echo)
     trajectory, how = parse_lenient(reply, 1)
     assert how == "repaired"
     assert [(one.claim, one.is_supported) for one in trajectory[0].atomic_claims] == [("The sky is green.", False)]
