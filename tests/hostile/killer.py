@@ -17,13 +17,14 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
+from rag_zeval.inputs import read_examples
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -34,6 +35,7 @@ DELAY = 0.03  # seconds that the judge takes for a reply
 HANG = 180.0  # seconds after which a process is said to hang
 ROWS = 48
 REFUSED = 6  # one question in so many
+COSTS = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})  # of a row
 TOLD = 15.0  # seconds between lines of progress
 
 Row = dict[str, Any]
@@ -64,36 +66,31 @@ def key(reference: str, answers: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Stage:
-    """command: what runs it, for an output folder; files: its row files there; good: whether a row is done for good.
+    """words: its command, but for where it writes; files: its row files in its output folder.
 
-    costs: fields of a row in which two runs may differ. judge: who is paid; None where a model of its own answers.
+    judge: who is paid; None where a model of its own answers.
     """
 
     name: str
-    command: Callable[[Path], list[str]]
+    words: list[str]
     files: str
-    good: Callable[[Row], bool]
-    costs: frozenset[str]
-    judge: Judge | None
+    judge: Judge | None = None
+
+    def command(self, out: Path) -> list[str]:
+        if self.name != "evaluate":
+            return [*self.words, f"out_dir={out}"]
+        cached = [f"--cache={out}/replies.sqlite"] * (len(out.name) % 2)
+        return [*self.words, f"--out={out}/o.jsonl", f"--html={out}/o.html", *cached]
 
 
 @contextmanager
 def opened(name: str, folder: Path) -> Iterator[Stage]:
     """A stage by name, with its judge and its input in `folder`."""
-    stage = {"evaluate": _evaluate, "bench": _bench, "synthesize": _synthesize}[name](folder)
-    yield stage
-    if stage.judge:
-        stage.judge.server.close()
-
-
-def _synthesize(folder: Path) -> Stage:
-    words = ["synthesize", "n_questions=40", "batch_size=2", "max_new_tokens=64", "device=cpu"]
-    command = lambda out: [*words, f"out_dir={out}"]  # noqa: E731
-    return Stage("synthesize", command, "responses.jsonl", lambda row: True, frozenset(), None)
-
-
-def _evaluate(folder: Path) -> Stage:
-    examples = [
+    if name == "synthesize":
+        words = ["n_questions=40", "batch_size=2", "max_new_tokens=64", "device=cpu"]
+        yield Stage(name, ["synthesize", *words], "responses.jsonl")
+        return
+    rows = [
         {
             "id": f"r{n}",
             "question": f"What is {n}?",
@@ -103,27 +100,23 @@ def _evaluate(folder: Path) -> Stage:
         for n in range(ROWS)
     ]
     source = folder / "in.jsonl"
-    source.write_text("".join(json.dumps(example) + "\n" for example in examples))
-    judge = Judge({key(e["reference"], e["answers"]): e["id"] for e in examples})
-    words = ["rag_zeval", "evaluate", str(source), f"--model={judge.server.spec()}", f"--concurrency={CONCURRENCY}"]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    examples = read_examples(source) if name == "evaluate" else NanoEval(ROWS // 2, 1, 2).examples
+    judge = Judge({key(example.reference, example.answers): example.id for example in examples})
+    spec = judge.server.spec()
+    if name == "evaluate":
+        words = ["rag_zeval", "evaluate", str(source), f"--model={spec}", f"--concurrency={CONCURRENCY}"]
+        yield Stage(name, words, "o.jsonl", judge)
+    else:
+        words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=['{spec}']"]
+        words += [f"judge.concurrency={CONCURRENCY}", "bootstrap.draws=20", f"nano_eval.n={ROWS // 2}"]
+        yield Stage(name, [*words, "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"], "rows/*.jsonl", judge)
+    judge.server.close()
 
-    def command(out: Path) -> list[str]:
-        cached = [f"--cache={out}/replies.sqlite"] * (len(out.name) % 2)
-        return [*words, f"--out={out}/o.jsonl", f"--html={out}/o.html", *cached]
 
-    costs = frozenset({"seconds", "calls", "cached"})
-    return Stage("evaluate", command, "o.jsonl", lambda row: not row["status"].startswith("failed"), costs, judge)
-
-
-def _bench(folder: Path) -> Stage:
-    nano = NanoEval(ROWS // 2, 1, 2)
-    judge = Judge({key(e.reference, e.answers): e.id for e in nano.examples})
-    words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]", "bootstrap.draws=20"]
-    words += [f"models=['{judge.server.spec()}']", f"judge.concurrency={CONCURRENCY}"]
-    words += [f"nano_eval.n={ROWS // 2}", "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"]
-    command = lambda out: [*words, f"out_dir={out}"]  # noqa: E731
-    costs = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})
-    return Stage("bench", command, "rows/*.jsonl", lambda row: row["final"], costs, judge)
+def good(row: Row) -> bool:
+    """Whether a row is done for good: no run asks for it again."""
+    return bool(row.get("final", not row.get("status", "").startswith("failed")))
 
 
 def start(stage: Stage, out: Path) -> subprocess.Popen[str]:
@@ -160,8 +153,9 @@ def rows_of(stage: Stage, out: Path) -> tuple[Rows, list[str]]:
     return rows, doubled
 
 
-def compared(stage: Stage, rows: Rows) -> Rows:
-    return {at: {name: row[name] for name in row if name not in stage.costs} for at, row in rows.items()}
+def compared(rows: Rows) -> Rows:
+    """The rows without what two runs may differ in."""
+    return {at: {name: row[name] for name in row if name not in COSTS} for at, row in rows.items()}
 
 
 @dataclass(frozen=True)
@@ -204,7 +198,7 @@ def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, 
         limit = time.monotonic() + chance.uniform(0, whole.start)
         while process.poll() is None and time.monotonic() < limit:
             time.sleep(0.001)
-    elif mode < 0.5 and not all(map(stage.good, rows_of(stage, out)[0].values())):
+    elif mode < 0.5 and not all(map(good, rows_of(stage, out)[0].values())):
         while process.poll() is None and time.monotonic() < limit and not settling(stage, out):
             pass
         time.sleep(chance.choice([0.0, chance.uniform(0, 0.003)]))
@@ -276,13 +270,13 @@ def check(
     At a kill, as many replies may be paid and not yet written as may be asked at once (`flying`).
     """
     rows, doubled = rows_of(stage, out)
-    wanted = [at for at, row in before.items() if stage.good(row)] + list(whole.rows if whole else [])
-    was_good, is_good = ({id_ for (_, id_), row in each.items() if stage.good(row)} for each in (before, rows))
+    wanted = [at for at, row in before.items() if good(row)] + list(whole.rows if whole else [])
+    was_good, is_good = ({id_ for (_, id_), row in each.items() if good(row)} for each in (before, rows))
     twice = [id_ for id_, times in Counter(paid).items() if times > 1 or id_ in was_good]
     unwritten = sorted(set(paid) - is_good)
     changed = []
     if whole:
-        found, right = compared(stage, rows), compared(stage, whole.rows)
+        found, right = compared(rows), compared(whole.rows)
         changed = [f"{at} is {row}, not {right.get(at)}" for at, row in found.items() if row != right.get(at)]
     return {
         "rows lost": [str(at) for at in dict.fromkeys(wanted) if at not in rows],
@@ -326,7 +320,7 @@ def half_done(stage: Stage, whole: Whole, out: Path, chance: random.Random) -> N
     for path in whole.out.glob(stage.files):
         lines = path.read_bytes().splitlines(keepends=True)
         chance.shuffle(lines)
-        kept = [line for line in lines[1:] if chance.random() < 0.6 or not stage.good(json.loads(line))]
+        kept = [line for line in lines[1:] if chance.random() < 0.6 or not good(json.loads(line))]
         place = out / path.relative_to(whole.out)
         place.parent.mkdir(parents=True)
         place.write_bytes(b"".join(kept) + lines[0][: chance.randrange(1, len(lines[0]) - 1)])
