@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.models.language_model import SPECS, Sampling, can_constrain, open_backend
@@ -24,7 +26,18 @@ if TYPE_CHECKING:
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+class _Commands(TyperGroup):
+    """Its help lists the scorers, which are looked up then and not for every command."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rag_zeval.scorers.registry import SCORERS
+
+        self.epilog = f"Scorers (`rag-zeval scorers` says what each needs): {', '.join(SCORERS)}."
+        super().format_help(ctx, formatter)
+
+
+app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 ModelSpec = Annotated[str | None, typer.Option(help=f"The judge: {SPECS}.")]
 VariantName = Annotated[str | None, typer.Option(help="Prompt variant: paper, verdict-last, compact, no-evidence.")]
@@ -56,6 +69,17 @@ def version() -> None:
 
 
 @app.command()
+def scorers() -> None:
+    """List the scorers, which `python -m eval_benchmarks scorers=[...]` runs: what each is and needs."""
+    from rag_zeval.scorers.overview import overview
+
+    for method, lines in groupby(overview(), key=lambda line: line.method):
+        print(f"\n{method}")
+        for line in lines:
+            print(f"    {line.name:<42}  {line.needs}")
+
+
+@app.command()
 def evaluate(
     input: Annotated[Path, typer.Argument(help="JSONL: {id?, question, reference, answers: [..]} (or answer: ..).")],
     model: ModelSpec = None,
@@ -79,10 +103,11 @@ def evaluate(
     is the true answer. Rows are written as they finish; the same command goes on after a stop, and tries failed rows
     again.
     """
+    from rag_zeval.inputs import read_examples
     from rag_zeval.judge.evaluator import Evaluator
     from rag_zeval.judge.prompt import find_variant
     from rag_zeval.models.cache import CachedBackend, ReplyCache
-    from rag_zeval.results import read_examples, summarize
+    from rag_zeval.results import summarize
     from rag_zeval.rows import RowWriter
 
     if model is None:

@@ -63,14 +63,14 @@ def _verdict(statement: str, label: str) -> str:
     return f"- {statement} It is so. VERDICT: {label}\n"
 
 
-def _trajectory(variant: Variant, given: dict[str, Any]) -> list[dict[str, Any]]:
-    there = sentences(given["reference"])
+def _trajectory(variant: Variant, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    there = sentences(inputs["reference"])
     candidates = []
-    for letter, answer in given["candidates"].items():
-        found = {one: one in there for one in sentences(answer)}
+    for letter, answer in inputs["candidates"].items():
+        held_by_reference = {one: one in there for one in sentences(answer)}
         fields = [
             {"claim": one, "is_supported": held, EVIDENCE: [one] * held, "analysis": "so"}
-            for one, held in found.items()
+            for one, held in held_by_reference.items()
         ]
         claims = [{name: claim[name] for name in variant.claim_fields} for claim in fields]
         echo = {"answer": answer} if variant.echo_answer else {}
@@ -80,63 +80,63 @@ def _trajectory(variant: Variant, given: dict[str, Any]) -> list[dict[str, Any]]
 
 LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
     **{name: partial(_trajectory, variant) for name, variant in VARIANTS.items()},
-    "ragchecker_claims": lambda given: [[one, "is", "so"] for one in sentences(given["text"])],
-    "ragchecker_check": lambda given: [
-        "Entailment" if claim[0] in sentences(given["reference"]) else "Neutral" for claim in given["claims"]
+    "ragchecker_claims": lambda inputs: [[one, "is", "so"] for one in sentences(inputs["text"])],
+    "ragchecker_check": lambda inputs: [
+        "Entailment" if claim[0] in sentences(inputs["reference"]) else "Neutral" for claim in inputs["claims"]
     ],
-    "ragas_statements": lambda given: {"statements": sentences(given["answer"])},
-    "ragas_verdicts": lambda given: [
-        {"statement": one, "reason": "so", "verdict": int(one in sentences(given["context"]))}
-        for one in given["statements"]
+    "ragas_statements": lambda inputs: {"statements": sentences(inputs["answer"])},
+    "ragas_verdicts": lambda inputs: [
+        {"statement": one, "reason": "so", "verdict": int(one in sentences(inputs["context"]))}
+        for one in inputs["statements"]
     ],
-    "ragas_question": lambda given: {"question": f"Which facts: {given['answer'][:8]}", "noncommittal": 0},
-    "ragas_useful_chunk": lambda given: {
+    "ragas_question": lambda inputs: {"question": f"Which facts: {inputs['answer'][:8]}", "noncommittal": 0},
+    "ragas_useful_chunk": lambda inputs: {
         "reason": "so",
-        "verdict": int(any(one in sentences(given["answer"]) for one in sentences(given["context"]))),
+        "verdict": int(any(one in sentences(inputs["answer"]) for one in sentences(inputs["context"]))),
     },
-    "ragas_attributed": lambda given: [
-        {"statement": one, "reason": "so", "attributed": int(one in sentences(given["context"]))}
-        for one in sentences(given["answer"])
+    "ragas_attributed": lambda inputs: [
+        {"statement": one, "reason": "so", "attributed": int(one in sentences(inputs["context"]))}
+        for one in sentences(inputs["answer"])
     ],
-    "ragas_correctness": lambda given: {
-        "TP": [{"statement": one, "reason": "so"} for one in given["answer"] if one in given["ground_truth"]],
-        "FP": [{"statement": one, "reason": "so"} for one in given["answer"] if one not in given["ground_truth"]],
-        "FN": [{"statement": one, "reason": "so"} for one in given["ground_truth"] if one not in given["answer"]],
+    "ragas_correctness": lambda inputs: {
+        "TP": [{"statement": one, "reason": "so"} for one in inputs["answer"] if one in inputs["ground_truth"]],
+        "FP": [{"statement": one, "reason": "so"} for one in inputs["answer"] if one not in inputs["ground_truth"]],
+        "FN": [{"statement": one, "reason": "so"} for one in inputs["ground_truth"] if one not in inputs["answer"]],
     },
-    "trulens_substantive": lambda given: {"keep": [int(number) for number in given["sentences"]]},
-    "trulens_groundedness": lambda given: _scoring(3 * _holds(given["statement"], given["source"])),
-    "trulens_answer_relevance": lambda given: _scoring(2),
-    "trulens_context_relevance": lambda given: _scoring(min(3, len(sentences(given["context"])))),
-    "ares_context_relevance": lambda given: "[[Yes]]",
-    "ares_answer_faithfulness": lambda given: "[[Yes]]" if _holds(given["answer"], given["document"]) else "[[No]]",
-    "ares_answer_relevance": lambda given: "[[Yes]]",
-    "openeval_statements": lambda given: "".join(f"- {one}\n" for one in given["sentences"]),
-    "openeval_faithfulness": lambda given: "".join(
-        _verdict(one, "PASSED" if _holds(one, given["context"]) else "FAILED") for one in given["statements"]
+    "trulens_substantive": lambda inputs: {"keep": [int(number) for number in inputs["sentences"]]},
+    "trulens_groundedness": lambda inputs: _scoring(3 * _holds(inputs["statement"], inputs["source"])),
+    "trulens_answer_relevance": lambda inputs: _scoring(2),
+    "trulens_context_relevance": lambda inputs: _scoring(min(3, len(sentences(inputs["context"])))),
+    "ares_context_relevance": lambda inputs: "[[Yes]]",
+    "ares_answer_faithfulness": lambda inputs: "[[Yes]]" if _holds(inputs["answer"], inputs["document"]) else "[[No]]",
+    "ares_answer_relevance": lambda inputs: "[[Yes]]",
+    "openeval_statements": lambda inputs: "".join(f"- {one}\n" for one in inputs["sentences"]),
+    "openeval_faithfulness": lambda inputs: "".join(
+        _verdict(one, "PASSED" if _holds(one, inputs["context"]) else "FAILED") for one in inputs["statements"]
     ),
-    "openeval_correctness": lambda given: "".join(
+    "openeval_correctness": lambda inputs: "".join(
         [
-            *(_verdict(one, "TP" if one in given["ground_truth"] else "FP") for one in given["answer"]),
-            *(_verdict(one, "FN") for one in given["ground_truth"] if one not in given["answer"]),
+            *(_verdict(one, "TP" if one in inputs["ground_truth"] else "FP") for one in inputs["answer"]),
+            *(_verdict(one, "FN") for one in inputs["ground_truth"] if one not in inputs["answer"]),
         ]
     ),
-    "ccrs_cc": lambda given: {"score": 100 * _share_of(given["answer"], *given["context"])},
-    "ccrs_qr": lambda given: {"score": min(100, 10 * len(sentences(given["answer"])))},
-    "ccrs_id": lambda given: {"score": 100 * _share_of(" ".join(given["context"]), given["answer"])},
-    "ccrs_ac": lambda given: {"score": 100 * _share_of(given["answer"], given["ground_truth"])},
-    "ccrs_ir": lambda given: {"score": 100 * _share_of(given["ground_truth"], given["answer"])},
-    "is_correct": lambda given: {
-        "is_correct": _share_of(given["answer"], given["ground_truth_source"]) == 1,
+    "ccrs_cc": lambda inputs: {"score": 100 * _share_of(inputs["answer"], *inputs["context"])},
+    "ccrs_qr": lambda inputs: {"score": min(100, 10 * len(sentences(inputs["answer"])))},
+    "ccrs_id": lambda inputs: {"score": 100 * _share_of(" ".join(inputs["context"]), inputs["answer"])},
+    "ccrs_ac": lambda inputs: {"score": 100 * _share_of(inputs["answer"], inputs["ground_truth"])},
+    "ccrs_ir": lambda inputs: {"score": 100 * _share_of(inputs["ground_truth"], inputs["answer"])},
+    "is_correct": lambda inputs: {
+        "is_correct": _share_of(inputs["answer"], inputs["ground_truth_source"]) == 1,
         "reasoning": "so",
     },
-    "umbrela": lambda given: {"intent": "so", "M": 3, "T": 3, "O": min(3, len(sentences(given["passage"])))},
-    "nuggets_create": lambda given: {
-        "nuggets": [*dict.fromkeys(sentences(" ".join(given["context"])))][: given["at_most"]]
+    "umbrela": lambda inputs: {"intent": "so", "M": 3, "T": 3, "O": min(3, len(sentences(inputs["passage"])))},
+    "nuggets_create": lambda inputs: {
+        "nuggets": [*dict.fromkeys(sentences(" ".join(inputs["context"])))][: inputs["at_most"]]
     },
-    "nuggets_importance": lambda given: {"labels": ["vital"] * len(given["nuggets"])},
-    "nuggets_assignment": lambda given: {
-        "labels": ["support" if one in sentences(given["answer"]) else "not_support" for one in given["nuggets"]]
+    "nuggets_importance": lambda inputs: {"labels": ["vital"] * len(inputs["nuggets"])},
+    "nuggets_assignment": lambda inputs: {
+        "labels": ["support" if one in sentences(inputs["answer"]) else "not_support" for one in inputs["nuggets"]]
     },
-    "citation_support": lambda given: {"support": "full_support"},
-    "answered": lambda given: {"answered": "yes"},
+    "citation_support": lambda inputs: {"support": "full_support"},
+    "answered": lambda inputs: {"answered": "yes"},
 }

@@ -36,10 +36,10 @@ def summary_lines(summary: Summary) -> list[tuple[str, str]]:
     return lines
 
 
-def _tokens(summary: Summary, told: int | None) -> str:
-    if told is None:
+def _tokens(summary: Summary, count: int | None) -> str:
+    if count is None:
         return "unknown"
-    return f"at least {told}" if summary.untold else str(told)
+    return f"at least {count}" if summary.untold else str(count)
 
 
 def write_report(path: str | Path, examples: Iterable[Example], rows: Iterable[Row], summary: Summary) -> None:
@@ -71,11 +71,11 @@ def judged(example: Example, row: Row) -> dict[str, Any]:
     claims = [candidate["atomic_claims"] if candidate else [] for candidate in candidates]
     quoted = find_quotes(
         example.reference,
-        (quote for one in claims for claim in one for quote in claim["grounding_evidence"]),
+        (quote for of_answer in claims for claim in of_answer for quote in claim["grounding_evidence"]),
     )
     answers = [
-        {"text": text, "score": score, "claims": [_claim(claim, quoted) for claim in made]}
-        for text, score, made in zip(example.answers, row["scores"], claims, strict=True)
+        {"text": text, "score": score, "claims": [_claim(claim, quoted) for claim in of_answer]}
+        for text, score, of_answer in zip(example.answers, row["scores"], claims, strict=True)
     ]
     return {"row": row, "example": example, "answers": answers, "reference": quoted.pieces()}
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import read_json
 
 DIMENSIONS = 64  # of the vectors it gives
 HANG_SECONDS = 3600.0
@@ -126,14 +127,11 @@ class ScriptedJudge:
         time.sleep(self.delay)
         with self._lock:  # before the answer: a client may send its next request at the answer's last byte
             self._open -= 1
-        if handler.path.endswith("/embeddings"):
-            self._embed(handler, body, fault)
-        else:
-            self._chat(handler, body, fault)
+        if not self._break(handler, fault):
+            answer = self._embed if handler.path.endswith("/embeddings") else self._chat
+            answer(handler, body, fault)
 
     def _chat(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
-        if self._break(handler, fault):
-            return
         text = self._reply(body)
         if not isinstance(text, str):
             self._break(handler, text or NO_REPLY)
@@ -160,8 +158,6 @@ class ScriptedJudge:
         return next((reply for key, reply in self.replies.items() if key in prompt), None)
 
     def _embed(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
-        if self._break(handler, fault):
-            return
         vector = self.vector(body["input"])
         vector = [] if fault in ("empty", "no text") else _nan(vector) if fault == "nan" else vector
         data = [{"object": "embedding", "index": 0, "embedding": vector}]
@@ -222,13 +218,7 @@ def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mappi
 
 def read_replies(path: Path) -> dict[str, str]:
     """`{text in the prompt: reply}`; a reply that is no text is sent as JSON. Raises InputError for any other file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected a JSON object of prompt texts and replies")
-    return {key: reply if isinstance(reply, str) else json.dumps(reply) for key, reply in content.items()}
+    return {key: reply if isinstance(reply, str) else json.dumps(reply) for key, reply in read_json(path).items()}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -38,16 +38,16 @@ def smoke(
     greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=NANO_MAX_TOKENS if nano else MAX_TOKENS)
     evaluator = Evaluator(backend, variant or card.get("variant"), greedy, structured)
     example = nano_example() if nano else TOY
-    [found] = evaluator.evaluate_many([example])
+    [evaluation] = evaluator.evaluate_many([example])
     print(f"judge   {spec}, prompt {evaluator.variant.name}{', structured' * structured}")
     print(f"asked   {example.question}")
-    for letter, answer, score in zip(LETTERS, example.answers, found.scores, strict=False):
+    for letter, answer, score in zip(LETTERS, example.answers, evaluation.scores, strict=False):
         print(f"{letter}       {'no score' if score is None else f'{score:.3f}'}  {answer}")
-    print(f"status  {found.status}")
-    if found.completion_tokens:
-        pace = found.completion_tokens / max(found.seconds, 1e-9)
-        print(f"speed   {found.completion_tokens} tokens in {found.seconds:.2f} s: {pace:.0f} tokens/s")
-    return not found.status.startswith("failed")
+    print(f"status  {evaluation.status}")
+    if evaluation.completion_tokens:
+        pace = evaluation.completion_tokens / max(evaluation.seconds, 1e-9)
+        print(f"speed   {evaluation.completion_tokens} tokens in {evaluation.seconds:.2f} s: {pace:.0f} tokens/s")
+    return not evaluation.status.startswith("failed")
 
 
 def nano_example() -> Example:

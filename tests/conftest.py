@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from hostile_server import HostileServer
 from hypothesis import settings
+from long_replies import cpu_seconds
 
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.scripted_judge import ScriptedJudge
@@ -41,23 +41,8 @@ def scripted_judge(no_proxy: None) -> Iterator[ScriptedJudge]:
 
 @pytest.fixture
 def growth() -> Callable[[Callable[[int], Any], int], float]:
-    """How many times as long a call takes with 4 n as with n: about 4 where time is linear, 16 where it is quadratic.
-
-    CPU time, the least of three, so that a busy machine is no bug; what takes under 5 ms counts as 5 ms.
-    """
-
-    def measure(call: Callable[[int], Any], n: int) -> float:
-        def seconds(size: int) -> float:
-            taken = []
-            for _ in range(3):
-                started = time.process_time()
-                call(size)
-                taken.append(time.process_time() - started)
-            return max(min(taken), 0.005)
-
-        return seconds(4 * n) / seconds(n)
-
-    return measure
+    """How many times as long a call takes with 4 n as with n: about 4 if time is linear, 16 if quadratic."""
+    return lambda call, n: cpu_seconds(call, 4 * n) / cpu_seconds(call, n)
 
 
 @pytest.fixture

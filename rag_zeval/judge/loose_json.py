@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+Find = Callable[[str, int], "re.Match[str] | None"]
+FAILURES = 64  # of JSON's own reader in a text: each takes it as long as all that stands before is
 DEPTH = 16  # brackets within brackets; a trajectory has five
 _OPENING = re.compile(r"""(?:\[\s*)?\{\s*(["'])[^"'\n]{1,100}\1\s*:""")  # an object with a key, in a list or alone
 _BEGUN = re.compile(r"""[\[{]\s*(?:\{\s*)?(?:["'][^"'\n]{0,100}["']?\s*)?\Z""")  # and ended before its first colon
+_FIRST_QUOTE = re.compile(r"""[^"']{0,1000}(["'])""")
 _CONSTANT = r"(?i:true|false|null|none)|-?\d[\d.eE+-]{0,40}"
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 _SPACE = r"""(?:\s|//[^\n"']*\n|#[^\n"']*\n)*"""  # a comment with quotes might be half of a string: none is read
@@ -32,30 +35,60 @@ def read_values(text: str, skipped: Sequence[str] = ()) -> tuple[list[Any], str]
     """The objects, and lists of objects, that stand in a text one after the other, and the text outside of them.
 
     What stands inside a value is no value of its own. Where one of the `skipped` texts stands verbatim, there is
-    neither a value nor text. Time is linear in the text's length. Raises Unreadable when a value begins that cannot be
-    read to its end: what follows may then belong to it.
+    neither a value nor text. The text may end before it closes a list and its last object. Time is linear in the
+    text's length. Raises Unreadable when a value begins that cannot be read to its end: what follows may then belong
+    to it.
     """
-    values, outside = [], []
-    places = iter([*_places(text, skipped), (len(text), len(text))])
-    place = next(places)
-    at = begin = 0
-    while opening := _OPENING.search(text, at):
-        while place[1] <= opening.start():
-            outside.append(text[begin : place[0]])
-            begin, place = max(begin, place[1]), next(places)
-        if place[0] <= opening.start():
-            at = place[1]
-            continue
-        outside.append(text[begin : opening.start()])
-        value, at = _read(text, opening.start(), opening[1])
+    values, outside, at = [], [], 0
+    visible = _hidden(text, skipped)
+    for value, start, end in iter_values(text, _OPENING.search, visible, closed=False):
         values.append(value)
-        begin = at
-    for start, end in (place, *places):
-        outside.append(text[begin:start])
-        begin = max(begin, end)
+        outside.append(visible[at:start])
+        at = end
+    outside.append(visible[at:])
     if _BEGUN.search(outside[-1][-500:]):
         raise Unreadable("it ends within a value")
-    return values, "\n".join(outside)
+    return values, re.sub("\0+", "\n", "\n".join(outside))
+
+
+def _hidden(text: str, pieces: Sequence[str]) -> str:
+    """The text, as long as it is, with NULs wherever one of the pieces stands."""
+    pieces = [piece for piece in set(pieces) if piece and piece in text]
+    characters = list(text) if pieces else []
+    for piece in pieces:
+        at = text.find(piece)
+        while at >= 0:
+            characters[at : at + len(piece)] = "\0" * len(piece)
+            at = text.find(piece, at + len(piece))
+    return "".join(characters) if pieces else text
+
+
+def iter_values(
+    text: str, find: Find, visible: str | None = None, *, closed: bool = True
+) -> Iterator[tuple[Any, int, int]]:
+    """Yield `(value, start, end)` of the values that stand in a text one after the other. NaN and infinities are None.
+
+    find: `search` of a pattern for what opens a value, asked from behind the last one. visible: where it searches, the
+    text itself unless something of it is hidden. closed: all brackets of a value stand there; else the text may end
+    before it closes a list and its last object, no deeper, and only behind another bracket. Raises Unreadable.
+
+    >>> [value for value, _, _ in iter_values("so: {'a': [1, True,]} or", re.compile("{").search)]
+    [{'a': [1, True]}]
+    """
+    at = failures = 0
+    while opening := find(text if visible is None else visible, at):
+        start = opening.start()
+        try:
+            if failures >= FAILURES:
+                raise ValueError("JSON's own reader is asked no more")
+            value, at = _DECODER.raw_decode(text, start)
+        except Unreadable:
+            raise
+        except (ValueError, RecursionError):
+            failures += 1
+            reader = _Reader(text, start, closed)
+            value, at = reader.value(0), reader.at
+        yield value, start, at
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -66,45 +99,17 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return read
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
-
-
-def _places(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
-    """Where a piece stands, in order, overlapping places as one."""
-    places = []
-    for piece in set(filter(None, pieces)):
-        at = text.find(piece)
-        while at >= 0:
-            places.append((at, at + len(piece)))
-            at = text.find(piece, at + len(piece))
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(places):
-        if merged and start <= merged[-1][1]:
-            first, last = merged.pop()
-            merged.append((first, max(last, end)))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _read(text: str, start: int, quote: str) -> tuple[Any, int]:
-    if quote == '"':
-        try:
-            return _DECODER.raw_decode(text, start)
-        except Unreadable:
-            raise
-        except (ValueError, RecursionError):
-            pass
-    reader = _Reader(text, start, quote)
-    return reader.value(0), reader.at
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=lambda name: None)
 
 
 class _Reader:
-    """Reads one value; `at` is where it stands. `quote` stands around keys: a string in it holds no key unescaped."""
+    """Reads one value; `at` is where it stands. The first quote stands around keys: no string has a key in such."""
 
-    def __init__(self, text: str, at: int, quote: str):
+    def __init__(self, text: str, at: int, closed: bool):
         self.text, self.at = text, at
-        self._open_depth = 2 if text[at] == "[" else 1
+        self._open_depth = 0 if closed else 2 if text[at] == "[" else 1
+        first = _FIRST_QUOTE.match(text, at)
+        quote = first[1] if first else '"'
         key = rf"{quote}[^{quote}\\\n]{{1,100}}{quote}{_SPACE}:"
         other = "'" if quote == '"' else '"'
         self._quotes = quote if quote == '"' else quote + other  # JSON has one quote; Python's repr takes either
@@ -135,7 +140,7 @@ class _Reader:
         self.at = constant.end()
         word = constant[1].lower()
         try:
-            return _CONSTANTS[word] if word in _CONSTANTS else float(word)
+            return _CONSTANTS[word] if word in _CONSTANTS else _number(word)
         except ValueError:
             raise Unreadable(f"'{word}' is no number") from None
 
@@ -197,6 +202,10 @@ class _Reader:
     def _error(self, lacking: str) -> Unreadable:
         rest = " ".join(self.text[self.at : self.at + 40].split())
         return Unreadable(f"{lacking} at '{rest}'" if rest else "it ends within a value")
+
+
+def _number(word: str) -> int | float:
+    return int(word) if word.removeprefix("-").isdecimal() else float(word)
 
 
 def unescaped(text: str) -> str:

@@ -43,18 +43,18 @@ def parse_lenient(
     of claims stand where none belong, claims are those that a shown text spells out, or a reply holds two evaluations
     that differ: whether all that it was going to say was read cannot be told then.
     """
-    found, echo = find_variant(variant), Echo(shown)
+    prompt, echo = find_variant(variant), Echo(shown)
     try:
-        trajectory = _read(items := _load(text, unique_keys), n_candidates, found)
+        trajectory = _read(items := _load(text, unique_keys), n_candidates, prompt)
         if _is_own(trajectory, items, echo) and not echo.joins_claims(text):
             return trajectory, "strict"
     except FormatError:
         pass
-    prompt = found.template.split(INPUTS)[0]
+    instructions = prompt.template.split(INPUTS)[0]
     failure = FormatError("the reply is empty")
     for reply in dict.fromkeys((text, text.rpartition("</think>")[2])):  # the tag may stand in a string, too
         try:
-            return _find(reply, n_candidates, found, echo, (prompt, *shown)), "repaired"
+            return _find(reply, n_candidates, prompt, echo, (instructions, *shown)), "repaired"
         except FormatError as error:
             failure = error
     raise failure
@@ -75,20 +75,15 @@ def response_schema(n_candidates: int, variant: str = "paper") -> dict[str, Any]
     Fields stand in the variant's order, which such servers keep, and no others are allowed: `parse_strict` minds
     neither. Rule (4), that claims hold text and supported ones quote some, is no part of it. Raises InputError.
     """
-    found = find_variant(variant)
-    claims = {"type": "array", "items": _object({name: _FIELDS[name] for name in found.claim_fields}), "minItems": 1}
-    echo = {"answer": _TEXT} if found.echo_answer else {}
+    prompt = find_variant(variant)
+    claims = {"type": "array", "items": _object({name: _FIELDS[name] for name in prompt.claim_fields}), "minItems": 1}
+    echo = {"answer": _TEXT} if prompt.echo_answer else {}
     candidates = [
         _object({"id": {"type": "string", "enum": [letter]}, **echo, "atomic_claims": claims})
         for letter in LETTERS[:n_candidates]
     ]
-    return {
-        "type": "array",
-        "prefixItems": candidates,
-        "items": False,
-        "minItems": n_candidates,
-        "maxItems": n_candidates,
-    }
+    length = {"minItems": n_candidates, "maxItems": n_candidates}
+    return {"type": "array", "prefixItems": candidates, "items": False, **length}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -208,34 +203,32 @@ def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Seq
         raise FormatError("the reply does not end its thoughts")
     if _FIELD.search(outside):
         raise FormatError("fields of claims stand outside of any list")
-    found: Trajectory | None = None
+    own: Trajectory | None = None
     for items in _lists(values):
         trajectory = tuple(_read_candidate(item, variant, lenient=True) for item in items)
         if _is_own(trajectory, items, echo):
             _check_ids(items, n_candidates)
-            if found not in (None, trajectory):
+            if own not in (None, trajectory):
                 raise FormatError("two different evaluations in one reply")
-            found = trajectory
-    if found is None:
+            own = trajectory
+    if own is None:
         raise FormatError("no evaluation in the reply")
     if echo.joins_claims(text):
         raise FormatError("claims follow each other as in a text to be judged")
-    return found
+    return own
 
 
 def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
     """Lists of candidates: bare, alone in an object, or written one object after the other."""
     row: list[Any] = []
     for value in values:
-        inner = list(value.values()) if isinstance(value, dict) else []
         if isinstance(value, dict) and "atomic_claims" in value:
             row.append(value)
-        elif isinstance(value, list) and _count_fields(value):
-            yield value
-        elif len(inner) == 1 and isinstance(inner[0], list) and _count_fields(inner[0]):
-            yield inner[0]
         elif _count_fields(value):
-            raise FormatError("fields of claims stand outside of any list")
+            items = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
+            if not isinstance(items, list):
+                raise FormatError("fields of claims stand outside of any list")
+            yield items
     if row:
         yield row
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from rag_zeval.judge import loose_json
 from rag_zeval.models.language_model import one_line
 
 T = TypeVar("T")
 QUOTED = 80  # characters of an unreadable reply shown in its reason
 
-_DECODER = json.JSONDecoder(parse_constant=lambda name: None)  # NaN and infinities are no numbers: they are missing
 # A bracket that opens JSON: not `[sic]` or `{name}`. `[1]`, a citation, is JSON all the same, and no reply by itself.
 _OPENING = re.compile(r"""[\[{](?=\s*(?:["'\[{\]}\d-]|(?:true|false|null|True|False|None|NaN)\b))""")
 
@@ -25,7 +23,7 @@ class Unreadable(ValueError):
 def read_json(text: str, read: Callable[[Any], T]) -> T:
     """What `read` makes of the JSON in a reply: bare, or with fences, prose or a chain of thought around it.
 
-    Trailing commas and Python's literals (single quotes, True, None) are understood; NaN is null. `read` raises
+    JSON as models write it is understood (rag_zeval.judge.loose_json); NaN is null. `read` raises
     Unreadable (or any error of a wrong type or key) for a value of another shape. Raises Unreadable when no value has
     the right shape, when JSON begins that does not end, and when two values differ: which is meant is not ours to say.
     """
@@ -60,27 +58,13 @@ def without_thoughts(text: str) -> str:
 
 def _values(text: str) -> Iterator[Any]:
     """The JSON values that stand in a text one after the other."""
-    at = 0
-    while opening := _OPENING.search(text, at):
-        try:
-            value, at = _DECODER.raw_decode(text, opening.start())
-        except (ValueError, RecursionError):
-            value, at = _repaired(text, opening.start())
-        yield value
-
-
-def _repaired(text: str, start: int) -> tuple[Any, int]:
-    """The value from an opening bracket to the last closing one of its kind, and where it ends."""
-    end = text.rfind("]" if text[start] == "[" else "}") + 1
-    body = text[start:end]
+    end = 0
     try:
-        return _DECODER.decode(re.sub(r",(\s*[\]}])", r"\1", body)), end
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(body), end
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise Unreadable(f"JSON that cannot be read: {quoted(text[start:])}") from error
+        for value, _, end in loose_json.iter_values(text, _OPENING.search):  # noqa: B007 (used at its failure)
+            yield value
+    except loose_json.Unreadable as error:
+        rest = text[next(_OPENING.finditer(text, end)).start() :]
+        raise Unreadable(f"JSON that cannot be read: {quoted(rest)}") from error
 
 
 def quoted(text: str) -> str:

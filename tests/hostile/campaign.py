@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import time
-import types
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,19 +25,11 @@ RESULT = Path("runs/hostile/result.json")
 EACH = 200  # honest replies of each kind
 
 
-def read_honest(before: Callable[..., Any] | None = None) -> tuple[dict[str, int | float], list[str]]:
-    """How many whole replies of each kind are read, and were read `before`, by an older parser."""
+def read_honest() -> tuple[dict[str, int | float], list[str]]:
+    """How many whole replies of each kind are read; a line for each kind of which some are not."""
     found = honest(EACH)
-    counts: dict[str, int | float] = {}
-    faults = []
-    for kind in WHOLE:
-        counts[kind] = found[kind, "read"]
-        if found[kind, "read"] < EACH:
-            faults.append(f"honest: {kind}: {found[kind, 'read']} of {EACH} replies read")
-    older: Counter[tuple[str, str]] = honest(EACH, before) if before else Counter()
-    for kind in WHOLE if before else ():
-        counts[f"{kind}, before"] = older[kind, "read"]
-    return counts, faults
+    counts: dict[str, int | float] = {kind: found[kind, "read"] for kind in WHOLE}
+    return counts, [f"honest: {kind}: {read} of {EACH} replies read" for kind, read in counts.items() if read < EACH]
 
 
 Part = Callable[[], tuple[dict[str, int | float], list[str]]]
@@ -54,33 +43,19 @@ PARTS: dict[str, Part] = {
 }
 
 
-def parser_of(revision: str) -> Callable[..., Any]:
-    """The lenient parser as it was in a revision of this repository."""
-    show = ["git", "show", f"{revision}:rag_zeval/judge/parser.py"]
-    source = subprocess.run(show, capture_output=True, text=True, check=True).stdout
-    module = types.ModuleType("older_parser")
-    exec(compile(source, f"parser.py of {revision}", "exec"), module.__dict__)
-    parse: Callable[..., Any] = module.__dict__["parse_lenient"]
-    return parse
-
-
 def main() -> int:
     """0, or 1 if a promise was broken; the lines say where."""
     arguments = argparse.ArgumentParser(prog="make hostile", description=__doc__)
     arguments.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)} (default: all)")
-    arguments.add_argument("--before", metavar="REVISION", help="read the honest replies with its parser, too")
     given = arguments.parse_args()
     if unknown := [name for name in given.parts if name not in PARTS]:
         arguments.error(f"there is no part {unknown[0]}; there is: {', '.join(PARTS)}")
-    parts = dict(PARTS)
-    if given.before:
-        parts["honest"] = lambda: read_honest(parser_of(given.before))
     result: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     broken = 0
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     for name in given.parts or PARTS:
         started = time.monotonic()
-        counts, faults = parts[name]()
+        counts, faults = PARTS[name]()
         result[name] = {**counts, "faults": len(faults), "minutes": round((time.monotonic() - started) / 60, 1)}
         print(f"== {name}")
         print("".join(f"{key:>44}  {value:,}\n" for key, value in result[name].items()), *faults, sep="\n", flush=True)

@@ -65,38 +65,28 @@ def _repeated(ask: Asked) -> str:
     prompt = ask.prompt
     start = ask.rng.choice((0, 0, ask.rng.randrange(len(prompt))))
     end = ask.rng.choice((len(prompt), ask.rng.randint(start, len(prompt))))
-    return (
-        ask.rng.choice(("", "Input:\n", "```json\n"))
-        + prompt[start:end]
-        + ask.rng.choice(("", "\n", " " + REFUSALS[0]))
-    )
+    head = ask.rng.choice(("", "Input:\n", "```json\n"))
+    return head + prompt[start:end] + ask.rng.choice(("", "\n", " " + REFUSALS[0]))
 
 
 def _filled_skeleton(ask: Asked) -> str:
     verdict = ask.rng.choice(("true or false", "true", "false", '"true or false"', "true/false", "<bool>"))
-    lists = []
-    for letter in LETTERS[: ask.n]:
-        claim = f'{{"claim": "...", "is_supported": {verdict}, "grounding_evidence": ["..."], "analysis": "..."}}'
-        lists.append(
-            f'{{"id": "{letter}", "answer": "...", "atomic_claims": [{claim}{ask.rng.choice(("", ", ..."))}]}}'
-        )
-    return f"[{', '.join(lists)}{ask.rng.choice(('', ', ...'))}] {ask.rng.choice(REFUSALS)}"
+    claim = f'{{"claim": "...", "is_supported": {verdict}, "grounding_evidence": ["..."], "analysis": "..."}}'
+    candidates = [
+        f'{{"id": "{letter}", "answer": "...", "atomic_claims": [{claim}{ask.rng.choice(("", ", ..."))}]}}'
+        for letter in LETTERS[: ask.n]
+    ]
+    return f"[{', '.join(candidates)}{ask.rng.choice(('', ', ...'))}] {ask.rng.choice(REFUSALS)}"
+
+
+NO_VERDICTS = (
+    "true or false", "true, but only partially; overall false", "partially", "true?", "", "not false", "truefalse", 1,
+)  # fmt: skip
 
 
 def _in_words(ask: Asked) -> str:
     """A verdict that is neither true nor false stands among others."""
-    word = ask.rng.choice(
-        (
-            "true or false",
-            "true, but only partially; overall false",
-            "partially",
-            "true?",
-            "",
-            "not false",
-            "truefalse",
-            1,
-        )
-    )
+    word = ask.rng.choice(NO_VERDICTS)
     items = json.loads(json.dumps(ask.items))
     ask.rng.choice(ask.rng.choice(items)["atomic_claims"])["is_supported"] = word
     text = json.dumps(items)
@@ -144,26 +134,11 @@ def _quoting(ask: Asked) -> str:
     return f"The answer says: {said} {ask.rng.choice(REFUSALS)}"
 
 
+MARKS = (*"\"'[]{}:,\\ \n", '"id": "A"', '"claim"', '"is_supported": true', CLAIM, "//")
+
+
 def _noise(ask: Asked) -> str:
-    pieces = (
-        '"',
-        "'",
-        "[",
-        "]",
-        "{",
-        "}",
-        ":",
-        ",",
-        "\\",
-        " ",
-        "\n",
-        '"id": "A"',
-        '"claim"',
-        '"is_supported": true',
-        CLAIM,
-        "//",
-    )
-    return "".join(ask.rng.choices((*pieces, sentence(ask.rng), SKELETON), k=ask.rng.randint(0, 40)))
+    return "".join(ask.rng.choices((*MARKS, sentence(ask.rng), SKELETON), k=ask.rng.randint(0, 40)))
 
 
 def _shown_text(ask: Asked) -> str:
@@ -233,9 +208,8 @@ def injected(rng: random.Random) -> Case:
     for _ in range(rng.choice((1, 1, 2))):
         item = rng.choice(ask.items)
         claim = rng.choice(item["atomic_claims"])
-        field = rng.choice(
-            [name for name in ("claim", "analysis", "grounding_evidence", "answer") if name in {**item, **claim}]
-        )
+        names = [name for name in ("claim", "analysis", "grounding_evidence", "answer") if name in {**item, **claim}]
+        field = rng.choice(names)
         said = rng.choice((mark, f"It says {mark}", f"It says {mark} there."))
         if field == "answer":
             item["answer"] = said
@@ -279,19 +253,19 @@ def verdicts(one: Case) -> Verdicts | None:
 
 def check(seed: int, numbers: range) -> tuple[Counter[tuple[str, str]], list[str]]:
     """What became of each case, by its kind: "read", "not read", "invented", "raised"; a line for the last two."""
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     faults = []
     for number in numbers:
         one = case(seed, number)
         try:
-            given = verdicts(one)
-            became = "not read" if given is None else "read" if given == one.truth else "invented"
+            read: Verdicts | str | None = verdicts(one)
+            became = "not read" if read is None else "read" if read == one.truth else "invented"
         except Exception as error:
-            became, given = "raised", repr(error)
-        found[one.kind, became] += 1
+            became, read = "raised", repr(error)
+        counts[one.kind, became] += 1
         if became in ("invented", "raised"):
-            faults.append(f"replies: case({seed}, {number}), {one.kind}: {became} {given} instead of {one.truth}")
-    return found, faults
+            faults.append(f"replies: case({seed}, {number}), {one.kind}: {became} {read} instead of {one.truth}")
+    return counts, faults
 
 
 def run(replies: int, seed: int = 0, processes: int = 2) -> tuple[dict[str, int | float], list[str]]:
@@ -309,7 +283,6 @@ def run(replies: int, seed: int = 0, processes: int = 2) -> tuple[dict[str, int 
                 rate = totals.total() / (time.monotonic() - started)
                 left = timedelta(seconds=round((replies - totals.total()) / rate))
                 print(f"replies: {totals.total():,} of {replies:,}, {rate:.0f}/s, {left} left", flush=True)
-    by_result = dict.fromkeys(("read", "not read", "invented", "raised"), 0)
-    for (_, became), count in totals.items():
-        by_result[became] += count
-    return {"replies": totals.total(), "kinds": len({kind for kind, _ in totals}), **by_result}, faults
+    ends = ("read", "not read", "invented", "raised")
+    by_end = {end: sum(count for (_, became), count in totals.items() if became == end) for end in ends}
+    return {"replies": totals.total(), "kinds": len({kind for kind, _ in totals}), **by_end}, faults

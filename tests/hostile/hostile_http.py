@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import random
 import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hostile_modes import MODES
 from hostile_server import HostileServer, shows_key
@@ -51,36 +51,38 @@ Place = tuple[str, str]  # a row file and an id
 Rows = dict[Place, list[float | None]]
 
 
+@dataclass(frozen=True)
 class Ended:
-    """A command that ended or was ended, what it said, and its memory at most in MiB."""
+    """A command that ended, or was ended (`hung`), what it said, and its memory at most in MiB."""
 
-    def __init__(self, line: Sequence[str], folder: Path, key: str):
-        names = ("http_proxy", "https_proxy", "all_proxy")
-        env = {name: value for name, value in os.environ.items() if name.lower() not in names}
-        env |= {"OPENAI_API_KEY": key, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-        self.mib, self.hung = 0.0, False
-        started = time.monotonic()
-        with tempfile.TemporaryFile() as said:
-            with subprocess.Popen(
-                [sys.executable, "-m", *line], cwd=folder, env=env, stdout=said, stderr=said
-            ) as process:
-                while process.poll() is None:
-                    self.mib = max(self.mib, _peak_mib(process.pid))
-                    if time.monotonic() - started > DEADLINE:
-                        self.hung = True
-                        process.kill()
-                    time.sleep(0.02)
-            said.seek(0)
-            self.said = said.read()
-        self.status, self.seconds = process.returncode, time.monotonic() - started
+    status: int
+    said: bytes
+    seconds: float
+    mib: float
+    hung: bool
+
+
+def _run(line: Sequence[str], folder: Path, key: str) -> Ended:
+    env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    env |= {"OPENAI_API_KEY": key, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    mib, hung, started = 0.0, False, time.monotonic()
+    with tempfile.TemporaryFile() as said:
+        with subprocess.Popen([sys.executable, "-m", *line], cwd=folder, env=env, stdout=said, stderr=said) as process:
+            while process.poll() is None:
+                mib = max(mib, _peak_mib(process.pid))
+                if time.monotonic() - started > DEADLINE:
+                    hung = True
+                    process.kill()
+                time.sleep(0.02)
+        said.seek(0)
+        return Ended(process.returncode, said.read(), time.monotonic() - started, mib, hung)
 
 
 def _peak_mib(process: int) -> float:
-    try:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    except OSError:  # it has ended
-        return 0.0
-    return int(found[1]) / 1024 if found else 0.0
+    with suppress(OSError):  # it has ended
+        if found := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text()):
+            return int(found[1]) / 1024
+    return 0.0
 
 
 def _texts(number: int) -> tuple[str, str, str]:
@@ -114,22 +116,28 @@ def _line(command: str, inputs: Path, url: str) -> list[str]:
     return [*words, f"judge.timeout={TIMEOUT}", f"judge.connect_timeout={TIMEOUT}"]
 
 
-def _rows(command: str, folder: Path) -> tuple[Rows, set[Place], set[Place]]:
-    """The scores of each row by its file and id; the rows that say a deadline struck; those not asked about again."""
-    files = [folder / "rows.jsonl"] if command == "evaluate" else sorted((folder / "out" / "rows").glob("*.jsonl"))
-    rows: Rows = {}
-    late, final = set(), set()
-    for path in files:
+@dataclass
+class RowsOnDisk:
+    """Scores of rows by place; the places of rows that say a deadline struck, and of those never asked about again."""
+
+    scores: Rows = field(default_factory=dict)
+    late: set[Place] = field(default_factory=set)
+    final: set[Place] = field(default_factory=set)
+
+
+def _rows(command: str, folder: Path) -> RowsOnDisk:
+    rows = RowsOnDisk()
+    for path in sorted(folder.glob("rows.jsonl" if command == "evaluate" else "out/rows/*.jsonl")):
         name = path.name.split("__")[1] if command == "bench" else ""
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            scores = row["scores"] if command == "evaluate" else [score["value"] for score in row["scores"]]
-            rows[name, row["id"]] = scores
+            place = (name, row["id"])
+            rows.scores[place] = [score if command == "evaluate" else score["value"] for score in row["scores"]]
             if re.search(r"failed: no (answer|score) within", line):
-                late.add((name, row["id"]))
+                rows.late.add(place)
             if row.get("final"):
-                final.add((name, row["id"]))
-    return rows, late, final
+                rows.final.add(place)
+    return rows
 
 
 def _is_hit(id_: str) -> bool:
@@ -137,6 +145,8 @@ def _is_hit(id_: str) -> bool:
 
 
 class _Campaign:
+    """Runs commands in folders of their own, counts what came of it, and notes the faults."""
+
     def __init__(self, folder: Path, seed: int):
         rng = random.Random(seed)
         letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
@@ -153,18 +163,14 @@ class _Campaign:
         server = HostileServer(literal_reply)
         folder = self._folder("undisturbed", command)
         ended = self._run(command, folder, server, f"undisturbed, {command}")
-        self.right[command], _, _ = _rows(command, folder)
+        self.right[command] = _rows(command, folder).scores
         server.close()
-        asked = {"evaluate": ROWS, "bench": 4 * WIKIEVAL_ROWS}[command]
-        if (
-            ended.status
-            or len(self.right[command]) != asked
-            or any(None in row for row in self.right[command].values())
-        ):
+        whole = len(self.right[command]) == {"evaluate": ROWS, "bench": 4 * WIKIEVAL_ROWS}[command]
+        if ended.status or not whole or any(None in scores for scores in self.right[command].values()):
             raise RuntimeError(f"{command} fails undisturbed: {ended.said.decode(errors='replace')}")
 
     def disturbed(self, modes: Sequence[str], command: str) -> None:
-        """One mode, or several that share the rows."""
+        """One mode, or several that share the rows; then the same command again, and an honest server."""
         where = f"{' + '.join(modes)}, {command}"
         folder = self._folder(modes[0], command)
         server = HostileServer(literal_reply)
@@ -175,29 +181,29 @@ class _Campaign:
         else:
             server.mix({number: modes[at % len(modes)] for at, number in enumerate(HIT)})
         first = self._run(command, folder, server, where)
-        rows, late, _ = _rows(command, folder)
-        self._compare(where, command, rows, lambda place: first.status == 2 or place in late or _is_hit(place[1]))
-        self.counts["rows late"] += sum(not _is_hit(id_) for _, id_ in late)
+        rows = _rows(command, folder)
+        self._compare(where, command, rows, lambda at: first.status == 2 or at in rows.late or _is_hit(at[1]))
+        self.counts["rows late"] += sum(not _is_hit(id_) for _, id_ in rows.late)
         if server.elsewhere:
-            self.counts["prompts sent elsewhere"] += server.elsewhere
-            self.faults.append(f"{where}: {server.elsewhere} requests went to another server")
+            self._note("prompts sent elsewhere", f"{where}: {server.elsewhere} requests went to another server")
         if modes[0] == REFUSED:
             server = HostileServer(literal_reply, port=server.port)
         server.set("good")
         second = self._run(command, folder, server, f"{where}, again")
         server.close()
-        rows, _, final = _rows(command, folder)
-        self._compare(f"{where}, again", command, rows, lambda place: place in final and _is_hit(place[1]))
+        rows = _rows(command, folder)
+        self._compare(f"{where}, again", command, rows, lambda at: at in rows.final and _is_hit(at[1]))
         if second.status:
             self.faults.append(f"{where}, again: exit {second.status}: {second.said.decode(errors='replace')[-300:]}")
-        for name, content in {
-            "the output": first.said + second.said,
-            **{path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()},
-        }.items():
+        files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for name, content in {"the output": first.said + second.said, **files}.items():
             if pieces := shows_key(content, self.key):
-                self.counts["keys found"] += 1
-                self.faults.append(f"{where}: the key stands in {name}: {pieces[0]}")
+                self._note("keys found", f"{where}: the key stands in {name}: {pieces[0]}")
         self.counts["modes x commands"] += len(modes)
+
+    def _note(self, kind: str, fault: str) -> None:
+        self.counts[kind] += 1
+        self.faults.append(fault)
 
     def _folder(self, mode: str, command: str) -> Path:
         folder = self.folder / re.sub(r"\W+", "-", f"{mode}-{command}")
@@ -205,35 +211,38 @@ class _Campaign:
         return folder
 
     def _run(self, command: str, folder: Path, server: HostileServer, where: str) -> Ended:
-        ended = Ended(_line(command, self.folder / "inputs", server.url), folder, self.key)
+        ended = _run(_line(command, self.folder / "inputs", server.url), folder, self.key)
         self.counts["commands run"] += 1
         self.peak, self.longest = max(self.peak, ended.mib), max(self.longest, ended.seconds)
         text = ended.said.decode("utf-8", "replace")
-        for name, seen, what in (
+        for kind, seen, what in (
             ("hangs", ended.hung, f"not done after {DEADLINE:g} s"),
             ("tracebacks", "Traceback" in text, f"a traceback: {text[-300:]}"),
             ("other exits", not ended.hung and ended.status not in (0, 1, 2), f"exit {ended.status}: {text[-300:]}"),
             ("too large", ended.mib > MOST_MIB, f"{ended.mib:.0f} MiB"),
-            ("escapes", bool(UNSEEN.search(text)), f"controls in the output: {text[-300:]!r}"),
+            ("escapes", UNSEEN.search(text), f"controls in the output: {text[-300:]!r}"),
         ):
-            self.counts[name] += seen
             if seen:
-                self.faults.append(f"{where}: {what}")
+                self._note(kind, f"{where}: {what}")
         return ended
 
-    def _compare(self, where: str, command: str, rows: Rows, may_lack: Any) -> None:
+    def _compare(self, where: str, command: str, rows: RowsOnDisk, may_lack: Callable[[Place], bool]) -> None:
         """Note a score that is not the right one, and a missing one unless its row `may_lack` it."""
         for place, right in self.right[command].items():
-            found = rows.get(place, [None] * len(right))
-            if any(score not in (None, true) for score, true in zip(found, right, strict=True)):
-                self.counts["rows invented"] += 1
-                self.faults.append(f"{where}: row {place} has {found}, not {right}")
-            elif None in found and not may_lack(place):
-                self.counts["rows lost"] += 1
-                self.faults.append(f"{where}: row {place} has {found}, not {right}")
-        if unknown := set(rows) - set(self.right[command]):
-            self.counts["rows invented"] += len(unknown)
-            self.faults.append(f"{where}: rows that nobody asked for: {unknown}")
+            scores = rows.scores.get(place, [None] * len(right))
+            fault = f"{where}: row {place} has {scores}, not {right}"
+            if any(score not in (None, true) for score, true in zip(scores, right, strict=True)):
+                self._note("rows invented", fault)
+            elif None in scores and not may_lack(place):
+                self._note("rows lost", fault)
+        for place in set(rows.scores) - set(self.right[command]):
+            self._note("rows invented", f"{where}: a row that nobody asked for: {place}")
+
+
+COUNTED = (
+    "modes x commands", "commands run", "rows lost", "rows invented", "keys found", "hangs", "tracebacks",
+    "other exits", "too large", "escapes", "rows late", "prompts sent elsewhere",
+)  # fmt: skip
 
 
 def run(
@@ -244,54 +253,29 @@ def run(
     workers: int = 2,
 ) -> tuple[dict[str, int | float], list[str]]:
     """Each mode with each command, `workers` at a time: counts to print, and a line for each promise seen broken."""
-    with tempfile.TemporaryDirectory() as folder:
+    shared = [mode for mode in modes if not ALONE.match(mode)]
+    groups = [[mode] for mode in modes if ALONE.match(mode)]
+    groups += [shared[at : at + len(HIT)] for at in range(0, len(shared), len(HIT))]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
         campaign = _Campaign(Path(folder), seed)
         for command in commands:
             campaign.undisturbed(command)
-        shared = [mode for mode in modes if not ALONE.match(mode)]
-        groups = [[mode] for mode in modes if ALONE.match(mode)]
-        groups += [shared[at : at + len(HIT)] for at in range(0, len(shared), len(HIT))]
-        todo: queue.SimpleQueue[tuple[list[str], str]] = queue.SimpleQueue()
-        for group in groups:
-            for command in commands:
-                todo.put((group, command))
+
+        def attempt(group: list[str], command: str) -> None:
+            try:
+                campaign.disturbed(group, command)
+            except Exception as error:
+                campaign.faults.append(f"{' + '.join(group)}, {command}: {type(error).__name__}: {error}")
+
         started = time.monotonic()
-
-        def work() -> None:
-            while True:
-                try:
-                    group, command = todo.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    campaign.disturbed(group, command)
-                except Exception as error:
-                    campaign.faults.append(f"{' + '.join(group)}, {command}: {type(error).__name__}: {error}")
-                if todo.qsize() % 10 == 0:
-                    done, seconds = campaign.counts["modes x commands"], time.monotonic() - started
-                    print(f"HTTP: {done} modes, {seconds:.0f} s, {len(campaign.faults)} faults", flush=True)
-
-        threads = [threading.Thread(target=work) for _ in range(workers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    names = (
-        "rows lost",
-        "rows invented",
-        "keys found",
-        "hangs",
-        "tracebacks",
-        "other exits",
-        "too large",
-        "escapes",
-        "rows late",
-    )
+        attempts = [pool.submit(attempt, group, command) for group in groups for command in commands]
+        for number, _ in enumerate(as_completed(attempts), 1):
+            if number % 10 == 0:
+                done, seconds = campaign.counts["modes x commands"], time.monotonic() - started
+                print(f"HTTP: {done} modes, {seconds:.0f} s, {len(campaign.faults)} faults", flush=True)
     return {
         "HTTP modes": len(modes),
-        "modes x commands": campaign.counts["modes x commands"],
-        "commands run": campaign.counts["commands run"],
-        **{name: campaign.counts[name] for name in (*names, "prompts sent elsewhere")},
+        **{name: campaign.counts[name] for name in COUNTED},
         "peak MiB": round(campaign.peak),
         "longest command, seconds": round(campaign.longest, 1),
     }, campaign.faults

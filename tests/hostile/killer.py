@@ -17,13 +17,14 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
+from rag_zeval.inputs import read_examples
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -34,6 +35,7 @@ DELAY = 0.03  # seconds that the judge takes for a reply
 HANG = 180.0  # seconds after which a process is said to hang
 ROWS = 48
 REFUSED = 6  # one question in so many
+COSTS = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})  # of a row
 TOLD = 15.0  # seconds between lines of progress
 
 Row = dict[str, Any]
@@ -64,17 +66,21 @@ def key(reference: str, answers: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Stage:
-    """command: what runs it, for an output folder; files: its row files there; good: whether a row is done for good.
+    """words: its command, but for where it writes; files: its row files in its output folder.
 
-    costs: fields of a row in which two runs may differ. judge: who is paid; None where a model of its own answers.
+    judge: who is paid; None where a model of its own answers.
     """
 
     name: str
-    command: Callable[[Path], list[str]]
+    words: list[str]
     files: str
-    good: Callable[[Row], bool]
-    costs: frozenset[str]
-    judge: Judge | None
+    judge: Judge | None = None
+
+    def command(self, out: Path) -> list[str]:
+        if self.name != "evaluate":
+            return [*self.words, f"out_dir={out}"]
+        cached = [f"--cache={out}/replies.sqlite"] * (len(out.name) % 2)
+        return [*self.words, f"--out={out}/o.jsonl", f"--html={out}/o.html", *cached]
 
 
 @contextmanager
@@ -82,68 +88,44 @@ def opened(name: str, folder: Path) -> Iterator[Stage]:
     """A stage by name, with its judge and its input in `folder`."""
     if name == "synthesize":
         words = ["n_questions=40", "batch_size=2", "max_new_tokens=64", "device=cpu"]
-        yield Stage(
-            name,
-            lambda out: ["synthesize", *words, f"out_dir={out}"],
-            "responses.jsonl",
-            lambda row: True,
-            frozenset(),
-            None,
-        )
+        yield Stage(name, ["synthesize", *words], "responses.jsonl")
         return
+    rows = [
+        {
+            "id": f"r{n}",
+            "question": f"What is {n}?",
+            "reference": f"It is {n}. It is a number.",
+            "answers": [f"It is {n}. It is {n % 5}.", "It is a number."],
+        }
+        for n in range(ROWS)
+    ]
+    source = folder / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    examples = read_examples(source) if name == "evaluate" else NanoEval(ROWS // 2, 1, 2).examples
+    judge = Judge({key(example.reference, example.answers): example.id for example in examples})
+    spec = judge.server.spec()
     if name == "evaluate":
-        examples = [
-            {
-                "id": f"r{n}",
-                "question": f"What is {n}?",
-                "reference": f"It is {n}. It is a number.",
-                "answers": [f"It is {n}. It is {n % 5}.", "It is a number."],
-            }
-            for n in range(ROWS)
-        ]
-        source = folder / "in.jsonl"
-        source.write_text("".join(json.dumps(example) + "\n" for example in examples))
-        judge = Judge({key(e["reference"], e["answers"]): e["id"] for e in examples})
-        words = ["rag_zeval", "evaluate", str(source), f"--model={judge.server.spec()}", f"--concurrency={CONCURRENCY}"]
-
-        def evaluate(out: Path) -> list[str]:
-            cached = [f"--cache={out}/replies.sqlite"] * (len(out.name) % 2)
-            return [*words, f"--out={out}/o.jsonl", f"--html={out}/o.html", *cached]
-
-        costs = frozenset({"seconds", "calls", "cached"})
-        stage = Stage(name, evaluate, "o.jsonl", lambda row: not row["status"].startswith("failed"), costs, judge)
+        words = ["rag_zeval", "evaluate", str(source), f"--model={spec}", f"--concurrency={CONCURRENCY}"]
+        yield Stage(name, words, "o.jsonl", judge)
     else:
-        nano = NanoEval(ROWS // 2, 1, 2)
-        judge = Judge({key(e.reference, e.answers): e.id for e in nano.examples})
-        words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]"]
-        words += [f"models=['{judge.server.spec()}']", f"judge.concurrency={CONCURRENCY}", "bootstrap.draws=20"]
-        words += [f"nano_eval.n={ROWS // 2}", "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"]
-        costs = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})
-        stage = Stage(
-            name,
-            lambda out: [*words, f"out_dir={out}"],
-            "rows/*.jsonl",
-            lambda row: row["final"],
-            costs,
-            judge,
-        )
-    yield stage
+        words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=['{spec}']"]
+        words += [f"judge.concurrency={CONCURRENCY}", "bootstrap.draws=20", f"nano_eval.n={ROWS // 2}"]
+        yield Stage(name, [*words, "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"], "rows/*.jsonl", judge)
     judge.server.close()
+
+
+def good(row: Row) -> bool:
+    """Whether a row is done for good: no run asks for it again."""
+    return bool(row.get("final", not row.get("status", "").startswith("failed")))
 
 
 def start(stage: Stage, out: Path) -> subprocess.Popen[str]:
     """The stage's command, in a process group of its own."""
     out.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "NO_PROXY": "127.0.0.1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", *stage.command(out)],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    line = [sys.executable, "-m", *stage.command(out)]
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(line, cwd=ROOT, env=environment, start_new_session=True, **quiet)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -171,8 +153,9 @@ def rows_of(stage: Stage, out: Path) -> tuple[Rows, list[str]]:
     return rows, doubled
 
 
-def compared(stage: Stage, rows: Rows) -> Rows:
-    return {at: {name: row[name] for name in row if name not in stage.costs} for at, row in rows.items()}
+def compared(rows: Rows) -> Rows:
+    """The rows without what two runs may differ in."""
+    return {at: {name: row[name] for name in row if name not in COSTS} for at, row in rows.items()}
 
 
 @dataclass(frozen=True)
@@ -215,7 +198,7 @@ def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, 
         limit = time.monotonic() + chance.uniform(0, whole.start)
         while process.poll() is None and time.monotonic() < limit:
             time.sleep(0.001)
-    elif mode < 0.5 and not all(map(stage.good, rows_of(stage, out)[0].values())):
+    elif mode < 0.5 and not all(map(good, rows_of(stage, out)[0].values())):
         while process.poll() is None and time.monotonic() < limit and not settling(stage, out):
             pass
         time.sleep(chance.choice([0.0, chance.uniform(0, 0.003)]))
@@ -229,21 +212,37 @@ def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, 
         os.killpg(process.pid, signal.SIGKILL)
 
 
+class Tally:
+    """What the starts of a stage came to: counts, a line for each promise seen broken, and progress now and then."""
+
+    def __init__(self, name: str):
+        self.name, self.counts, self.faults, self._told = name, Counter[str](), list[str](), time.monotonic()
+
+    def note(self, where: str, checks: Mapping[str, list[str]]) -> None:
+        for kind, broken in checks.items():
+            self.counts[kind] += len(broken)
+            self.faults += [f"{self.name}, {where}: {kind}: {each}" for each in broken]
+
+    def tell(self, progress: str) -> None:
+        if time.monotonic() - self._told > TOLD:
+            self._told = time.monotonic()
+            print(f"{self.name}: {progress}, {len(self.faults)} faults", flush=True)
+
+
 def kills(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[str]]:
     """Kill a stage `count` times, going on after each kill; every end is compared with the undisturbed run."""
-    chance, told = random.Random(f"{name} {seed}"), time.monotonic()
-    counts, faults = Counter[str](), list[str]()
+    chance, tally = random.Random(f"{name} {seed}"), Tally(name)
     with opened(name, folder) as stage:
         whole = undisturbed(stage, folder / "whole")
         struck = runs = starts = 0
         ending = True
         while struck < count or not ending:
             if starts == 4 * count + 20:
-                faults.append(f"{name}: {starts} starts, and not {count} kills")
+                tally.faults.append(f"{name}: {starts} starts, and not {count} kills")
                 break
             starts += 1
             out = folder / str(runs)
-            done, _ = rows_of(stage, out)
+            before, _ = rows_of(stage, out)
             paid_before = len(stage.judge.paid) if stage.judge else 0
             process = start(stage, out)
             if struck < count:
@@ -251,21 +250,16 @@ def kills(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[
             status, error = ended(process)
             ending = status != -signal.SIGKILL
             struck, runs = struck + (not ending), runs + ending
-            counts["killed while rows were taken out"] += settling(stage, out)
+            tally.counts["killed while rows were taken out"] += settling(stage, out)
             time.sleep(0 if ending else 2 * DELAY)  # what it had asked is still coming in
             paid = stage.judge.paid[paid_before:] if stage.judge else []
-            checks = check(stage, done, out, paid, whole if ending else None)
-            if status and ending:
-                checks["ended badly"] = [f"{status}: {error}"]
-            counts.update({kind: len(found) for kind, found in checks.items()})
-            faults += [f"{name}, start {starts}: {kind}: {each}" for kind, found in checks.items() for each in found]
+            tally.note(f"start {starts}", check(stage, before, out, paid, whole if ending else None))
             if ending:
-                counts["rows compared"] += len(whole.rows)
+                tally.note(f"start {starts}", {"ended badly": [f"{status}: {error}"] * bool(status)})
+                tally.counts["rows compared"] += len(whole.rows)
                 shutil.rmtree(out)
-            if time.monotonic() - told > TOLD:
-                told = time.monotonic()
-                print(f"{name}: {struck} of {count} kills, {runs} runs, {len(faults)} faults", flush=True)
-    return {f"{name} kills": struck, f"{name} runs": runs, **counts}, faults
+            tally.tell(f"{struck} of {count} kills, {runs} runs")
+    return {f"{name} kills": struck, f"{name} runs": runs, **tally.counts}, tally.faults
 
 
 def check(
@@ -276,13 +270,13 @@ def check(
     At a kill, as many replies may be paid and not yet written as may be asked at once (`flying`).
     """
     rows, doubled = rows_of(stage, out)
-    wanted = [at for at, row in before.items() if stage.good(row)] + list(whole.rows if whole else [])
-    was_good, is_good = ({id_ for (_, id_), row in each.items() if stage.good(row)} for each in (before, rows))
+    wanted = [at for at, row in before.items() if good(row)] + list(whole.rows if whole else [])
+    was_good, is_good = ({id_ for (_, id_), row in each.items() if good(row)} for each in (before, rows))
     twice = [id_ for id_, times in Counter(paid).items() if times > 1 or id_ in was_good]
     unwritten = sorted(set(paid) - is_good)
     changed = []
     if whole:
-        found, right = compared(stage, rows), compared(stage, whole.rows)
+        found, right = compared(rows), compared(whole.rows)
         changed = [f"{at} is {row}, not {right.get(at)}" for at, row in found.items() if row != right.get(at)]
     return {
         "rows lost": [str(at) for at in dict.fromkeys(wanted) if at not in rows],
@@ -298,8 +292,7 @@ def races(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[
 
     One of them does what is left; the other is refused, or finds all done.
     """
-    chance, told = random.Random(f"{name} race {seed}"), time.monotonic()
-    counts, faults = Counter[str](), list[str]()
+    chance, tally = random.Random(f"{name} race {seed}"), Tally(name)
     with opened(name, folder) as stage:
         assert stage.judge
         whole = undisturbed(stage, folder / "whole")
@@ -311,19 +304,15 @@ def races(name: str, count: int, seed: int, folder: Path) -> tuple[Counts, list[
             first = start(stage, out)
             time.sleep(chance.choice([0.0, chance.uniform(0, whole.work / 2)]))
             ends = [ended(process) for process in (start(stage, out), first)]
-            checks = check(stage, before, out, stage.judge.paid[paid_before:], whole)
             refused = [status == 2 and "another run is writing this file" in error for status, error in ends]
-            if not all(status == 0 or no for (status, _), no in zip(ends, refused, strict=True)) or all(refused):
-                checks["ended badly"] = [str(ends)]
-            counts["refused"] += sum(refused)
-            counts["rows compared"] += len(whole.rows)
-            counts.update({kind: len(found) for kind, found in checks.items()})
-            faults += [f"{name}, race {number}: {kind}: {each}" for kind, found in checks.items() for each in found]
+            well = all(status == 0 or no for (status, _), no in zip(ends, refused, strict=True)) and not all(refused)
+            tally.note(f"race {number}", check(stage, before, out, stage.judge.paid[paid_before:], whole))
+            tally.note(f"race {number}", {"ended badly": [] if well else [str(ends)]})
+            tally.counts["refused"] += sum(refused)
+            tally.counts["rows compared"] += len(whole.rows)
             shutil.rmtree(out)
-            if time.monotonic() - told > TOLD:
-                told = time.monotonic()
-                print(f"{name}: {number + 1} of {count} races, {len(faults)} faults", flush=True)
-    return {f"{name} races": count, **counts}, faults
+            tally.tell(f"{number + 1} of {count} races")
+    return {f"{name} races": count, **tally.counts}, tally.faults
 
 
 def half_done(stage: Stage, whole: Whole, out: Path, chance: random.Random) -> None:
@@ -331,7 +320,7 @@ def half_done(stage: Stage, whole: Whole, out: Path, chance: random.Random) -> N
     for path in whole.out.glob(stage.files):
         lines = path.read_bytes().splitlines(keepends=True)
         chance.shuffle(lines)
-        kept = [line for line in lines[1:] if chance.random() < 0.6 or not stage.good(json.loads(line))]
+        kept = [line for line in lines[1:] if chance.random() < 0.6 or not good(json.loads(line))]
         place = out / path.relative_to(whole.out)
         place.parent.mkdir(parents=True)
         place.write_bytes(b"".join(kept) + lines[0][: chance.randrange(1, len(lines[0]) - 1)])

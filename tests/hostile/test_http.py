@@ -39,14 +39,13 @@ def test_no_mode_makes_a_score_up_or_harms_another_row(hostile: Any, monkeypatch
         met = dict(zip(range(0, 20, 2), modes[start : start + 10], strict=False))
         hostile.mix(met)
         judge = Evaluator(open_backend(f"openai:judge@{hostile.url}", **LIMITS))
-        for found in judge.evaluate_many(EXAMPLES):
-            mode = met.get(int(found.id), "good")
-            assert found.scores in (right[found.id], [None] * len(right[found.id])), mode
-            assert (None in found.scores) == found.status.startswith("failed: "), mode
-            assert mode != "good" or None not in found.scores, found.status
-            assert found.status.isprintable() and not shows_key(json.dumps(vars(found), default=str).encode(), KEY), (
-                mode
-            )
+        for evaluation in judge.evaluate_many(EXAMPLES):
+            mode, scores = met.get(int(evaluation.id), "good"), evaluation.scores
+            assert scores in (right[evaluation.id], [None] * len(scores)), mode
+            assert (None in scores) == evaluation.status.startswith("failed: "), mode
+            assert mode != "good" or None not in scores, evaluation.status
+            assert evaluation.status.isprintable(), mode
+            assert not shows_key(json.dumps(vars(evaluation), default=str).encode(), KEY), mode
     assert hostile.elsewhere == 0
 
 
@@ -59,8 +58,8 @@ def test_what_never_ends_is_ended(hostile: Any, mode: str) -> None:
 
 
 def test_the_real_commands_meet_some_modes() -> None:
-    counts, faults = hostile_http.run(
-        ["the key in an error", "307 elsewhere", "usage of 5,000 digits", "two answers at once"]
-    )
+    keys = ["the key in an error", "the key in a reply", "the key escaped in a reply", "the key in a page"]
+    modes = [*keys, "307 elsewhere", "usage of 5,000 digits", "two answers at once"]
+    counts, faults = hostile_http.run(modes)
     assert faults == []
-    assert counts["modes x commands"] == 8 and counts["commands run"] == 6
+    assert counts["modes x commands"] == 2 * len(modes) and counts["commands run"] == 6

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-import re
 
 import pytest
 from hostile_texts import CONTROL_TOKENS, texts
 
-from rag_zeval.judge.prompt import INPUTS, PROMPTS, judge_messages
+from rag_zeval.judge.prompt import INPUTS, PROMPTS, judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS
 
 MOST = 4  # candidates
@@ -44,9 +43,9 @@ def look(name: str, question: str, reference: str, answers: list[str]) -> tuple[
     content = message["content"]
     inputs = content[len(before) : len(content) - len(after)]
     put_in = {
-        "question": whole(question),
-        "reference": whole(reference),
-        "candidates": {letter: whole(answer) for letter, answer in zip(LETTERS, answers, strict=False)},
+        "question": without_surrogates(question),
+        "reference": without_surrogates(reference),
+        "candidates": {letter: without_surrogates(answer) for letter, answer in zip(LETTERS, answers, strict=False)},
     }
     try:
         moved = (before + inputs + after, json.loads(inputs)) != (content, put_in)
@@ -54,11 +53,6 @@ def look(name: str, question: str, reference: str, answers: list[str]) -> tuple[
         moved = True
     token = next((token for token in CONTROL_TOKENS if token in inputs), None)
     return moved, token
-
-
-def whole(text: str) -> str:
-    """The text, its lone surrogates replaced: they can be put into no prompt."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def test_no_prompt_moves_a_boundary_or_holds_a_control_token() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from fuzzed_replies import HONEST_AT_MOST, KINDS, NO_EVALUATION, Case, case, check, verdicts
 from honest_replies import WHOLE, honest
-from long_replies import LONG, longest_seconds
+from long_replies import LINEAR, LONG, read
 
 REPLIES = 6_000
 
@@ -35,10 +37,10 @@ def test_the_oracle_sees_a_score_that_was_not_meant() -> None:
     assert verdicts(Case("plain", json.dumps(other), one.n, one.variant, one.shown, one.truth)) not in (None, one.truth)
 
 
+@pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("kind", LONG)
-def test_a_long_reply_takes_linear_time(kind: str) -> None:
-    _, faults = longest_seconds(200_000, [kind])
-    assert not faults
+def test_a_long_reply_takes_linear_time(kind: str, repeated: bool, growth: Callable[..., float]) -> None:
+    assert growth(partial(read, kind, repeated), 50_000) < LINEAR
 
 
 def test_a_case_is_made_again_from_its_number() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import rag_zeval
+from rag_zeval.scorers.registry import SCORERS
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("rewards", "synthesize", "train", "eval_benchmarks", "experiments")
@@ -57,6 +59,18 @@ def test_the_wheel_says_its_version_licence_and_pythons(wheel: zipfile.ZipFile) 
     assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
     assert f"version: {rag_zeval.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"[{rag_zeval.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_wheel_alone_lists_its_scorers(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "site")  # what pip does with a wheel, but for the script
+    for words in (["--help"], ["scorers"]):
+        program = f"import sys; sys.argv[1:] = {words!r}; from rag_zeval import cli; print(cli.__file__); cli.main()"
+        line = [sys.executable, "-c", program]
+        env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+        ran = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        first, shown = ran.stdout.split("\n", 1)
+        assert first.startswith(str(tmp_path)) and set(SCORERS) <= set(re.findall(r"\w+", shown))
 
 
 def test_no_heavy_package_is_a_plain_dependency(wheel: zipfile.ZipFile) -> None:

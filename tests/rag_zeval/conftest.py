@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
+from rag_zeval.cli import main
 from rag_zeval.scripted_judge import ScriptedJudge
 
 
@@ -23,3 +29,50 @@ def endpoint(scripted_judge: ScriptedJudge) -> ScriptedJudge:
 @pytest.fixture
 def reply_text() -> Callable[..., str]:
     return judge_reply
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., CompletedProcess[str]]:
+    """Runs `rag-zeval` with these arguments in this process, in `tmp_path`; keywords are environment variables."""
+
+    def run(*arguments: object, **environment: str) -> CompletedProcess[str]:
+        for name, value in {"COLUMNS": "200", **environment}.items():
+            monkeypatch.setenv(name, value)
+        words = list(map(str, arguments))
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["rag-zeval", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        shown = capsys.readouterr()
+        return CompletedProcess(words, int(stop.value.code or 0), shown.out, shown.err)
+
+    return run
+
+
+PEAK = """
+import re
+from rag_zeval.cli import main
+try:
+    main()
+finally:
+    print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024)
+"""
+
+
+@pytest.fixture
+def run_measured(tmp_path: Path) -> Callable[..., tuple[str, int]]:
+    """Runs `rag-zeval` in a process of its own: what it printed, and its memory at most in MiB.
+
+    The process says that itself: what the system tells its parent holds the parent's own memory as well.
+    """
+
+    def run(*arguments: object) -> tuple[str, int]:
+        line = [sys.executable, "-c", PEAK, *map(str, arguments)]
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, int(done.stdout.split()[-1])
+
+    return run

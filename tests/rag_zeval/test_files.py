@@ -7,7 +7,16 @@ import sys
 import pytest
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_revision, model_sha256, read_jsonl, write_json
+from rag_zeval.files import (
+    field,
+    first_difference,
+    iter_jsonl,
+    model_revision,
+    model_sha256,
+    read_json,
+    read_jsonl,
+    write_json,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +26,7 @@ from rag_zeval.files import model_revision, model_sha256, read_jsonl, write_json
         ("[]", ":2: expected a JSON object, found list"),
         ('{"question": "q"}', ":2: field 'passage' is missing"),
         ('{"question": 3, "passage": "p"}', ":2: field 'question' must be str, found int"),
+        ('{"question": "q", "passage"', ":2: not valid JSON: Expecting ':' delimiter at column 28"),
     ],
 )
 def test_bad_lines_are_named(tmp_path, line, message):
@@ -33,6 +43,53 @@ def test_missing_and_binary_files_are_named(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="binary:1: not UTF-8"):
         read_jsonl(tmp_path / "binary")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "message"),
+    [
+        (None, dict, ": cannot be read: No such file or directory"),
+        (b"\xff", dict, ": not UTF-8 text: invalid start byte at byte 0"),
+        (b'{\n "a": }', dict, ": not valid JSON: Expecting value at line 2, column 7"),
+        (b"9" * 5_000, list, ": not valid JSON: Exceeds the limit"),
+        (b"[1]", dict, ": expected a JSON object, found list"),
+        (b"{}", list, ": expected a JSON list, found dict"),
+    ],
+)
+def test_a_json_file_that_is_not_what_was_asked_for_is_named(tmp_path, content, kind, message):
+    path = tmp_path / "in.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError) as error:
+        read_json(path, kind)
+    assert str(error.value).startswith(f"{path}{message}") and "\n" not in str(error.value)
+    path.write_text("\ufeff[1]")
+    assert read_json(path, list) == [1]
+
+
+def test_a_field_of_any_value_is_checked():
+    assert field("x", {"a": True}, "a", bool) is True and field("x", {"a": 1}, "a", (int, float)) == 1
+    for value, message in (
+        ([], "x: row 3: expected a JSON object, found list"),
+        ({}, "x: row 3: field 'a' is missing"),
+        ({"a": True}, "x: row 3: field 'a' must be int or float, found bool"),
+    ):
+        with pytest.raises(InputError, match=f"^{message}$"):
+            field("x: row 3", value, "a", (int, float))
+
+
+def test_of_a_file_that_grows_the_torn_last_line_is_left_out(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"a": 1}\n\n{"a": 2}\n{"a": 3}')
+    assert [row["a"] for _, row in iter_jsonl(path)] == [1, 2, 3]
+    assert list(iter_jsonl(path, growing=True)) == [(1, {"a": 1}), (3, {"a": 2})]
+
+
+def test_two_runs_differ_in_the_first_setting_that_is_not_the_same():
+    run = {"seed": 1, "train": {"lr": 0.5, "steps": [1, 2]}, "more": {}}
+    assert first_difference(run, json.loads(json.dumps(run))) is None
+    assert first_difference(run, {**run, "train": {"lr": 0.5, "steps": [1]}}) == "train.steps"
+    assert first_difference(run, {"seed": 1}) == "train.lr" and first_difference({}, {"new": None}) is None
 
 
 def test_nan_is_never_written(tmp_path):

@@ -17,23 +17,15 @@ from urllib.request import urlopen
 
 import pytest
 
-from rag_zeval.cli import main
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
 from rag_zeval.judge.parser import response_schema
 from rag_zeval.serve import LONGEST, MODULE, URL, serve_command, served_name
 from rag_zeval.smoke import TOY, nano_example
 
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[2]
 NANO = ROOT / "checkpoints" / "nano-judge"
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit status of `rag-zeval` with these arguments, in this process."""
-    monkeypatch.setattr(sys, "argv", ["rag-zeval", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return int(stop.value.code or 0)
 
 
 def value(command: list[str], option: str) -> str:
@@ -55,10 +47,10 @@ def test_the_window_is_the_models_up_to_what_it_was_trained_with(window: int, se
     ("config", "message"),
     [
         (None, "no model here"),
-        ("{", "not a model's configuration"),
-        ("[]", "not a model's configuration"),
-        ("{}", "not a model's configuration"),
-        ('{"max_position_embeddings": "x"}', "must be a whole number above 0, found x"),
+        ("{", r"config\.json: not valid JSON"),
+        ("[]", r"config\.json: expected a JSON object, found list"),
+        ("{}", r"config\.json: field 'max_position_embeddings' is missing"),
+        ('{"max_position_embeddings": "x"}', "must be int, found str"),
         ('{"max_position_embeddings": 0}', "must be a whole number above 0, found 0"),
     ],
 )
@@ -96,43 +88,31 @@ def test_serve_becomes_the_server_of_a_model_named_by_its_weights(tmp_path: Path
     assert re.fullmatch("judge-[0-9a-f]{12}", name) and name.endswith(model_sha256(NANO)[:12])
 
 
-def test_two_models_served_in_turn_share_no_row_and_no_reply(
-    endpoint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    rows = tmp_path / "in.jsonl"
-    rows.write_text(json.dumps({"question": "q", "reference": "r", "answer": "a"}) + "\n")
-    env, cache = stand_in(tmp_path / "vllm"), tmp_path / "replies.sqlite"
+def test_two_models_served_in_turn_share_no_row_and_no_reply(run: Run, endpoint: Any, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps({"question": "q", "reference": "r", "answer": "a"}) + "\n")
+    env = stand_in(tmp_path / "vllm")
 
-    def evaluate(folder: Path, out: str) -> int:
+    def evaluate(folder: Path, out: str) -> subprocess.CompletedProcess[str]:
         asked, _ = start_serving(folder, env)
         where = [word.replace(URL, endpoint.url) for word in asked[:2]]  # whatever is served: on one port
-        return run(monkeypatch, "evaluate", str(rows), *where, "--out", str(tmp_path / out), "--cache", str(cache))
+        return run("evaluate", "in.jsonl", *where, "--out", out, "--cache", "replies.sqlite")
 
     base, judge = ROOT / "checkpoints" / "nano-base", NANO
-    assert evaluate(judge, "first.jsonl") == evaluate(base, "second.jsonl") == 0
+    assert evaluate(judge, "first.jsonl").returncode == evaluate(base, "second.jsonl").returncode == 0
     assert len(endpoint.requests) == 2 and len({body["model"] for body in endpoint.requests}) == 2
-    assert evaluate(base, "first.jsonl") == 2
-    assert "was made with another identity; name another --out" in capsys.readouterr().err
-    assert evaluate(judge, "first.jsonl") == 0 and len(endpoint.requests) == 2
+    other = evaluate(base, "first.jsonl")
+    assert other.returncode == 2 and "was made with another identity; name another --out" in other.stderr
+    assert evaluate(judge, "first.jsonl").returncode == 0 and len(endpoint.requests) == 2
 
 
-def test_without_vllm_it_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert run(monkeypatch, "serve", str(NANO)) == 2
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.startswith("error: vLLM is missing: ") and shown.err.count("\n") == 1
-
-
-def test_a_judge_that_answers_is_shown(
-    endpoint: Any, reply_text: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_judge_that_answers_is_shown(run: Run, endpoint: Any, reply_text: Any) -> None:
     endpoint.replies, endpoint.delay = reply_text(2), 0.1
-    assert run(monkeypatch, "smoke", "--model", endpoint.spec(), "--structured") == 0
-    shown = capsys.readouterr().out
+    done = run("smoke", "--model", endpoint.spec(), "--structured")
+    assert done.returncode == 0, done.stderr
     for letter, answer in zip("AB", TOY.answers, strict=True):
-        assert f"{letter}       1.000  {answer}\n" in shown
-    assert "status  ok\n" in shown and "prompt paper, structured\n" in shown
-    [(seconds, pace)] = re.findall(r"^speed   5 tokens in ([\d.]+) s: (\d+) tokens/s$", shown, re.MULTILINE)
+        assert f"{letter}       1.000  {answer}\n" in done.stdout
+    assert "status  ok\n" in done.stdout and "prompt paper, structured\n" in done.stdout
+    [(seconds, pace)] = re.findall(r"^speed   5 tokens in ([\d.]+) s: (\d+) tokens/s$", done.stdout, re.MULTILINE)
     assert float(seconds) >= 0.1 and float(pace) == pytest.approx(5 / float(seconds), abs=0.5 + 0.6 / float(seconds))
     [sent] = endpoint.requests
     assert sent["response_format"]["json_schema"]["schema"] == response_schema(2, "paper")
@@ -140,59 +120,61 @@ def test_a_judge_that_answers_is_shown(
 
 
 def test_a_judge_served_from_a_folder_here_is_asked_what_its_card_says(
-    endpoint: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    run: Run, endpoint: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim = {"claim": "c", "grounding_evidence": [], "analysis": "", "is_supported": True}
     endpoint.replies = json.dumps([{"id": letter, "atomic_claims": [claim]} for letter in "AB"])
     spec = endpoint.spec(served_name(NANO))
-    assert run(monkeypatch, "smoke", "--served", str(NANO), "--model", spec) == 0
     monkeypatch.setattr("rag_zeval.serve.URL", endpoint.url)  # as if it were vLLM's own port
-    assert run(monkeypatch, "smoke", "--served", str(NANO)) == 0
-    assert capsys.readouterr().out.count(f"judge   {spec}, prompt compact\n") == 2
+    for where in (["--model", spec], []):
+        done = run("smoke", "--served", NANO, *where)
+        assert done.returncode == 0 and f"judge   {spec}, prompt compact\n" in done.stdout
     for request in endpoint.requests:
         assert nano_example().question in request["messages"][0]["content"]
         assert (request["model"], request["max_tokens"]) == (served_name(NANO), 512)
 
 
-def test_a_server_does_not_choose_which_files_are_read(
-    endpoint: Any, reply_text: Callable[..., str], monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_server_does_not_choose_which_files_are_read(run: Run, endpoint: Any, reply_text: Any) -> None:
     endpoint.replies, endpoint.models = reply_text(2), [{"id": "judge", "root": str(NANO)}]
-    assert run(monkeypatch, "smoke", "--model", endpoint.spec()) == 0
-    assert "prompt paper\n" in capsys.readouterr().out
+    done = run("smoke", "--model", endpoint.spec())
+    assert done.returncode == 0 and "prompt paper\n" in done.stdout
     assert TOY.question in endpoint.requests[0]["messages"][0]["content"]
 
 
-def test_which_judge_to_ask_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path) -> None:
-    other = f"openai:judge@{URL}"
-    for arguments, message in (
-        ([], "no judge named: add --served with the folder that is served here, or --model with any judge"),
-        (["--served", str(tmp_path)], f"{tmp_path}: no model here (config.json is missing)"),
-        (["--served", str(NANO), "--model", other], f"{NANO} is served as {served_name(NANO)}, not as {other}"),
-        (["--served", str(NANO), "--model", str(NANO)], f"{NANO} is served as {served_name(NANO)}, not as {NANO}"),
-    ):
-        assert run(monkeypatch, "smoke", *arguments) == 2
-        shown = capsys.readouterr()
-        assert shown.out == "" and message in shown.err and shown.err.count("\n") == 1
+OTHER = f"openai:judge@{URL}"
+NOBODY = "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["smoke"], "no judge named: add --served with the folder that is served here, or --model with any judge"),
+        (["smoke", "--served", "."], ".: no model here (config.json is missing)"),
+        (["smoke", "--served", NANO, "--model", OTHER], f"{NANO} is served as {served_name(NANO)}, not as {OTHER}"),
+        (["smoke", "--served", NANO, "--model", NANO], f"{NANO} is served as {served_name(NANO)}, not as {NANO}"),
+        (["smoke", "--model", f"openai:judge@{NOBODY}"], f"error: cannot reach {NOBODY}: connection refused\n"),
+        (["smoke", "--model", NANO, "--structured"], "cannot be held to a schema"),
+        (["serve", NANO], "error: vLLM is missing: "),
+    ],
+)
+def test_what_cannot_be_asked_or_served_is_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[Any], message: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    refused = run(*arguments)
+    assert refused.returncode == 2 and refused.stdout == ""
+    assert message in refused.stderr and refused.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("act", ["no text", "length", {"status": 500, "body": {"error": {"message": "x"}}}])
 def test_a_reply_that_cannot_be_read_is_a_failure(
-    act: Any, endpoint: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    run: Run, act: Any, endpoint: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint.replies, endpoint.faults = "Mary Shelley.", [act] * 6
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01)
     monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 0.02)
-    assert run(monkeypatch, "smoke", "--model", endpoint.spec()) == 1
-    shown = capsys.readouterr().out
-    assert "A       no score" in shown and "status  failed: " in shown
-
-
-def test_no_server_and_no_constraint_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    assert run(monkeypatch, "smoke", "--model", "openai:judge@http://127.0.0.1:1/v1") == 2
-    assert capsys.readouterr().err == "error: cannot reach http://127.0.0.1:1/v1: connection refused\n"
-    assert run(monkeypatch, "smoke", "--model", str(NANO), "--structured") == 2
-    assert "cannot be held to a schema" in capsys.readouterr().err
+    done = run("smoke", "--model", endpoint.spec())
+    assert done.returncode == 1 and "A       no score" in done.stdout and "status  failed: " in done.stdout
 
 
 @pytest.mark.vllm

@@ -114,6 +114,8 @@ def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
         ('{"verdicts": 1}', "'1' is no list"),
         ('{"verdicts": [1]} No, wait: {"verdicts": [0]}', "2 different answers in one reply"),
         ("{'verdicts': [__import__('os').getpid()]}", "JSON that cannot be read"),
+        ('{"verdicts": [1, 0]', "JSON that cannot be read: '{\"verdicts\": [1, 0]'"),
+        ('{"verdicts": [1], "verdicts": [0]}', "JSON that cannot be read"),
     ],
 )
 def test_the_reason_is_said(text: str, reason: str) -> None:
@@ -127,6 +129,7 @@ def test_the_reason_is_said(text: str, reason: str) -> None:
     [
         '{"verdicts": [1, 0,], }',
         "{'verdicts': [True, 0]}",
+        '{"verdicts": [1, 0], "reason": "he said "yes" to it"}',
         '{"verdicts": ["1", "No"]}',
         '{"verdicts": [1, 0]} So again: {"verdicts": [1, 0]}',
         'As [1] says: ```\n{"verdicts": [1.0, false]}\n```',
