@@ -13,7 +13,7 @@ import platform
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -21,8 +21,8 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, model_sha256
 from rag_zeval.stages.ray_folder import ray_folder
-from synthesize.batching import Batch
-from synthesize.settings import LOCAL, Settings
+from synthesize.jobs import Batch
+from synthesize.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ def hired(settings: Settings, out: Path, model_hash: str) -> Iterator[Crew]:
 
     with ExitStack() as stack:
         own: dict[str, Any] = {}
-        if settings.address == LOCAL:
+        if settings.address == "local":
             own["num_cpus"] = max(os.cpu_count() or 1, settings.workers or 1)
             own["include_dashboard"] = False
             own["object_store_memory"] = OBJECT_STORE
@@ -179,8 +179,8 @@ def hired(settings: Settings, out: Path, model_hash: str) -> Iterator[Crew]:
         stack.callback(ray.shutdown)
         count, gpus = _size(settings, ray.cluster_resources())
         # a worker runs in a folder of ray's choice, and must not turn to the CPU where a GPU is out of order
-        there = replace(settings, model=str(Path(settings.model).resolve()), device="cuda" if gpus else "cpu")
-        yield Crew(there, model_hash, count, gpus)
+        changed = {"model": str(Path(settings.model).resolve()), "device": "cuda" if gpus else "cpu"}
+        yield Crew(settings.model_copy(update=changed), model_hash, count, gpus)
 
 
 def _size(settings: Settings, resources: dict[str, float]) -> tuple[int, int]:

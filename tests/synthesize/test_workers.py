@@ -16,7 +16,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from omegaconf import OmegaConf
 
 pytest.importorskip("torch")
 ray = pytest.importorskip("ray")
@@ -25,10 +24,8 @@ from ray.cluster_utils import Cluster  # noqa: E402
 
 from rag_zeval.errors import InputError  # noqa: E402
 from rag_zeval.files import read_jsonl  # noqa: E402
-from rag_zeval.stages.config import load_config  # noqa: E402
 from synthesize import workers  # noqa: E402
 from synthesize.__main__ import main  # noqa: E402
-from synthesize.settings import read_settings  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 NANO_BASE = ROOT / "checkpoints" / "nano-base"
@@ -183,7 +180,6 @@ def test_a_lost_machine_changes_no_row(alone, cluster, tmp_path):
     assert by_id(tmp_path) == alone
 
 
-def test_another_model_on_a_machine_is_refused():
-    settings = read_settings(OmegaConf.to_container(load_config("synthesize", SETTINGS), resolve=True))
+def test_another_model_on_a_machine_is_refused(settings):
     with pytest.raises(InputError, match="this is another model"):
-        workers.Worker().load(settings, "0" * 64)
+        workers.Worker().load(settings(model=str(NANO_BASE)), "0" * 64)
