@@ -79,10 +79,11 @@ def evaluate(
     is the true answer. Rows are written as they finish; the same command goes on after a stop, and tries failed rows
     again.
     """
+    from rag_zeval.inputs import read_examples
     from rag_zeval.judge.evaluator import Evaluator
     from rag_zeval.judge.prompt import find_variant
     from rag_zeval.models.cache import CachedBackend, ReplyCache
-    from rag_zeval.results import read_examples, summarize
+    from rag_zeval.results import summarize
     from rag_zeval.rows import RowWriter
 
     if model is None:

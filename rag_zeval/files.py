@@ -1,4 +1,4 @@
-"""Files of a run: JSONL read line by line, files written whole or not at all, hashes of what was read."""
+"""Files: JSON that others wrote is read and checked, files are written whole or not at all, and hashed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rag_zeval.errors import InputError
 
@@ -28,27 +28,40 @@ WEIGHT_FILES = (
 )
 
 
-def iter_jsonl(path: str | Path, required: FieldTypes | None = None) -> Iterator[tuple[int, Row]]:
-    """Yield `(line number from 1, row)` for each non-empty line of a JSONL file.
-
-    `required` maps field names to the type each must have (bool is not accepted as int). Raises InputError
-    naming file, line and field at the first line that does not fit, and when the file cannot be read.
-    """
+@contextmanager
+def locate(where: object) -> Iterator[None]:
+    """Put a place (a file, `file:line`, an entry) before what an InputError says that is raised inside."""
     try:
-        with open(path, "rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.strip():
-                    try:
-                        row = parse_row(line.decode("utf-8"))
-                        check_fields(row, required or {})
-                    except UnicodeDecodeError as error:
-                        reason = f"not UTF-8 text: {error.reason} at byte {error.start}"
-                        raise InputError(f"{path}:{number}: {reason}") from error
-                    except InputError as error:
-                        raise InputError(f"{path}:{number}: {error}") from error
-                    yield number, row
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+@contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def iter_jsonl(
+    path: str | Path, required: FieldTypes | None = None, *, growing: bool = False
+) -> Iterator[tuple[int, Row]]:
+    """Yield `(line number from 1, row)` for each non-empty line of a JSONL file.
+
+    required: fields and their types (see `check_fields`). growing: a last line without its end is left out, for it is
+    still being written, or a kill tore it. Raises InputError naming file, line and field at the first line that does
+    not fit, and when the file cannot be read.
+    """
+    with _readable(path), open(path, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or (growing and not line.endswith(b"\n")):
+                continue
+            with locate(f"{path}:{number}"):
+                row = parse_row(line)
+                check_fields(row, required or {})
+            yield number, row
 
 
 def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row]:
@@ -56,28 +69,74 @@ def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row
     return [row for _, row in iter_jsonl(path, required)]
 
 
-def parse_row(line: str) -> Row:
+def read_json(path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
+    """The JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line."""
+    with _readable(path):
+        content = Path(path).read_bytes()
+    with locate(path):
+        return _parse(content, kind)
+
+
+def parse_row(line: str | bytes) -> Row:
     """The JSON object of one line, behind the mark that editors put before UTF-8. Raises InputError if it is none."""
-    try:
-        row = json.loads(line.removeprefix("\ufeff"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
-        raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
-    if not isinstance(row, dict):
-        raise InputError(f"expected a JSON object, found {type(row).__name__}")
+    row: Row = _parse(line, dict)
     return row
 
 
-def check_fields(row: Row, required: FieldTypes) -> None:
-    """Raise InputError naming the first field of `required` that is missing or has another type."""
-    for field, kind in required.items():
-        if field not in row:
-            raise InputError(f"field '{field}' is missing")
+def _parse(content: str | bytes, kind: type) -> Any:
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        value = json.loads(text.removeprefix("\ufeff"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " * (error.lineno > 1)
+        raise InputError(f"not valid JSON: {error.msg} at {line}column {error.colno}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
+        raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
+    if not isinstance(value, kind):
+        name = "object" if kind is dict else "list"
+        raise InputError(f"expected a JSON {name}, found {type(value).__name__}")
+    return value
+
+
+def check_fields(row: Any, required: FieldTypes) -> None:
+    """Raise InputError naming the first field of `required` that `row` lacks or has with another type.
+
+    A type is what isinstance takes, but a bool is no int. What is no JSON object is refused as well.
+    """
+    if not isinstance(row, dict):
+        raise InputError(f"expected a JSON object, found {type(row).__name__}")
+    for name, kind in required.items():
+        if name not in row:
+            raise InputError(f"field '{name}' is missing")
         kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(row[field], kinds) or (isinstance(row[field], bool) and bool not in kinds):
+        if not isinstance(row[name], kinds) or (isinstance(row[name], bool) and bool not in kinds):
             names = " or ".join(k.__name__ for k in kinds)
-            raise InputError(f"field '{field}' must be {names}, found {type(row[field]).__name__}")
+            raise InputError(f"field '{name}' must be {names}, found {type(row[name]).__name__}")
+
+
+def field(where: object, row: Any, name: str, kind: type | tuple[type, ...]) -> Any:
+    """`row[name]`, as `check_fields` wants it. Raises InputError naming the place and the field."""
+    with locate(where):
+        check_fields(row, {name: kind})
+    return row[name]
+
+
+def flat(content: Any, prefix: str = "") -> Row:
+    """`{"a.b": value}` for nested objects; a list is a value, and so is an empty object in another."""
+    if isinstance(content, Mapping) and (content or not prefix):
+        return {k: v for key, value in content.items() for k, v in flat(value, f"{prefix}{key}.").items()}
+    return {prefix.removesuffix("."): content}
+
+
+def first_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """The dotted name of the first setting in which two runs differ, those of `now` first; None if they are the same.
+
+    A setting that only one of them has counts as None in the other: `first_difference({"a": {"b": 1}}, {})` is "a.b".
+    """
+    old, new = flat(before), flat(now)
+    return next((name for name in [*new, *old] if old.get(name) != new.get(name)), None)
 
 
 def check_regular(path: Path) -> None:
@@ -134,14 +193,10 @@ def write_json(path: str | Path, content: Any) -> None:
 
 def file_sha256(path: str | Path) -> str:
     """Hex sha256 of a file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
-
-
-def _digest(file: IO[bytes]) -> str:  # hashlib.file_digest came with Python 3.11
     digest = hashlib.sha256()
-    while block := file.read(BLOCK):
-        digest.update(block)
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
     return digest.hexdigest()
 
 

@@ -1,52 +1,24 @@
-"""Files of `rag-zeval evaluate`: rows in, one result row per example and trial out, and their summary."""
+"""What `rag-zeval evaluate` writes: one result row per example and trial, and their summary."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, iter_jsonl
+from rag_zeval.files import Row, check_fields, first_difference
 from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
-from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import known_total
 from rag_zeval.rows import RowWriter
 from rag_zeval.statistics.mean_interval import mean_interval
 
 Asked = tuple[Example, int]  # and the trial
-
-
-def read_examples(path: str | Path) -> list[Example]:
-    """Rows `{id?, question, reference, answers: [str, …] | answer: str}`; a row without id gets its line number.
-
-    Raises InputError naming file, line and field at the first row that does not fit, or if there is none.
-    """
-    examples: dict[str, Example] = {}
-    for number, row in iter_jsonl(path, {"question": str, "reference": str}):
-        where = f"{path}:{number}"
-        answers = row.get("answers", [row["answer"]] if "answer" in row else None)
-        if answers is None:
-            raise InputError(f"{where}: field 'answers' is missing")
-        if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-            raise InputError(f"{where}: field 'answers': must be a list of strings (or 'answer' one string)")
-        if not 1 <= len(answers) <= len(LETTERS):
-            raise InputError(f"{where}: field 'answers': has {len(answers)}, must have 1 to {len(LETTERS)}")
-        given = row.get("id", str(number))
-        if isinstance(given, bool) or not isinstance(given, (str, int)):
-            raise InputError(f"{where}: field 'id': must be a string or a whole number")
-        if str(given) in examples:
-            raise InputError(f"{where}: field 'id': '{given}' stands twice")
-        examples[str(given)] = Example(str(given), row["question"], row["reference"], tuple(answers))
-    if not examples:
-        raise InputError(f"{path}: no rows")
-    return list(examples.values())
 
 
 def row_id(example_id: str, trial: int) -> str:
@@ -83,21 +55,24 @@ def failed_rows(writer: RowWriter, evaluator: Evaluator, examples: Mapping[str, 
     """
     failed: dict[str, Asked] = {}
     for number, row in enumerate(writer.done.values(), 1):
-        where = f"{writer.path}:{number}"
         try:
             check_fields(row, {"example": str, "trial": int, "status": str})
+            _check_provenance(row, evaluator, examples)
         except InputError as error:
-            raise InputError(f"{where}: {error}; name another --out") from error
-        where, example = f"{where}: row {row['id']!r}", examples.get(row["example"])
-        if example is None:
-            raise InputError(f"{where} is of another input; name another --out")
-        made = {"structured": False, **row}  # version 0.1.0 did not write it
-        for field, value in provenance(evaluator, example).items():
-            if field != "model" and made.get(field) != value:
-                raise InputError(f"{where} was made with another {field}; name another --out")
+            raise InputError(f"{writer.path}:{number}: {error}; name another --out") from error
         if row["status"].startswith("failed"):
-            failed[row["id"]] = (example, row["trial"])
+            failed[row["id"]] = (examples[row["example"]], row["trial"])
     return failed
+
+
+def _check_provenance(row: Row, evaluator: Evaluator, examples: Mapping[str, Example]) -> None:
+    if row["example"] not in examples:
+        raise InputError(f"row {row['id']!r} is of another input")
+    now = provenance(evaluator, examples[row["example"]])
+    del now["model"]  # a name; `identity` says what it is
+    before = {"structured": False, **row}  # version 0.1.0 did not write it
+    if differing := first_difference({name: before.get(name) for name in now}, now):
+        raise InputError(f"row {row['id']!r} was made with another {differing}")
 
 
 @dataclass(frozen=True)
@@ -156,13 +131,14 @@ def summarize(rows: Iterable[Row]) -> Summary:
         count, answers = count + 1, answers + len(row["scores"])
         calls, cached = calls + row["calls"], cached + row["cached"]
     scores = [score for scored in by_example.values() for score in scored]
+    trial_means = [statistics.fmean(trial) for trial in by_trial.values()]
     return Summary(
         rows=count,
         answers=answers,
         scored=len(scores),
-        mean=sum(scores) / len(scores) if scores else None,
+        mean=statistics.fmean(scores) if scores else None,
         ci=mean_interval(list(by_example.values())) if len(by_example) > 1 else None,
-        trial_sd=_sd([sum(trial) / len(trial) for trial in by_trial.values()]),
+        trial_sd=statistics.stdev(trial_means) if len(trial_means) > 1 else None,
         calls=calls,
         cached=cached,
         prompt_tokens=known_total([prompt for prompt, _ in told]),
@@ -182,10 +158,3 @@ def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
         first, others = next(iter(kind)), kind.total() - kind[next(iter(kind))]
         counts[f"{first} (and {others} like it)" if others else first] = kind.total()
     return dict(sorted(counts.items(), key=lambda item: (item[0].startswith("failed"), -item[1])))
-
-
-def _sd(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = sum(values) / len(values)
-    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import BLOCK, Row, check_fields, check_regular, json_line, naming, parse_row, write_chunks
+from rag_zeval.files import BLOCK, Row, check_fields, check_regular, json_line, locate, naming, parse_row, write_chunks
 
 ROW_START = b'{"id": "'  # how every line of ours begins, so that a torn one is known from another's file
 
@@ -27,24 +27,25 @@ class StoredRows(Mapping[str, Row]):
         self.size = 0
         self.torn = b""
         self.open_ended = False
-        if path.exists():
-            with open(path, "rb") as lines:
-                for number, line in enumerate(lines, 1):
-                    self._find(f"{path}:{number}", line)
+        with open(path, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                self._find(f"{path}:{number}", line)
 
     def _find(self, where: str, line: bytes) -> None:
+        whole = line.endswith(b"\n")
         try:
-            row = parse_row(line.decode("utf-8"))
-            check_fields(row, {"id": str})
-            if row["id"] in self._starts:
-                raise InputError(f"field 'id': {row['id']!r} stands twice")
-        except (InputError, UnicodeDecodeError) as error:
-            if line.endswith(b"\n"):
-                raise InputError(f"{where}: {error}") from error
+            with locate(where):
+                row = parse_row(line)
+                check_fields(row, {"id": str})
+                if row["id"] in self._starts:
+                    raise InputError(f"field 'id': {row['id']!r} stands twice")
+        except InputError:
+            if whole:
+                raise
             self.torn = line
-            return
-        self.add(row["id"], len(line))
-        self.open_ended = not line.endswith(b"\n")
+        else:
+            self.add(row["id"], len(line))
+            self.open_ended = not whole
 
     def add(self, id_: str, length: int) -> None:
         """Take note of a row written behind the others, of `length` bytes with its end of line."""
@@ -59,13 +60,10 @@ class StoredRows(Mapping[str, Row]):
             return lines.readline().removesuffix(b"\n") + b"\n"
 
     def __getitem__(self, id_: str) -> Row:
-        line = self.line(id_)
-        try:
-            row = parse_row(line.decode("utf-8"))
-        except (InputError, UnicodeDecodeError) as error:
-            raise InputError(f"{self._path}: row {id_!r}: {error}") from error
-        if row.get("id") != id_:  # never another row's scores
-            raise InputError(f"{self._path}: row {id_!r}: is not where it was; something else wrote into this file")
+        with locate(f"{self._path}: row {id_!r}"):
+            row = parse_row(self.line(id_))
+            if row.get("id") != id_:  # never another row's scores
+                raise InputError("is not where it was; something else wrote into this file")
         return row
 
     def __contains__(self, id_: object) -> bool:
@@ -97,18 +95,21 @@ class RowWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed in __exit__)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock()
             if self._was_interrupted():
                 self._take_kept()
             self.done = StoredRows(self.path)
             if not (self.done.torn.startswith(ROW_START) or ROW_START.startswith(self.done.torn)):
                 raise InputError(f"{self.path}: is no file of result rows; name another")
-        except BlockingIOError as error:
-            self._file.close()
-            raise InputError(f"{self.path}: another run is writing this file") from error
         except BaseException:
             self._file.close()
             raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise InputError(f"{self.path}: another run is writing this file") from error
 
     def settle(self, again: Collection[str] = ()) -> None:
         """Take out the rows of the ids `again`, which are to be done again, and a torn last line.
@@ -137,7 +138,7 @@ class RowWriter:
     def _take_kept(self) -> None:
         self._file.truncate(0)
         with open(self._kept, "rb") as kept:
-            for block in iter(lambda: kept.read(BLOCK), b""):
+            while block := kept.read(BLOCK):
                 self._write(block)
         os.fsync(self._file.fileno())
         self._kept.unlink()

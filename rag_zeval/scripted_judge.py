@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import read_json
 
 DIMENSIONS = 64  # of the vectors it gives
 HANG_SECONDS = 3600.0
@@ -222,13 +223,7 @@ def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mappi
 
 def read_replies(path: Path) -> dict[str, str]:
     """`{text in the prompt: reply}`; a reply that is no text is sent as JSON. Raises InputError for any other file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected a JSON object of prompt texts and replies")
-    return {key: reply if isinstance(reply, str) else json.dumps(reply) for key, reply in content.items()}
+    return {key: reply if isinstance(reply, str) else json.dumps(reply) for key, reply in read_json(path).items()}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256
+from rag_zeval.files import field, model_sha256, read_json
 from rag_zeval.models.language_model import check_spec, read_card
 
 URL = "http://127.0.0.1:8000/v1"  # vLLM's own port
@@ -60,15 +59,12 @@ def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
     The window is the model's own, at most LONGEST; only this machine can ask; sampling follows the request alone, not
     the model's generation_config.json. Raises InputError if the folder holds no model with a window.
     """
-    config = Path(folder) / "config.json"
-    try:
-        window = json.loads(config.read_text(encoding="utf-8"))["max_position_embeddings"]
-    except OSError as error:
-        raise InputError(f"{folder}: no model here ({config} cannot be read)") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{config}: not a model's configuration with 'max_position_embeddings'") from error
-    if type(window) is not int or window < 1:
-        raise InputError(f"{config}: field 'max_position_embeddings' must be a whole number above 0, found {window}")
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        raise InputError(f"{folder}: no model here (config.json is missing)")
+    window = field(path, read_json(path), "max_position_embeddings", int)
+    if window < 1:
+        raise InputError(f"{path}: field 'max_position_embeddings' must be a whole number above 0, found {window}")
     command = [sys.executable, "-m", MODULE, "--model", str(Path(folder).resolve())]
     command += ["--served-model-name", served_name(folder), "--host", "127.0.0.1"]
     command += ["--max-model-len", str(min(window, LONGEST)), "--seed", "0"]

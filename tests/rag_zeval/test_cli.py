@@ -18,13 +18,14 @@ from hostile_server import shows_key
 
 from rag_zeval.cli import main
 from rag_zeval.errors import InputError, exit_status
+from rag_zeval.inputs import read_examples
 from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.judge.parser import response_schema
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.models.language_model import open_backend
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.report import summary_lines
-from rag_zeval.results import failed_rows, read_examples, result_row, summarize
+from rag_zeval.results import failed_rows, result_row, summarize
 from rag_zeval.rows import RowWriter
 
 # A command that says its peak memory in MiB. What the system tells the parent holds the parent's own memory as well.

@@ -84,7 +84,7 @@ def test_by_the_letter_it_knows_every_prompt_and_no_other(scripted_judge: Script
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["--faults", "429,hank"], "there is no 'hank'"), (["--replies", __file__], "cannot be read as JSON")],
+    [(["--faults", "429,hank"], "there is no 'hank'"), (["--replies", __file__], "not valid JSON")],
 )
 def test_what_it_cannot_use_is_refused(words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):

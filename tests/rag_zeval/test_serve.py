@@ -55,10 +55,10 @@ def test_the_window_is_the_models_up_to_what_it_was_trained_with(window: int, se
     ("config", "message"),
     [
         (None, "no model here"),
-        ("{", "not a model's configuration"),
-        ("[]", "not a model's configuration"),
-        ("{}", "not a model's configuration"),
-        ('{"max_position_embeddings": "x"}', "must be a whole number above 0, found x"),
+        ("{", r"config\.json: not valid JSON"),
+        ("[]", r"config\.json: expected a JSON object, found list"),
+        ("{}", r"config\.json: field 'max_position_embeddings' is missing"),
+        ('{"max_position_embeddings": "x"}', "must be int, found str"),
         ('{"max_position_embeddings": 0}', "must be a whole number above 0, found 0"),
     ],
 )
