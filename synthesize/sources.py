@@ -134,9 +134,7 @@ def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
             tally.read += 1
             where = f"{file}:{number}"
             try:
-                row = parse_row(line.decode("utf-8"))
-            except UnicodeDecodeError as error:
-                tally.fault("not_json", where, f"not UTF-8 text: {error.reason} at byte {error.start}")
+                row = parse_row(line)
             except InputError as error:
                 tally.fault("not_json", where, error)
             else:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, parse_row, write_text
+from rag_zeval.files import iter_jsonl, write_text
 
 Steps = dict[int, dict[str, float]]
 VALIDATION = "val-core/rag_zeval/reward/mean@1"  # mean reward of the validation rows, one reply each
@@ -37,15 +37,8 @@ def read_attempt(path: Path) -> list[tuple[int, dict[str, float]]]:
     """
     if not path.exists():
         return []
-    rows = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-        try:
-            row = parse_row(line.decode(errors="replace"))
-            check_fields(row, {"step": int, "data": dict})
-        except InputError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
-        rows.append((row["step"], row["data"]))
-    return rows
+    lines = iter_jsonl(path, {"step": int, "data": dict}, growing=True)
+    return [(row["step"], row["data"]) for _, row in lines]
 
 
 def merge(paths: Iterable[Path]) -> Steps:
