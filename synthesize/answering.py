@@ -81,11 +81,11 @@ class Answerer:
         if self.vllm is None:
             return decode(self.model, *prompts, alphas, *limits)
         answers, lost = [], 0
-        for job, found in zip(batch, self.vllm.decode(*prompts, alphas, *limits), strict=True):
-            left = [alpha for alpha, response in zip(alphas, found, strict=True) if response is None]
+        for job, coupled in zip(batch, self.vllm.decode(*prompts, alphas, *limits), strict=True):
+            left = [alpha for alpha, response in zip(alphas, coupled, strict=True) if response is None]
             alone = [job.with_passage], [job.without_passage]
             packed = iter(decode(self.model, *alone, left, *limits)[0] if left else [])
-            answers.append([response or next(packed) for response in found])
+            answers.append([response or next(packed) for response in coupled])
             lost += len(left)
         if lost:
             log.warning("vLLM lost %d pairs of a batch of %d questions: the packed decoder answered", lost, len(batch))

@@ -94,11 +94,12 @@ def _flags(row: Row, limits: AnswerFilter) -> Flags:
 def _of_pair(pair: tuple[float, float], flags: Sequence[Flags], supports: Sequence[Supports]) -> dict[str, Any]:
     """Shares of questions whose answers at two alphas are identical, or near-identical and not identical; of those
     whose true support is known, the share where it is equal, and the same of the near-identical alone."""
-    reasons = [found.get(pair) for found in flags]
+    reasons = [question.get(pair) for question in flags]
+    larger, smaller = pair
     ties = [
-        (of[pair[0]] == of[pair[1]], reason)
-        for of, reason in zip(supports, reasons, strict=True)
-        if of[pair[0]] is not None and of[pair[1]] is not None
+        (support[larger] == support[smaller], reason)
+        for support, reason in zip(supports, reasons, strict=True)
+        if support[larger] is not None and support[smaller] is not None
     ]
     return {
         "alphas": list(pair),
@@ -110,12 +111,12 @@ def _of_pair(pair: tuple[float, float], flags: Sequence[Flags], supports: Sequen
 
 
 def _of_size(k: int, alphas: Sequence[float], flags: Sequence[Flags], supports: Sequence[Supports]) -> dict[str, Any]:
-    blocked = [blocking_reason(of, alphas, k) for of in flags]
+    blocked = [blocking_reason(question, alphas, k) for question in flags]
     left = [sum(why is None or REASONS.index(why) > at for why in blocked) for at in range(len(REASONS))]
     ordered = [
-        any(strictly_ranked([of[alpha] for alpha in chosen], chosen) for chosen in combinations(alphas, k))
-        for of in supports
-        if any(support is not None for support in of.values())
+        any(strictly_ranked([support[alpha] for alpha in chosen], chosen) for chosen in combinations(alphas, k))
+        for support in supports
+        if any(value is not None for value in support.values())
     ]
     return {
         "k": k,

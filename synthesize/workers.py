@@ -77,13 +77,13 @@ class Crew:
 
         while self.calls:
             self._next()
-        sharing, found = 1 if self.gpus else self.count, []
+        sharing, room = 1 if self.gpus else self.count, []
         for worker in self.idle:
             with suppress(RayActorError):  # lost meanwhile: it is replaced when it is given a batch
-                found.append(ray.get(worker.batch_tokens.remote(longest, sharing)))
-        if not found:
+                room.append(ray.get(worker.batch_tokens.remote(longest, sharing)))
+        if not room:
             raise InputError("all workers were lost before they answered anything")
-        return min(found)
+        return min(room)
 
     def answers(self, batches: Iterable[Batch]) -> Iterator[list[Row]]:
         """The rows of each batch, in the order in which they are done.
@@ -94,19 +94,19 @@ class Crew:
         todo = deque(map(_Task, batches))
         while todo or any(task for _, task in self.calls.values()):
             while todo and self.idle:
-                worker, task = self.idle.pop(), todo.popleft()
-                self.calls[worker.answer.remote(task.batch)] = worker, task
-            ended, rows, reason = self._next()
-            if ended is None:
+                worker, waiting = self.idle.pop(), todo.popleft()
+                self.calls[worker.answer.remote(waiting.batch)] = worker, waiting
+            task, rows, reason = self._next()
+            if task is None:
                 continue
             if reason is None:
                 yield rows
-            elif ended.failures < ATTEMPTS:
-                log.warning("a worker failed (%s): another one is given its %d questions", reason, len(ended.batch))
-                todo.appendleft(ended)
+            elif task.failures < ATTEMPTS:
+                log.warning("a worker failed (%s): another one is given its %d questions", reason, len(task.batch))
+                todo.appendleft(task)
             else:
-                log.warning("%d questions failed with %d workers (%s)", len(ended.batch), ATTEMPTS, reason)
-                yield [job.row(f"failed: with {ATTEMPTS} workers, the last: {reason}") for job in ended.batch]
+                log.warning("%d questions failed with %d workers (%s)", len(task.batch), ATTEMPTS, reason)
+                yield [job.row(f"failed: with {ATTEMPTS} workers, the last: {reason}") for job in task.batch]
 
     def _start(self) -> None:
         import ray
@@ -185,12 +185,12 @@ def hired(settings: Settings, out: Path, model_hash: str) -> Iterator[Crew]:
 
 def _size(settings: Settings, resources: dict[str, float]) -> tuple[int, int]:
     """How many workers, and GPUs of each."""
-    there = int(resources.get("GPU", 0))
-    gpus = 0 if settings.device == "cpu" or (settings.device == "auto" and not there) else 1
-    kind = "GPU" if gpus else "CPU"
-    count = there if settings.workers is None else settings.workers
-    if settings.workers is None and not (gpus and there):
+    all_gpus = int(resources.get("GPU", 0))
+    gpus = 0 if settings.device == "cpu" or (settings.device == "auto" and not all_gpus) else 1
+    if settings.workers is None and not (gpus and all_gpus):
         raise InputError("config: key 'workers' is null (one for each GPU), but ray sees no GPU to use: give a number")
-    if count > int(resources.get(kind, 0)):
-        raise InputError(f"config: key 'workers' is {count}, but ray sees {int(resources.get(kind, 0))} {kind}s")
+    count = all_gpus if settings.workers is None else settings.workers
+    kind = "GPU" if gpus else "CPU"
+    if count > (seen := int(resources.get(kind, 0))):
+        raise InputError(f"config: key 'workers' is {count}, but ray sees {seen} {kind}s")
     return count, gpus

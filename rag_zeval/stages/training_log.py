@@ -67,8 +67,7 @@ def logged_through(steps: Steps) -> int:
 
 def validation_rewards(steps: Steps) -> dict[int, float]:
     """The validation reward of each step that has one (0: the base, before training)."""
-    found = {step: pick(data, VALIDATION) for step, data in steps.items()}
-    return {step: reward for step, reward in found.items() if reward is not None}
+    return {step: reward for step, data in steps.items() if (reward := pick(data, VALIDATION)) is not None}
 
 
 def best_step(steps: Steps) -> int:
