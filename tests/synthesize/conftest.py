@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 from pathlib import Path
 
@@ -31,6 +33,24 @@ def load(settings):
         return load_questions(asked, tally or Tally(strict=True), too_long)
 
     return load
+
+
+@pytest.fixture(scope="session")
+def write_rows():
+    """Writes rows, or lines that are none, as .jsonl, .jsonl.gz or .parquet; the file's path as text."""
+
+    def write(path, rows):
+        if path.suffix == ".parquet":
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
+            return str(path)
+        lines = (json.dumps(row) if isinstance(row, dict) else row for row in rows)
+        content = b"".join((line if isinstance(line, bytes) else line.encode()) + b"\n" for line in lines)
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        return str(path)
+
+    return write
 
 
 @pytest.fixture(scope="session")

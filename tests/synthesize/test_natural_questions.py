@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import html
 import json
 import os
@@ -199,48 +198,35 @@ def test_a_record_that_gives_no_question_says_why(record, reason, message):
     assert caught.value.reason == reason and str(caught.value).startswith(message)
 
 
-def write(path, rows):
-    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    return str(path)
-
-
-def write_parquet(path, rows):
-    import pyarrow
-    import pyarrow.parquet
-
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    return str(path)
-
-
 @pytest.fixture
 def many():
     tokens = ["<P>", *"It is word and word .".split(), "</P>", "more"]
     return [Page(2**64 + n, f"question {n}", [*tokens, str(n)], n % 3, 4 + n % 5) for n in range(150)]
 
 
-def test_files_of_every_layout_draw_the_same_questions(load, tmp_path, many):
-    files = [
-        write(tmp_path / "nq-train-00.jsonl.gz", map(original, many)),
-        write(tmp_path / "simplified-nq-train.jsonl.gz", map(simplified, reversed(many))),
-        write(tmp_path / "hub.jsonl", map(hub, many)),
-        write_parquet(tmp_path / "hub.parquet", list(map(hub, many))),
-        write_parquet(tmp_path / "old.parquet", list(map(old_hub, many))),
-    ]
+def test_files_of_every_layout_draw_the_same_questions(load, write_rows, tmp_path, many):
+    layouts = {
+        "nq-train-00.jsonl.gz": original,
+        "simplified-nq-train.jsonl.gz": simplified,
+        "hub.jsonl": hub,
+        "hub.parquet": hub,
+        "old.parquet": old_hub,
+    }
+    sources = [write_rows(tmp_path / name, map(layout, reversed(many))) for name, layout in layouts.items()]
+    sources += [tmp_path / "parts", tmp_path / "parts" / "*", tmp_path / "**" / "[012].parquet"]
     (tmp_path / "parts").mkdir()
     for part in range(3):
-        write_parquet(tmp_path / "parts" / f"{part}.parquet", list(map(hub, many[part::3])))
+        write_rows(tmp_path / "parts" / f"{part}.parquet", map(hub, many[part::3]))
     (tmp_path / "parts" / "README.md").write_text("no data")
-    files += [str(tmp_path / "parts"), str(tmp_path / "parts" / "*"), str(tmp_path / "**" / "[012].parquet")]
-    first, *others = [load(file, 40, 3) for file in files]
+    first, *others = [load(source, 40, 3) for source in sources]
     assert others == [first] * len(others) and len({q.id for q in first}) == 40
     assert all(int(q.id) > 2**63 for q in first)
 
 
-def test_pairs_in_a_parquet_file_get_ids_of_their_own(load, tmp_path):
+def test_pairs_in_a_parquet_file_get_ids_of_their_own(load, write_rows, tmp_path):
     rows = [{"query": f"question {n % 90}", "answer": f"A Title It is {n % 90}."} for n in range(100)]
     tally = Tally()
-    pairs = load(write_parquet(tmp_path / "pairs.parquet", rows), tally=tally)
+    pairs = load(write_rows(tmp_path / "pairs.parquet", rows), tally=tally)
     assert [(q.question, q.passage) for q in pairs] == [(r["query"], r["answer"]) for r in rows[:90]]
     assert len({q.id for q in pairs}) == 90 and tally.left_out == {"duplicate_id": 10}
     assert tally.named["duplicate_id"][0].startswith(f"{tmp_path / 'pairs.parquet'}:91: ")

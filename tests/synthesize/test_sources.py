@@ -24,12 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SPAN = {"start_token": 1, "end_token": 3}
 
 
-def write(path, *rows):
-    texts = (json.dumps(row) if isinstance(row, dict) else row for row in rows)
-    path.write_bytes(b"".join((text if isinstance(text, bytes) else text.encode()) + b"\n" for text in texts))
-    return str(path)
-
-
 SURROGATE = "holds half a character (a lone surrogate)"
 FAULTS = [
     ({"id": "b", "question": "who"}, "bad_field", "field 'passage' is missing"),
@@ -57,8 +51,8 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("bad, reason, message", FAULTS)
-def test_a_bad_row_is_counted_and_named_or_an_error(load, tmp_path, bad, reason, message):
-    source, tally = write(tmp_path / "rows.jsonl", GOOD, "", bad, {**GOOD, "id": "c"}), Tally()
+def test_a_bad_row_is_counted_and_named_or_an_error(load, write_rows, tmp_path, bad, reason, message):
+    source, tally = write_rows(tmp_path / "rows.jsonl", [GOOD, "", bad, {**GOOD, "id": "c"}]), Tally()
     assert [q.id for q in load(source, tally=tally)] == ["a", "c"]
     assert (tally.read, tally.usable, tally.left_out) == (3, 2, {reason: 1})
     [[named]] = tally.named.values()
@@ -69,30 +63,30 @@ def test_a_bad_row_is_counted_and_named_or_an_error(load, tmp_path, bad, reason,
     assert str(caught.value) == named and "\n" not in named
 
 
-def test_every_bad_row_is_counted_and_the_first_are_named(load, tmp_path):
+def test_every_bad_row_is_counted_and_the_first_are_named(load, write_rows, tmp_path):
     empty, tally = {**GOOD, "id": "b", "passage": ""}, Tally()
     rows = [row for number in range(5) for row in ({**GOOD, "id": str(number)}, "{", empty)]
-    load(write(tmp_path / "rows.jsonl", *rows), 5, tally=tally)
+    load(write_rows(tmp_path / "rows.jsonl", rows), 5, tally=tally)
     assert tally.read == 15 and tally.left_out == {"not_json": 5, "empty": 5}
     lines = {reason: [int(named.split(":")[1]) for named in faults] for reason, faults in tally.named.items()}
     assert lines == {"not_json": [2, 5, 8], "empty": [3, 6, 9]}
 
 
 @pytest.mark.parametrize("n_questions", [None, 1])
-def test_with_nothing_usable_the_first_fault_stands_in_the_error(load, tmp_path, n_questions):
-    source = write(tmp_path / "rows.jsonl", "{", "[]")
+def test_with_nothing_usable_the_first_fault_stands_in_the_error(load, write_rows, tmp_path, n_questions):
+    source = write_rows(tmp_path / "rows.jsonl", ["{", "[]"])
     with pytest.raises(InputError, match=r"holds no questions \(2 records, .* not_json 2; .*rows.jsonl:1: not valid"):
         load(source, n_questions, tally=Tally())
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.001, 0.5, 0.99])
-def test_a_truncated_file_gives_the_rows_before_the_cut(load, tmp_path, kept):
+def test_a_truncated_file_gives_the_rows_before_the_cut(load, write_rows, tmp_path, kept):
     rows = [{**GOOD, "id": str(n), "passage": hashlib.sha256(str(n).encode()).hexdigest() * 5} for n in range(3000)]
     (tmp_path / "parts").mkdir()
-    whole = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
     cut = tmp_path / "parts" / "0.jsonl.gz"
+    whole = Path(write_rows(cut, rows)).read_bytes()
     cut.write_bytes(whole[: max(5, int(kept * len(whole)))])
-    write(tmp_path / "parts" / "1.jsonl", {**GOOD, "id": "in the next file"})
+    write_rows(tmp_path / "parts" / "1.jsonl", [{**GOOD, "id": "in the next file"}])
     tally = Tally()
     *before, last = load(tmp_path / "parts", tally=tally)
     assert last.id == "in the next file"
@@ -113,9 +107,9 @@ def test_a_truncated_file_gives_the_rows_before_the_cut(load, tmp_path, kept):
         ("0.parquet", b"PAR1" + b"\0" * 50 + b"PAR1"),
     ],
 )
-def test_a_broken_file_is_counted_and_the_next_is_read(load, tmp_path, name, content):
+def test_a_broken_file_is_counted_and_the_next_is_read(load, write_rows, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    write(tmp_path / "1.jsonl", GOOD)
+    write_rows(tmp_path / "1.jsonl", [GOOD])
     tally = Tally()
     assert len(load(tmp_path, tally=tally)) == 1
     assert tally.left_out == {"unreadable": 1} and tally.read == 1
@@ -128,8 +122,8 @@ def test_a_source_without_files_is_an_error(load, tmp_path):
             load(source)
 
 
-def test_files_are_read_whole_or_drawn_with_a_seed(load, tmp_path):
-    source = write(tmp_path / "rows.jsonl", *({**GOOD, "id": str(n)} for n in range(30)))
+def test_files_are_read_whole_or_drawn_with_a_seed(load, write_rows, tmp_path):
+    source = write_rows(tmp_path / "rows.jsonl", ({**GOOD, "id": str(n)} for n in range(30)))
     whole = load(source, seed=5)
     assert [q.id for q in whole] == [str(n) for n in range(30)] and whole[0].facts is None
     drawn = load(source, 10, 5)
@@ -139,17 +133,17 @@ def test_files_are_read_whole_or_drawn_with_a_seed(load, tmp_path):
     with pytest.raises(InputError, match="holds 30 questions"):
         load(source, 31)
     with pytest.raises(InputError, match="holds no questions"):
-        load(write(tmp_path / "empty.jsonl"))
+        load(write_rows(tmp_path / "empty.jsonl", []))
 
 
 @pytest.fixture(scope="module")
-def draw(load, tmp_path_factory):
+def draw(load, write_rows, tmp_path_factory):
     """The ids drawn from rows in some order, and the tally; those in `long` are too long."""
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
 
     def draw(order, n_questions, seed, long=()):
         tally = Tally()
-        source = write(path, *({**GOOD, "id": id_} for id_ in order))
+        source = write_rows(path, ({**GOOD, "id": id_} for id_ in order))
         questions = load(source, n_questions, seed, tally=tally, too_long=lambda question: question.id in long)
         return [question.id for question in questions], tally
 
@@ -178,8 +172,8 @@ def test_a_draw_favours_no_place_in_the_file(draw):
     assert len(draws) == 40 and all(abs(n - mean) < 5 * sigma for n in draws.values())
 
 
-def test_only_what_comes_up_in_the_draw_is_measured(load, tmp_path):
-    source = write(tmp_path / "rows.jsonl", *({**GOOD, "id": str(n)} for n in range(2000)))
+def test_only_what_comes_up_in_the_draw_is_measured(load, write_rows, tmp_path):
+    source = write_rows(tmp_path / "rows.jsonl", ({**GOOD, "id": str(n)} for n in range(2000)))
     measured = []
     load(source, 10, too_long=lambda q: bool(measured.append(q.id)))
     assert 10 <= len(measured) == len(set(measured)) < 150  # about 10 (1 + ln 200)

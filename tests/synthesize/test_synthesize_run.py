@@ -40,13 +40,6 @@ def jsonl(path, rows):
     return path
 
 
-def with_passages(path, lengths):
-    """Rows whose passages have so many tokens."""
-    return jsonl(
-        path, [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
-    )
-
-
 @pytest.fixture(scope="module")
 def run(tiny_model):
     """Runs the stage with the tiny model; its exit status."""
@@ -121,31 +114,39 @@ def test_a_second_run_is_refused_and_changes_nothing(run, tmp_path, capsys):
     assert (tmp_path / "config.yaml").read_text() == "of the first run: true\n"
 
 
-def test_bad_rows_get_a_status_and_the_rest_goes_on(run, tmp_path):
+@pytest.fixture
+def answer_passages(run, write_rows, tmp_path):
+    """Answers questions whose passages have so many tokens; 400 is our limit, the model's window is 700. Rows by id."""
+
+    def answer(lengths, n_questions):
+        rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
+        keys = {"source": write_rows(tmp_path / "rows.jsonl", rows), "n_questions": n_questions}
+        assert run(tmp_path / "out", max_new_tokens=4, max_passage_tokens=400, **keys) == 0
+        return {row["id"]: row for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
+
+    return answer
+
+
+def test_bad_rows_get_a_status_and_the_rest_goes_on(answer_passages):
     lengths = {"good": 5, "too long for us": 450, "too long for the model": 350, "good too": 9}
-    keys = {"source": with_passages(tmp_path / "rows.jsonl", lengths), "n_questions": "null", "max_passage_tokens": 400}
-    assert run(tmp_path / "out", max_new_tokens=4, **keys) == 0
-    written = {row["id"]: row for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
-    assert set(written) == set(lengths)
-    assert written["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
-    status = written["too long for the model"]["status"]
+    rows = answer_passages(lengths, "null")
+    assert set(rows) == set(lengths)
+    assert rows["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
+    status = rows["too long for the model"]["status"]
     assert status.startswith("failed: prompt and answer need") and status.endswith("window is 700")
     for id_ in ("good", "good too"):
-        assert written[id_]["status"] == "ok" and len(written[id_]["responses"]) == 4
-        assert all(response["true_support"] is None for response in written[id_]["responses"])
+        assert rows[id_]["status"] == "ok" and len(rows[id_]["responses"]) == 4
+        assert all(response["true_support"] is None for response in rows[id_]["responses"])
 
 
-def test_what_is_too_long_takes_no_place_in_the_draw(run, tmp_path):
-    lengths = {"a": 450, "b": 5, "c": 450, "d": 350, "e": 9, "f": 7}  # over our limit, or over the model's window
-    keys = {"source": with_passages(tmp_path / "rows.jsonl", lengths), "n_questions": 3, "max_passage_tokens": 400}
-    assert run(tmp_path / "out", max_new_tokens=4, **keys) == 0
-    written = {row["id"]: row["status"] for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
-    assert written == {"b": "ok", "e": "ok", "f": "ok"}
+def test_what_is_too_long_takes_no_place_in_the_draw(answer_passages):
+    rows = answer_passages({"a": 450, "b": 5, "c": 450, "d": 350, "e": 9, "f": 7}, 3)
+    assert {id_: row["status"] for id_, row in rows.items()} == {"b": "ok", "e": "ok", "f": "ok"}
 
 
-def test_bad_records_are_said_and_stand_in_the_manifest(run, tmp_path, capsys):
+def test_bad_records_are_said_and_stand_in_the_manifest(run, write_rows, tmp_path, capsys):
     good = [{"id": id_, "question": "what is the job", "passage": "a town"} for id_ in "ab"]
-    source = jsonl(tmp_path / "rows.jsonl", [*good, {"id": "c", "question": "what"}])
+    source = write_rows(tmp_path / "rows.jsonl", [*good, {"id": "c", "question": "what"}])
     keys = {"source": source, "n_questions": 2, "max_new_tokens": 4}
     assert run(tmp_path / "out", strict="true", **keys) == 2
     fault = f"{source}:3: field 'passage' is missing"
@@ -252,7 +253,7 @@ def test_batch_size_may_change_on_the_way(undisturbed, run, tmp_path):
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in whole)
 
 
-def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, tmp_path, monkeypatch):
+def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, write_rows, tmp_path, monkeypatch):
     from synthesize import answering
     from synthesize.memory import needed_bytes
 
@@ -271,9 +272,8 @@ def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, t
     assert (tmp_path / "responses.jsonl").read_bytes() == whole
     assert OmegaConf.load(tmp_path / "config.yaml").batch_tokens == chosen
     assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
-    assert sorted(read_jsonl(tmp_path / "responses.jsonl"), key=str) == sorted(
-        read_jsonl(undisturbed / "responses.jsonl"), key=str
-    )
+    rows, undisturbed_rows = (read_jsonl(out / "responses.jsonl") for out in (tmp_path, undisturbed))
+    assert sorted(rows, key=str) == sorted(undisturbed_rows, key=str)
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_bad_configuration_is_one_line(tiny_model, tmp_path, capsys, word, messa
     assert not (tmp_path / "out").exists()
 
 
-def test_help_and_bad_rows_load_no_model(tmp_path):
-    source = jsonl(tmp_path / "rows.jsonl", [{"id": "a", "question": "q"}])
+def test_help_and_bad_rows_load_no_model(write_rows, tmp_path):
+    source = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "question": "q"}])
     code = (
         "import sys; from synthesize.__main__ import main\n"
         f"status = main(['source={source}', 'n_questions=null'])\n"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -79,15 +79,22 @@ def wait_until_gone(processes):
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
-def are_workers(processes):
-    return [process for process in processes if " ".join(process.cmdline()).startswith("ray::Worker")]
+def workers_among(processes):
+    """The processes that run a Worker; on a slow machine the second may still be starting."""
+
+    def title(process):
+        with suppress(psutil.Error):  # it has ended
+            return " ".join(process.cmdline())
+        return ""
+
+    return [process for process in processes if title(process).startswith("ray::Worker")]
 
 
 def test_a_killed_worker_changes_no_row(alone, tmp_path):
     with running(tmp_path) as run:
         wait_for_rows(run, tmp_path, random.randrange(1, N // 2))
         started = psutil.Process(run.pid).children(recursive=True)
-        random.choice(are_workers(started)).kill()
+        random.choice(workers_among(started)).kill()
         errors = run.communicate()[1]
     assert run.returncode == 0, errors
     # on a slow machine the other worker may have written the row that was waited for, and the killed one be loading
@@ -101,7 +108,7 @@ def test_a_killed_driver_leaves_no_worker_and_the_same_command_goes_on(alone, tm
     with running(tmp_path) as run:
         wait_for_rows(run, tmp_path, random.randrange(1, N // 2))
         started = psutil.Process(run.pid).children(recursive=True)
-        assert len(are_workers(started)) == 2
+        assert workers_among(started)
         run.send_signal(signal.SIGKILL)
     wait_until_gone(started)
     assert list(short_temporary_folder.glob("rz_*")) and not (tmp_path / "manifest.json").exists()
