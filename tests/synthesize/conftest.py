@@ -119,33 +119,14 @@ def same_but_for_ties():
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory, random_model):
-    """Folder of a random model with the world's words as tokens; it stops early often, and writes no sentences."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    from rag_zeval.stages.world import answer_prompt, questions
+    """Folder of a random model with the nano base's tokenizer; it stops early often, and writes no sentences."""
+    from transformers import AutoTokenizer
 
     folder = tmp_path_factory.mktemp("model") / "tiny"
-    splitter = pre_tokenizers.Whitespace()
-    text = " ".join(answer_prompt(q.question, q.passage) for q in questions("train", 100, 0))
-    words = dict.fromkeys(word for word, _ in splitter.pre_tokenize_str(text))
-    listed = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<unk>", "user", "assistant", *words]
-    vocabulary = {word: at for at, word in enumerate(dict.fromkeys(listed))}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = splitter
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        unk_token="<unk>",
-        additional_special_tokens=["<|im_start|>"],
-        chat_template=(
-            "{% for m in messages %}<|im_start|> {{ m['role'] }} {{ m['content'] }} <|im_end|> {% endfor %}"
-            "{% if add_generation_prompt %}<|im_start|> assistant {% endif %}"
-        ),
-    ).save_pretrained(folder)
-    shape = {"hidden_size": 64, "intermediate_size": 128, "max_position_embeddings": 700, "eos_token_id": 2}
-    model = random_model("Llama", std=0.3, layers=3, vocab_size=len(vocabulary), **shape)
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "checkpoints" / "nano-base")
+    tokenizer.save_pretrained(folder)
+    shape = {"hidden_size": 64, "intermediate_size": 128, "max_position_embeddings": 1700}  # two shots take 1,500
+    model = random_model("Llama", std=0.3, layers=3, vocab_size=len(tokenizer), **shape)
     model.generation_config.eos_token_id = list(range(2, 40))  # so that many answers end early
     model.save_pretrained(folder)
     return folder

@@ -116,7 +116,7 @@ def test_a_second_run_is_refused_and_changes_nothing(run, tmp_path, capsys):
 
 @pytest.fixture
 def answer_passages(run, write_rows, tmp_path):
-    """Answers questions whose passages have so many tokens; 400 is our limit, the model's window is 700. Rows by id."""
+    """Answers questions whose passages have so many tokens; 400 is our limit, the model's window is 1,700. Rows by id."""
 
     def answer(lengths, n_questions):
         rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
@@ -133,7 +133,7 @@ def test_bad_rows_get_a_status_and_the_rest_goes_on(answer_passages):
     assert set(rows) == set(lengths)
     assert rows["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
     status = rows["too long for the model"]["status"]
-    assert status.startswith("failed: prompt and answer need") and status.endswith("window is 700")
+    assert status.startswith("failed: prompt and answer need") and status.endswith("window is 1700")
     for id_ in ("good", "good too"):
         assert rows[id_]["status"] == "ok" and len(rows[id_]["responses"]) == 4
         assert all(response["true_support"] is None for response in rows[id_]["responses"])
@@ -233,11 +233,9 @@ def test_a_folder_with_other_rows_is_refused(undisturbed, run, capsys, changed, 
 
 
 def test_a_changed_model_is_refused(undisturbed, tiny_model, tmp_path, capsys):
-    other = tmp_path / "other"
-    other.mkdir()
-    for file in tiny_model.iterdir():
-        (other / file.name).write_bytes(file.read_bytes())
-    (other / "config.json").write_text((tiny_model / "config.json").read_text() + "\n")
+    other = shutil.copytree(tiny_model, tmp_path / "other")
+    with open(other / "config.json", "a") as config:
+        config.write("\n")
     assert main(words(other, undisturbed)) == 2
     assert "model_sha256" in capsys.readouterr().err
 
