@@ -51,10 +51,16 @@ class Settings(BaseModel):
     @property
     def limits(self) -> AnswerFilter:
         """What the report flags: everything that `train` can leave out."""
-        return AnswerFilter(True, self.flag_near_identical, self.flag_repetition, self.flag_passage, True)
+        return AnswerFilter(
+            near_identical=self.flag_near_identical,
+            repetition=self.flag_repetition,
+            passage=self.flag_passage,
+            unfinished=True,
+        )
 
     @property
     def prompt(self) -> str:
+        """The kind of `synthesize.prompt.qa_prompt`."""
         return NANO if self.source == NANO else "two-shot"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import iter_jsonl, write_text
@@ -67,7 +66,7 @@ def logged_through(steps: Steps) -> int:
 
 def validation_rewards(steps: Steps) -> dict[int, float]:
     """The validation reward of each step that has one (0: the base, before training)."""
-    return {step: reward for step, data in steps.items() if (reward := pick(data, VALIDATION)) is not None}
+    return {step: data[VALIDATION] for step, data in steps.items() if data.get(VALIDATION) is not None}
 
 
 def best_step(steps: Steps) -> int:
@@ -75,8 +74,3 @@ def best_step(steps: Steps) -> int:
     rewards, through = validation_rewards(steps), logged_through(steps)
     trained = [step for step in rewards if 0 < step <= through]
     return max(trained, key=lambda step: (rewards[step], -step), default=0)
-
-
-def pick(data: dict[str, Any], *names: str) -> float | None:
-    """The first of these metrics that a step has."""
-    return next((data[name] for name in names if data.get(name) is not None), None)

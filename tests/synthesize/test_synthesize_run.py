@@ -116,7 +116,7 @@ def test_a_second_run_is_refused_and_changes_nothing(run, tmp_path, capsys):
 
 @pytest.fixture
 def answer_passages(run, write_rows, tmp_path):
-    """Answers questions whose passages have so many tokens; 400 is our limit, the model's window is 1,700. Rows by id."""
+    """Answers questions whose passages have so many tokens, 400 at most; the model's window is 1,700. Rows by id."""
 
     def answer(lengths, n_questions):
         rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
@@ -215,20 +215,14 @@ def test_what_did_not_fit_is_gone_before_its_questions_are_tried_one_by_one(answ
 
 
 @pytest.mark.parametrize(
-    "changed, named",
-    [
-        ({"alphas": "[0,-1]"}, "alphas"),
-        ({"max_new_tokens": 13}, "max_new_tokens"),
-        ({"seed": 1}, "seed"),
-        ({"n_questions": 15}, "n_questions"),
-        ({"dtype": "bfloat16"}, "dtype"),
-    ],
+    "key, value",
+    [("alphas", "[0,-1]"), ("max_new_tokens", 13), ("seed", 1), ("n_questions", 15), ("dtype", "bfloat16")],
 )
-def test_a_folder_with_other_rows_is_refused(undisturbed, run, capsys, changed, named):
+def test_a_folder_with_other_rows_is_refused(undisturbed, run, capsys, key, value):
     before = (undisturbed / "config.yaml").read_bytes()
-    assert run(undisturbed, **changed) == 2
+    assert run(undisturbed, **{key: value}) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and f"made with {named}=" in error
+    assert error.count("\n") == 1 and f"made with {key}=" in error
     assert (undisturbed / "config.yaml").read_bytes() == before
 
 
@@ -251,7 +245,7 @@ def test_batch_size_may_change_on_the_way(undisturbed, run, tmp_path):
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in whole)
 
 
-def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, write_rows, tmp_path, monkeypatch):
+def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, tmp_path, monkeypatch):
     from synthesize import answering
     from synthesize.memory import needed_bytes
 
@@ -274,25 +268,19 @@ def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, w
     assert sorted(rows, key=str) == sorted(undisturbed_rows, key=str)
 
 
+WRONG = """
+alphas=[] alphas=[0,0.0] alphas=half n_questions=many n_questions=null max_new_tokens=0 dtype=float16 split=all
+passage=paragraph strict=maybe workers=0 workers=two address=10.0.0.1
+""".split()
+
+
 @pytest.mark.parametrize(
     "word, message",
     [
-        ("alphas=[]", "'alphas'"),
-        ("alphas=[0,0.0]", "'alphas'"),
-        ("alphas=half", "'alphas'"),
-        ("n_questions=many", "'n_questions'"),
-        ("n_questions=null", "'n_questions'"),
-        ("max_new_tokens=0", "'max_new_tokens'"),
-        ("dtype=float16", "'dtype'"),
-        ("split=all", "'split'"),
+        *((word, f"config: key '{word.partition('=')[0]}'") for word in WRONG),
         ("alpha=[0]", "did you mean 'alphas'"),
         ("model=nowhere", "nowhere: no model here"),
         ("source=nowhere.jsonl", "nowhere.jsonl"),
-        ("passage=paragraph", "'passage'"),
-        ("strict=maybe", "'strict'"),
-        ("workers=0", "'workers'"),
-        ("workers=two", "'workers'"),
-        ("address=10.0.0.1", "'address'"),
         ("address=auto", "'address' is auto, but workers=1"),
     ],
 )
@@ -320,9 +308,9 @@ def test_help_and_bad_rows_load_no_model(write_rows, tmp_path):
 @pytest.mark.skipif(not (NANO_BASE / "config.json").exists(), reason="checkpoints/nano-base is not made yet")
 def test_true_support_falls_strictly_with_alpha(tmp_path):
     assert main([f"model={NANO_BASE}", f"out_dir={tmp_path}", "n_questions=300", f"alphas={ALPHAS}", "device=cpu"]) == 0
-    found = json.loads((tmp_path / "manifest.json").read_text())["statistics"]
-    supports = [at["true_support"] for at in found["by_alpha"]]
-    assert found["answered"] == 300 and len(supports) == 4
+    statistics = json.loads((tmp_path / "manifest.json").read_text())["statistics"]
+    supports = [at["true_support"] for at in statistics["by_alpha"]]
+    assert statistics["answered"] == 300 and len(supports) == 4
     assert all(high > low for high, low in pairwise(supports)), supports
 
 

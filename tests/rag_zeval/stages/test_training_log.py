@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import (
+    VALIDATION,
+    Steps,
     attempt_files,
     logged_through,
     merge,
-    pick,
     read_attempt,
     read_run,
+    validation_rewards,
     write_merged,
 )
 
@@ -68,9 +70,9 @@ def test_a_gap_ends_what_counts_as_logged() -> None:
     assert logged_through({0: {}}) == 0
 
 
-def test_zero_is_a_value() -> None:
-    assert pick({"a": None, "b": 0.0, "c": 1.0}, "a", "b", "c") == 0.0
-    assert pick({}, "a") is None
+def test_zero_is_a_reward_and_none_is_not() -> None:
+    steps: Steps = {0: {VALIDATION: 0.0}, 1: {"r": 1.0}, 2: {VALIDATION: 0.5}}
+    assert validation_rewards(steps) == {0: 0.0, 2: 0.5}
 
 
 def test_a_run_is_read_while_it_goes_on_and_from_what_was_kept_of_it(tmp_path: Path) -> None:
