@@ -44,9 +44,9 @@ def combined_reward(
     claims_best and claims_worst: of the candidates with the largest and smallest alpha. quotes: per claim.
     quote_tokens: mean length of a quote.
     """
-    penalty, trajectory = format_reward(text, len(alphas), variant)
+    _, trajectory = format_reward(text, len(alphas), variant)
     if trajectory is None:
-        return {**dict.fromkeys(KEYS, 0.0), "score": penalty}
+        return failed()
     scores = support_scores(trajectory)
     accuracy = accuracy_reward(scores, alphas, accuracy_rule)
     has_evidence = find_variant(variant).has_evidence
@@ -61,7 +61,7 @@ def combined_reward(
 
 
 def failed() -> dict[str, float]:
-    """What a rollout gets that could not be scored at all: the format penalty."""
+    """The format penalty: what a text gets that is no trajectory, or a rollout that could not be scored at all."""
     return {**dict.fromkeys(KEYS, 0.0), "score": PENALTY}
 
 
@@ -73,16 +73,16 @@ def _watched(
     supported = sum(claim.is_supported for candidate in trajectory for claim in candidate.atomic_claims)
     quotes = [len(tokenize(span)) for span in evidence_spans(trajectory)]
     return {
-        "pair_accuracy": _share([strictly_ranked([scores[i], scores[j]], [1, 0]) for i, j in pairs]),
-        "tie_rate": _share([scores[i] == scores[j] for i, j in pairs]),
+        "pair_accuracy": _mean([strictly_ranked([scores[i], scores[j]], [1, 0]) for i, j in pairs]),
+        "tie_rate": _mean([scores[i] == scores[j] for i, j in pairs]),
         "supported_rate": supported / sum(claims),
-        "claims": sum(claims) / len(claims),
+        "claims": _mean(claims),
         "claims_best": float(claims[alphas.index(max(alphas))]),
         "claims_worst": float(claims[alphas.index(min(alphas))]),
         "quotes": len(quotes) / sum(claims),
-        "quote_tokens": sum(quotes) / len(quotes) if quotes else 0.0,
+        "quote_tokens": _mean(quotes),
     }
 
 
-def _share(hits: Sequence[bool]) -> float:
-    return sum(hits) / len(hits) if hits else 0.0
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

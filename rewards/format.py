@@ -19,6 +19,4 @@ def format_reward(text: str, n_candidates: int, variant: str = "paper") -> tuple
         trajectory = parse_strict(text, n_candidates, variant)
     except FormatError:
         return PENALTY, None
-    if not claims_hold_text(trajectory, variant):
-        return PENALTY, None
-    return 0.0, trajectory
+    return (0.0, trajectory) if claims_hold_text(trajectory, variant) else (PENALTY, None)

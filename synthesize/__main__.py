@@ -15,13 +15,12 @@ from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, model_revision, model_sha256, write_json, write_text
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import load_config
-from synthesize.batching import Batch, Job, batches, read_job
-from synthesize.fitting import Fitting
+from synthesize.jobs import Batch, Job, JobReader, batches
 from synthesize.prompt import prompt_hash
-from synthesize.settings import Settings, read_settings
-from synthesize.sources import NANO, SourceQuestion, Tally, load_questions, questions_sha256
-from synthesize.statistics import print_statistics, statistics
-from synthesize.winnable import print_winnable, winnable
+from synthesize.settings import NANO, Settings, read_settings
+from synthesize.sources import SourceQuestion, Tally, load_questions, questions_sha256
+from synthesize.statistics import response_statistics
+from synthesize.terminal import print_report
 
 if TYPE_CHECKING:
     from synthesize.answering import Answerer
@@ -43,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(config: Any) -> int:
     settings = read_settings(config)
-    tally, fitting = Tally(settings.strict), Fitting(settings)
-    questions = _load(settings, tally, fitting)
+    tally, reader = Tally(settings.strict), JobReader(settings)
+    questions = _load(settings, tally, reader)
     made_with = {
         "model_sha256": model_sha256(settings.model),
         "questions_sha256": questions_sha256(questions),
@@ -57,7 +56,7 @@ def run(config: Any) -> int:
         config = _claim(out, responses, config, made_with)
         writer.settle()
         if any(question.id not in writer.done for question in questions):
-            jobs = [read_job(fitting, question) for question in questions]
+            jobs = [reader.read(question) for question in questions]
             with _answering(settings, out, made_with["model_sha256"]) as answerer:
                 if config["batch_tokens"] is None:
                     longest = max(len(prompt) for job in jobs for prompt in (job.with_passage, job.without_passage))
@@ -65,7 +64,7 @@ def run(config: Any) -> int:
                     _note(out, config, made_with)
                 _answer(answerer, jobs, batches(jobs, settings, config["batch_tokens"]), writer)
         rows = [writer.done[question.id] for question in questions]
-    found, prompts = statistics(rows), winnable(rows, settings.limits)
+    statistics = response_statistics(rows, settings.limits)
     write_json(
         out / "manifest.json",
         {
@@ -76,36 +75,27 @@ def run(config: Any) -> int:
             "model_revision": model_revision(settings.model),
             "records": None if settings.source == NANO else tally.as_row(),
             "responses_sha256": file_sha256(responses),
-            "statistics": found,
-            "winnable": prompts,
+            **statistics,
         },
     )
-    print_statistics(found, str(responses))
-    print_winnable(prompts)
-    if not found["answered"]:
+    print_report(**statistics, title=str(responses))
+    if not statistics["statistics"]["answered"]:
         print(f"error: no question could be answered; the first: {rows[0]['status']}", file=sys.stderr)
         return 1
     return 0
 
 
-def _load(settings: Settings, tally: Tally, fitting: Fitting) -> list[SourceQuestion]:
+def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
     """The questions; what was left out on the way is said before anything is answered."""
     from rich.console import Console
 
     with Console(stderr=True).status(f"reading {settings.source}"):
-        questions = load_questions(
-            settings.source,
-            settings.split,
-            settings.n_questions,
-            settings.seed,
-            settings.passage,
-            tally,
-            lambda question: fitting.refusal(question) is not None,
-        )
+        questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:
         print(f"{settings.source}: {len(questions)} questions from {tally.summary()}")
-    for reason, named in tally.named.items():
-        print(*(f"warning: {reason}: {fault}" for fault in named), sep="\n", file=sys.stderr)
+    for reason, faults in tally.named.items():
+        for fault in faults:
+            print(f"warning: {reason}: {fault}", file=sys.stderr)
     return questions
 
 
@@ -114,17 +104,17 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
 
     Returns the configuration. Where it leaves `batch_tokens` open and there are rows, it has what they were made with.
     """
-    noted = out / "config.yaml"
+    config_file = out / "config.yaml"
     config = dict(config)
     if responses.exists() and responses.stat().st_size:
-        if not noted.exists():
+        if not config_file.exists():
             raise InputError(f"{out}: holds responses.jsonl without config.yaml; give another out_dir")
-        before: Any = OmegaConf.to_container(OmegaConf.load(noted))
-        found = _binding(before)
-        for key, value in _binding({**config, "made_with": made_with}).items():
-            if found.get(key) != value:
+        before: Any = OmegaConf.to_container(OmegaConf.load(config_file))
+        rows_of = before | (before.get("made_with") or {})
+        for key, value in {**{key: config[key] for key in BINDING}, **made_with}.items():
+            if rows_of.get(key) != value:
                 raise InputError(
-                    f"{out}: holds responses made with {key}={found.get(key)}, not {value}; "
+                    f"{out}: holds responses made with {key}={rows_of.get(key)}, not {value}; "
                     "give another out_dir, or remove this one"
                 )
         if config["batch_tokens"] is None:
@@ -135,10 +125,6 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
 
 def _note(out: Path, config: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
     write_text(out / "config.yaml", OmegaConf.to_yaml(OmegaConf.create({**config, "made_with": made_with})))
-
-
-def _binding(made_of: Any) -> dict[str, Any]:
-    return {key: made_of.get(key) for key in BINDING} | dict(made_of.get("made_with") or {})
 
 
 def _answering(settings: Settings, out: Path, model_hash: str) -> AbstractContextManager[Answerer | Crew]:

@@ -15,11 +15,10 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.models.decoding import stop_ids
 from rag_zeval.stages.world import true_support
-from synthesize.batching import Batch
 from synthesize.cad import Response, decode
-from synthesize.fitting import Fitting, loading
+from synthesize.jobs import Batch, JobReader, model_path
 from synthesize.memory import fitting_tokens, free_bytes
-from synthesize.settings import VLLM, Settings
+from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion
 
 log = logging.getLogger(__name__)
@@ -33,8 +32,8 @@ class Answerer:
 
     def __init__(self, settings: Settings):
         self.settings = settings
-        self.tokenizer = Fitting(settings).tokenizer
-        self.vllm = _on_vllm(settings) if settings.engine == VLLM else None
+        self.tokenizer = JobReader(settings).tokenizer
+        self.vllm = _on_vllm(settings) if settings.engine == "vllm" else None
         self.stops = stop_ids(self.vllm or self.model, self.tokenizer)
 
     @cached_property
@@ -82,11 +81,11 @@ class Answerer:
         if self.vllm is None:
             return decode(self.model, *prompts, alphas, *limits)
         answers, lost = [], 0
-        for job, found in zip(batch, self.vllm.decode(*prompts, alphas, *limits), strict=True):
-            left = [alpha for alpha, response in zip(alphas, found, strict=True) if response is None]
+        for job, coupled in zip(batch, self.vllm.decode(*prompts, alphas, *limits), strict=True):
+            left = [alpha for alpha, response in zip(alphas, coupled, strict=True) if response is None]
             alone = [job.with_passage], [job.without_passage]
             packed = iter(decode(self.model, *alone, left, *limits)[0] if left else [])
-            answers.append([response or next(packed) for response in found])
+            answers.append([response or next(packed) for response in coupled])
             lost += len(left)
         if lost:
             log.warning("vLLM lost %d pairs of a batch of %d questions: the packed decoder answered", lost, len(batch))
@@ -109,7 +108,7 @@ def _on_vllm(settings: Settings) -> Any:
         from synthesize.vllm_cad import VLLMDecoder
     except ImportError as error:
         raise InputError("config: key 'engine' is vllm, but vLLM is missing: pip install vllm") from error
-    with loading(settings) as path:
+    with model_path(settings) as path:
         return VLLMDecoder(path, settings.dtype)
 
 
@@ -118,7 +117,7 @@ def _load(settings: Settings) -> Any:
         raise InputError("config: key 'device' is cuda, but torch finds no GPU")
     device = settings.device if settings.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     disable_progress_bar()  # ours is enough
-    with loading(settings) as path:
+    with model_path(settings) as path:
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, dtype=getattr(torch, settings.dtype), trust_remote_code=False
         )

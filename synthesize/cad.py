@@ -54,8 +54,7 @@ def decode(
     """
     rows = list(range(len(with_passage)))  # which question each batch row belongs to
     tokens: list[list[list[int]]] = [[[] for _ in alphas] for _ in rows]
-    live = {(question, branch) for question in rows for branch in range(len(alphas))}
-    ended: set[tuple[int, int]] = set()
+    live = {(question, branch) for question in rows for branch in range(len(alphas))}  # without a stop token so far
     with _packed_attention(model):
         streams = [
             _Stream(model, prompts, weights)
@@ -73,20 +72,20 @@ def decode(
                         tokens[question][branch].append(token)
                         if token in stops:
                             live.discard((question, branch))
-                            ended.add((question, branch))
             if not live or step == max_new_tokens - 1:
                 break
-            going = {question for question, _ in live}
-            if len(going) <= 0.8 * len(rows):  # dropping rows copies the cache, so not for every single one
-                kept = torch.tensor([at for at, question in enumerate(rows) if question in going], device=model.device)
-                rows, chosen = [question for question in rows if question in going], chosen[kept]
+            unfinished = {question for question, _ in live}
+            if len(unfinished) <= 0.8 * len(rows):  # dropping rows copies the cache, so not for every single one
+                places = [at for at, question in enumerate(rows) if question in unfinished]
+                rows, kept = [rows[at] for at in places], torch.tensor(places, device=model.device)
+                chosen = chosen[kept]
                 for stream in streams:
                     stream.keep(kept)
             for stream in streams:
                 stream.feed(chosen)
     return [
         [
-            Response(alpha, tuple(tokens[question][branch]), (question, branch) in ended)
+            Response(alpha, tuple(tokens[question][branch]), (question, branch) not in live)
             for branch, alpha in enumerate(alphas)
         ]
         for question in range(len(with_passage))
@@ -128,13 +127,13 @@ class _Stream:
         self.logits = torch.cat(last).expand(-1, len(self.branches), -1)
         self.cache = growing_cache()
         for layer in range(len(caches[0].layers)):
-            one = caches[0].layers[layer].keys
-            keys = one.new_zeros(len(prompts), one.shape[1], width, one.shape[3])
+            unpacked = caches[0].layers[layer].keys  # [1, heads, prompt tokens, head width]
+            keys = unpacked.new_zeros(len(prompts), unpacked.shape[1], width, unpacked.shape[3])
             values = torch.zeros_like(keys)
             for row, cache in enumerate(caches):
-                read = cache.layers[layer]
-                keys[row, :, width - read.keys.shape[2] :] = read.keys[0]
-                values[row, :, width - read.keys.shape[2] :] = read.values[0]
+                states = cache.layers[layer]
+                keys[row, :, width - states.keys.shape[2] :] = states.keys[0]
+                values[row, :, width - states.keys.shape[2] :] = states.values[0]
                 cache.layers[layer] = None  # so the prompts are held twice for one layer only
             self.cache.update(keys, values, layer)
 

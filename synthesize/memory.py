@@ -35,7 +35,7 @@ def cached_token_bytes(model: Any) -> int:
 def needed_bytes(model: Any, tokens: int, rows: int, branches: int, longest: int) -> int:
     """What decoding a batch takes at most, the model's weights aside.
 
-    tokens: cached tokens of the batch, as `batching` counts them; rows: its questions; branches: alphas; longest:
+    tokens: cached tokens of the batch, as `jobs.batches` counts them; rows: its questions; branches: alphas; longest:
     tokens of the longest prompt. A layer's keys and values are copied when prompts are packed, and each row of both
     streams has spare columns; the longest prompt is read alone.
     """

@@ -21,7 +21,6 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields
 
-LONG_ANSWER, PAGE = "long_answer", "page"
 NO_LONG_ANSWER = "no_long_answer"
 # What is read of a hub file; its HTML, byte offsets and candidates are nine tenths of it.
 HUB_COLUMNS = ("id", "question.text", "document.tokens.token", "annotations.long_answer")
@@ -48,62 +47,61 @@ def read_record(record: Row, passage: str) -> tuple[str, str, str]:
     Raises BadRecord ("no_long_answer", "bad_offset", "unknown_layout"), or InputError naming the field that does not
     fit.
     """
-    for field, read in _LAYOUTS.items():
-        if field in record:
-            return read(record, passage)
-    raise BadRecord("unknown_layout", f"no layout has the fields {', '.join(map(repr, list(record)[:8])) or '(none)'}")
+    layout = next((layout for field, layout in _LAYOUTS.items() if field in record), None)
+    if layout is None:
+        fields = ", ".join(map(repr, list(record)[:8])) or "(none)"
+        raise BadRecord("unknown_layout", f"no layout has the fields {fields}")
+    id_, question, text = layout(record)
+    return id_, question, text if isinstance(text, str) else _passage(text, record["annotations"], passage)
 
 
-def _plain(record: Row, passage: str) -> tuple[str, str, str]:
+# Each layout gives id, question, and the passage or, where a record holds a page, the page's tokens.
+Parts = tuple[str, str, "str | list[Any]"]
+
+
+def _plain(record: Row) -> Parts:
     check_fields(record, {"id": str, "question": str, "passage": str})
     return record["id"], record["question"], record["passage"]
 
 
-def _original(record: Row, passage: str) -> tuple[str, str, str]:
+def _original(record: Row) -> Parts:
     check_fields(record, {"example_id": (int, str), "question_text": str, "annotations": list})
-    text = _passage(_column(record["document_tokens"], "token"), _column(record["annotations"], LONG_ANSWER), passage)
-    return str(record["example_id"]), record["question_text"], text
+    return str(record["example_id"]), record["question_text"], _column(record["document_tokens"], "token")
 
 
-def _simplified(record: Row, passage: str) -> tuple[str, str, str]:
+def _simplified(record: Row) -> Parts:
     check_fields(record, {"example_id": (int, str), "question_text": str, "document_text": str, "annotations": list})
     tokens = record["document_text"].split(" ")  # never split(): it takes characters for spaces that are none here
-    return (
-        str(record["example_id"]),
-        record["question_text"],
-        _passage(tokens, _column(record["annotations"], LONG_ANSWER), passage),
-    )
+    return str(record["example_id"]), record["question_text"], tokens
 
 
-def _hub(record: Row, passage: str) -> tuple[str, str, str]:
+def _hub(record: Row) -> Parts:
     check_fields(record, {"id": str, "question": dict, "document": dict, "annotations": (dict, list)})
     check_fields(record["question"], {"text": str})
     check_fields(record["document"], {"tokens": (dict, list)})
-    tokens = _column(record["document"]["tokens"], "token")
-    text = _passage(tokens, _column(record["annotations"], LONG_ANSWER), passage)
-    return record["id"], record["question"]["text"], text
+    return record["id"], record["question"]["text"], _column(record["document"]["tokens"], "token")
 
 
-def _pair(record: Row, passage: str) -> tuple[str, str, str]:
+def _pair(record: Row) -> Parts:
     """The answer is title and passage with a space between; nothing says where the title ends, so it stays."""
     check_fields(record, {"query": str, "answer": str})
-    return _made_id(record["query"], record["answer"]), record["query"], record["answer"]
+    return _derived_id(record["query"], record["answer"]), record["query"], record["answer"]
 
 
-def _oracle(record: Row, passage: str) -> tuple[str, str, str]:
+def _oracle(record: Row) -> Parts:
     """The passage marked `isgold`; in rows where none bears that mark, as retrieved, the first that `hasanswer`."""
     check_fields(record, {"question": str, "ctxs": list})
-    passages = [found for found in record["ctxs"] if isinstance(found, dict)]
-    mark = "isgold" if any("isgold" in found for found in passages) else "hasanswer"
-    gold = next((found for found in passages if found.get(mark) is True), None)
+    passages = [passage for passage in record["ctxs"] if isinstance(passage, dict)]
+    mark = "isgold" if any("isgold" in passage for passage in passages) else "hasanswer"
+    gold = next((passage for passage in passages if passage.get(mark) is True), None)
     if gold is None:
         raise BadRecord(NO_LONG_ANSWER, "no passage of field 'ctxs' is marked 'isgold' or 'hasanswer'")
     check_fields(gold, {"text": str})
-    return _made_id(record["question"], gold["text"]), record["question"], gold["text"]
+    return _derived_id(record["question"], gold["text"]), record["question"], gold["text"]
 
 
 # The field that tells a layout from the others.
-_LAYOUTS: dict[str, Callable[[Row, str], tuple[str, str, str]]] = {
+_LAYOUTS: dict[str, Callable[[Row], Parts]] = {
     "passage": _plain,
     "document_tokens": _original,
     "document_text": _simplified,
@@ -114,7 +112,7 @@ _LAYOUTS: dict[str, Callable[[Row, str], tuple[str, str, str]]] = {
 }
 
 
-def _made_id(question: str, passage: str) -> str:
+def _derived_id(question: str, passage: str) -> str:
     return hashlib.sha256(f"{question}\0{passage}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -129,9 +127,9 @@ def _column(rows: Any, field: str) -> list[Any]:
     return column
 
 
-def _passage(tokens: list[Any], long_answers: list[Any], passage: str) -> str:
-    start, end = _span(long_answers, len(tokens))
-    return _prose(tokens if passage == PAGE else tokens[start:end])
+def _passage(tokens: list[Any], annotations: Any, passage: str) -> str:
+    start, end = _span(_column(annotations, "long_answer"), len(tokens))
+    return _prose(tokens if passage == "page" else tokens[start:end])
 
 
 def _span(long_answers: list[Any], n_tokens: int) -> tuple[int, int]:

@@ -19,10 +19,9 @@ from pathlib import Path
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, parse_row
 from rag_zeval.stages import world
-from synthesize.natural_questions import HUB_COLUMNS, LONG_ANSWER, NO_LONG_ANSWER, BadRecord, read_record
+from synthesize.natural_questions import HUB_COLUMNS, NO_LONG_ANSWER, BadRecord, read_record
+from synthesize.settings import NANO, Settings
 
-NANO = "nano"
-SPLITS = ("train", "dev", "test")
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 PARQUET_BATCH = 64  # rows in memory at once: pages of 10,000 tokens are the largest
 NAMED = 3  # faults of a kind that are named, beside the count of all
@@ -76,13 +75,7 @@ class Tally:
 
 
 def load_questions(
-    source: str,
-    split: str,
-    n_questions: int | None,
-    seed: int,
-    passage: str = LONG_ANSWER,
-    tally: Tally | None = None,
-    too_long: Callable[[SourceQuestion], bool] | None = None,
+    settings: Settings, tally: Tally, too_long: Callable[[SourceQuestion], bool]
 ) -> list[SourceQuestion]:
     """The first `n_questions` of a source in an order drawn with `seed`; None takes all of the files, in their order.
 
@@ -90,17 +83,18 @@ def load_questions(
     as `read_record` has them. The order is that of a hash of seed and id: which questions are drawn depends on these
     alone, not on files, layout or their order in them, and n_questions + 1 draws one more after the same ones.
     too_long: asked of each record that comes up in the draw; one that is gives its place to the next.
-    tally: where records left out are counted; without it the first fault is an error.
+    tally: where records left out are counted.
 
     Raises InputError when a strict tally meets a fault (naming file and line), when the source holds nothing usable or
     less than `n_questions`.
     """
+    source, n_questions, seed = settings.source, settings.n_questions, settings.seed
     if source == NANO:
         if n_questions is None:
             raise InputError("config: key 'n_questions' must be a number for the nano world: it has no end")
-        return [SourceQuestion(q.id, q.question, q.passage, q.facts) for q in world.questions(split, n_questions, seed)]
-    tally = tally or Tally(strict=True)
-    usable = _usable(_records(_files(source), tally), seed, passage, tally)
+        asked = world.questions(settings.split, n_questions, seed)
+        return [SourceQuestion(q.id, q.question, q.passage, q.facts) for q in asked]
+    usable = _usable(_records(_files(source), tally), seed, settings.passage, tally)
     questions = [q for _, q in usable] if n_questions is None else _draw(usable, n_questions, too_long, tally)
     if not tally.usable:
         first = next((f"; the first fault: {named[0]}" for named in tally.named.values()), "")
@@ -116,8 +110,8 @@ def _files(source: str) -> list[Path]:
     path = Path(source)
     if path.exists() and not path.is_dir():
         return [path]
-    found = path.iterdir() if path.is_dir() else map(Path, glob.glob(source, recursive=True))
-    files = sorted(file for file in found if file.name.endswith(SUFFIXES) and file.is_file())
+    candidates = path.iterdir() if path.is_dir() else map(Path, glob.glob(source, recursive=True))
+    files = sorted(file for file in candidates if file.name.endswith(SUFFIXES) and file.is_file())
     if not files:
         raise InputError(f"{source}: no file here, and none that ends in {', '.join(SUFFIXES)}")
     return files
@@ -140,9 +134,7 @@ def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
             tally.read += 1
             where = f"{file}:{number}"
             try:
-                row = parse_row(line.decode("utf-8"))
-            except UnicodeDecodeError as error:
-                tally.fault("not_json", where, f"not UTF-8 text: {error.reason} at byte {error.start}")
+                row = parse_row(line)
             except InputError as error:
                 tally.fault("not_json", where, error)
             else:
@@ -205,7 +197,7 @@ def _check_texts(question: SourceQuestion) -> None:
 def _draw(
     placed: Iterable[tuple[int, SourceQuestion]],
     n_questions: int,
-    too_long: Callable[[SourceQuestion], bool] | None,
+    too_long: Callable[[SourceQuestion], bool],
     tally: Tally,
 ) -> list[SourceQuestion]:
     """The `n_questions` first places among questions that are not too long: only what would be drawn is measured."""
@@ -213,7 +205,7 @@ def _draw(
     for place, question in placed:
         if len(drawn) == n_questions and place > -drawn[0][0]:
             continue
-        if too_long is not None and too_long(question):
+        if too_long(question):
             tally.left_out[TOO_LONG] += 1
         elif len(drawn) < n_questions:
             heapq.heappush(drawn, (-place, question))

@@ -2,39 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from statistics import fmean
 from typing import Any
 
 from rag_zeval.files import Row
 from rag_zeval.judge.scoring import same_words, strictly_ranked
-from rag_zeval.stages.answer_quality import repetition
+from rag_zeval.stages.answer_quality import (
+    REASONS,
+    AnswerFilter,
+    Flags,
+    blocking_reason,
+    count_flags,
+    find_flags,
+    repetition,
+)
 from rag_zeval.statistics.mean_interval import mean_interval
 
+Supports = Mapping[float, float | None]  # true support of a question's answers by alpha; None on real text
 
-def statistics(rows: Sequence[Row]) -> dict[str, Any]:
-    """Counts and shares over the rows of `responses.jsonl`; None where nothing can be counted.
 
-    Shares are in [0, 1]. `identical`: questions whose answers at any two alphas are the same text (no honest judge can
-    rank those; `winnable` has the pairs). `strictly_ordered`: questions whose true support falls with every step of
-    alpha. `by_alpha`: a dict for each alpha, largest first, see `_of_alpha`.
+def response_statistics(rows: Sequence[Row], limits: AnswerFilter) -> dict[str, dict[str, Any]]:
+    """Counts and shares over the rows of `responses.jsonl`, in [0, 1]; None where nothing can be counted.
+
+    "statistics": `identical`: questions whose answers at any two alphas are the same text (no honest judge can rank
+    those). `strictly_ordered`: questions whose true support falls with every step of alpha. `by_alpha`: a dict for each
+    alpha, largest first, see `_of_alpha`.
+
+    "winnable", how many questions can give a prompt that an honest judge wins: `limits`: the values from which on an
+    answer or a pair is flagged. `flagged`: counts by alpha and by pair of alphas. `pairs`: for each two alphas the
+    shares of `_of_pair`. `sets`: for each K, how many questions have K answers that may be shown together when the
+    reasons are left out one after another (`left`, each with those before it), and how many have K answers whose true
+    support falls with alpha (`truly_ordered`; None on real text).
     """
-    answered = [row["responses"] for row in rows if row["status"] == "ok"]
-    alphas = sorted({response["alpha"] for responses in answered for response in responses}, reverse=True)
-    texts = [[response["text"] for response in responses] for responses in answered]
-    supports = [[(r["true_support"], r["alpha"]) for r in responses] for responses in answered]
-    known = [zip(*row, strict=True) for row in supports if all(support is not None for support, _ in row)]
+    answered = [row for row in rows if row["status"] == "ok"]
+    responses = [response for row in answered for response in row["responses"]]
+    alphas = sorted({response["alpha"] for response in responses}, reverse=True)
+    texts = [[response["text"] for response in row["responses"]] for row in answered]
+    supports = [{r["alpha"]: r["true_support"] for r in row["responses"]} for row in answered]
+    known = [support for support in supports if None not in support.values()]
+    flags = [_flags(row, limits) for row in answered]
     return {
-        "questions": len(rows),
-        "answered": len(answered),
-        "failed": len(rows) - len(answered),
-        "identical": {"any": _share([any(same_words(*two) for two in combinations(text, 2)) for text in texts])},
-        "strictly_ordered": _share([strictly_ranked(support, alpha) for support, alpha in known]),
-        "by_alpha": [
-            _of_alpha(alpha, [r for responses in answered for r in responses if r["alpha"] == alpha])
-            for alpha in alphas
-        ],
+        "statistics": {
+            "questions": len(rows),
+            "answered": len(answered),
+            "failed": len(rows) - len(answered),
+            "identical": {"any": _mean([any(same_words(*two) for two in combinations(text, 2)) for text in texts])},
+            "strictly_ordered": _mean([strictly_ranked([*support.values()], [*support]) for support in known]),
+            "by_alpha": [_of_alpha(alpha, [r for r in responses if r["alpha"] == alpha]) for alpha in alphas],
+        },
+        "winnable": {
+            "limits": asdict(limits),
+            "flagged": count_flags(flags),
+            "pairs": [_of_pair(pair, flags, supports) for pair in combinations(alphas, 2)],
+            "sets": [_of_size(k, alphas, flags, supports) for k in range(2, len(alphas) + 1)],
+        },
     }
 
 
@@ -42,52 +66,72 @@ def _of_alpha(alpha: float, responses: Sequence[Row]) -> dict[str, Any]:
     """Mean length in tokens, share cut off at max_new_tokens, share of empty texts, mean repetition, and the mean true
     support with its 95% interval over `true_support_n` answers (None on real text)."""
     supports = [r["true_support"] for r in responses if r["true_support"] is not None]
-    repeats = [share for r in responses if (share := repetition(r["text"])) is not None]
     low, high = mean_interval([[support] for support in supports]) if supports else (None, None)
     return {
         "alpha": alpha,
         "answers": len(responses),
-        "n_tokens": fmean(r["n_tokens"] for r in responses),
-        "unfinished": _share([not r["finished"] for r in responses]),
-        "empty": _share([not r["text"] for r in responses]),
-        "repetition": fmean(repeats) if repeats else None,
-        "true_support": fmean(supports) if supports else None,
+        "n_tokens": _mean([r["n_tokens"] for r in responses]),
+        "unfinished": _mean([not r["finished"] for r in responses]),
+        "empty": _mean([not r["text"] for r in responses]),
+        "repetition": _mean([share for r in responses if (share := repetition(r["text"])) is not None]),
+        "true_support": _mean(supports),
         "true_support_low": low,
         "true_support_high": high,
         "true_support_n": len(supports),
     }
 
 
-def _share(outcomes: Sequence[bool]) -> float | None:
-    return sum(outcomes) / len(outcomes) if outcomes else None
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
-def print_statistics(found: dict[str, Any], title: str) -> None:
-    """The statistics as a table in the terminal."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title)
-    for heading in ("alpha", "answers", "tokens", "cut off", "empty", "repeated", "true support [95%]"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for at in found["by_alpha"]:
-        table.add_row(
-            f"{at['alpha']:g}",
-            str(at["answers"]),
-            f"{at['n_tokens']:.1f}",
-            *(_shown(at[key]) for key in ("unfinished", "empty", "repetition")),
-            _shown(at["true_support"])
-            + (f" [{at['true_support_low']:.3f}, {at['true_support_high']:.3f}]" if at["true_support_n"] else ""),
-        )
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
-    console.print(table)
-    console.print(f"questions {found['questions']}, answered {found['answered']}, failed {found['failed']}")
-    if found["identical"]["any"] is not None:
-        console.print(f"same text at two alphas: {found['identical']['any']:.3f} of questions")
-    if found["strictly_ordered"] is not None:
-        console.print(f"true support falls at every step of alpha: {found['strictly_ordered']:.3f} of questions")
+def _flags(row: Row, limits: AnswerFilter) -> Flags:
+    answers = {r["alpha"]: r["text"] for r in row["responses"]}
+    unfinished = {r["alpha"] for r in row["responses"] if not r["finished"]}
+    return find_flags(answers, row["passage"], unfinished, limits)
 
 
-def _shown(share: float | None) -> str:
-    return "-" if share is None else f"{share:.3f}"
+def _of_pair(pair: tuple[float, float], flags: Sequence[Flags], supports: Sequence[Supports]) -> dict[str, Any]:
+    """Shares of questions whose answers at two alphas are identical, or near-identical and not identical; of those
+    whose true support is known, the share where it is equal, and the same of the near-identical alone."""
+    reasons = [question.get(pair) for question in flags]
+    larger, smaller = pair
+    ties = [
+        (support[larger] == support[smaller], reason)
+        for support, reason in zip(supports, reasons, strict=True)
+        if support[larger] is not None and support[smaller] is not None
+    ]
+    return {
+        "alphas": list(pair),
+        "identical": _share([reason == "identical" for reason in reasons]),
+        "near_identical": _share([reason == "near_identical" for reason in reasons]),
+        "tied": _share([tied for tied, _ in ties]),
+        "near_identical_tied": _share([tied for tied, reason in ties if reason == "near_identical"]),
+    }
+
+
+def _of_size(k: int, alphas: Sequence[float], flags: Sequence[Flags], supports: Sequence[Supports]) -> dict[str, Any]:
+    blocked = [blocking_reason(question, alphas, k) for question in flags]
+    left = [sum(why is None or REASONS.index(why) > at for why in blocked) for at in range(len(REASONS))]
+    ordered = [
+        any(strictly_ranked([support[alpha] for alpha in chosen], chosen) for chosen in combinations(alphas, k))
+        for support in supports
+        if any(value is not None for value in support.values())
+    ]
+    return {
+        "k": k,
+        "questions": len(flags),
+        "left": dict(zip(REASONS, left, strict=True)),
+        "truly_ordered": sum(ordered) if ordered else None,
+    }
+
+
+def _share(outcomes: Sequence[bool]) -> dict[str, Any]:
+    """`{"share", "low", "high", "n"}`: the share of n outcomes that are true, in [0, 1], with its 95% interval
+    (Wilson 1927); None for no outcomes."""
+    from scipy.stats import binomtest
+
+    if not outcomes:
+        return {"share": None, "low": None, "high": None, "n": 0}
+    interval = binomtest(sum(outcomes), len(outcomes)).proportion_ci(method="wilson")
+    return {"share": fmean(outcomes), "low": float(interval.low), "high": float(interval.high), "n": len(outcomes)}

@@ -67,10 +67,10 @@ class CoupledPairs(LogitsProcessor):
             self.rows.pop(row, None)
         for row, params, _, written in batch_update.added:
             self.rows.pop(row, None)
-            said = params.extra_args or {}
-            if "cad_pair" in said:
+            extra = params.extra_args or {}
+            if "cad_pair" in extra:
                 self.rows[row] = _Member(
-                    said["cad_pair"], said["cad_alpha"], said["cad_reads"], said["cad_end"], written
+                    extra["cad_pair"], extra["cad_alpha"], extra["cad_reads"], extra["cad_end"], written
                 )
         for origin, target, direction in batch_update.moved:
             moved, replaced = self.rows.pop(origin, None), self.rows.pop(target, None)
@@ -144,8 +144,8 @@ class VLLMDecoder:
         streams = ((with_passage, 0.0), (without_passage, -1.0))
         plain = []
         for prompts, alpha in streams:
-            wanted = max_new_tokens if alpha in alphas else 1  # read in any case: the pairs find it in the cache
-            plain += [(prompt, SamplingParams(**_greedy(wanted, stops))) for prompt in prompts]
+            length = max_new_tokens if alpha in alphas else 1  # read in any case: the pairs find it in the cache
+            plain += [(prompt, _greedy(length, stops)) for prompt in prompts]
         outputs = self._generate(plain)
         for (_, alpha), at in zip(streams, (0, len(with_passage)), strict=True):
             if alpha in alphas:
@@ -153,18 +153,12 @@ class VLLMDecoder:
                     answers[question][list(alphas).index(alpha)] = _response(alpha, ids, stops)
         todo = [(q, b) for q in range(len(answers)) for b in range(len(alphas)) if answers[q][b] is None]
         for _ in range(WAVES):
-            missed = []
             for start in range(0, len(todo), self._pairs):
                 wave = todo[start : start + self._pairs]
-                found = self._coupled(
-                    [(with_passage[q], without_passage[q], alphas[b]) for q, b in wave], max_new_tokens, stops
-                )
-                for (question, branch), written in zip(wave, found, strict=True):
-                    if written is None:
-                        missed.append((question, branch))
-                    else:
-                        answers[question][branch] = _response(alphas[branch], written, stops)
-            todo = missed
+                pairs = [(with_passage[q], without_passage[q], alphas[b]) for q, b in wave]
+                for (q, b), written in zip(wave, self._coupled(pairs, max_new_tokens, stops), strict=True):
+                    answers[q][b] = None if written is None else _response(alphas[b], written, stops)
+            todo = [(q, b) for q, b in todo if answers[q][b] is None]
         return answers
 
     def forget(self) -> None:
@@ -182,16 +176,16 @@ class VLLMDecoder:
         requests = []
         for name, (*prompts, alpha) in zip(names, pairs, strict=True):
             for reads, prompt in zip((True, False), prompts, strict=True):
-                said = {"cad_pair": name, "cad_alpha": alpha, "cad_reads": reads, "cad_end": min(stops, default=None)}
-                requests.append((prompt, SamplingParams(**_greedy(max_new_tokens, stops), extra_args=said)))
+                extra = {"cad_pair": name, "cad_alpha": alpha, "cad_reads": reads, "cad_end": min(stops, default=None)}
+                requests.append((prompt, _greedy(max_new_tokens, stops, extra)))
         outputs = self._generate(requests)
-        found: list[list[int] | None] = []
-        for name, *written in zip(names, outputs[::2], outputs[1::2], strict=True):
-            kept = written[0] == written[1] and name in coupled_pairs - lost_pairs
-            found.append(written[0] if kept else None)
+        answers: list[list[int] | None] = []
+        for name, reading, blind in zip(names, outputs[::2], outputs[1::2], strict=True):
+            in_step = reading == blind and name in coupled_pairs - lost_pairs
+            answers.append(reading if in_step else None)
             lost_pairs.discard(name)
             coupled_pairs.discard(name)
-        return found
+        return answers
 
     def _generate(self, requests: Sequence[tuple[Sequence[int], Any]]) -> list[list[int]]:
         outputs = self._llm.generate(
@@ -210,14 +204,15 @@ def _generation_config(folder: str) -> Any:
         return GenerationConfig.from_model_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
 
 
-def _greedy(max_new_tokens: int, stops: Collection[int]) -> dict[str, Any]:
-    return {
-        "temperature": 0.0,
-        "max_tokens": max_new_tokens,
-        "stop_token_ids": sorted(stops),
-        "ignore_eos": True,  # the stop tokens are those given, and no others
-        "detokenize": False,
-    }
+def _greedy(max_new_tokens: int, stops: Collection[int], extra: dict[str, Any] | None = None) -> Any:
+    return SamplingParams(
+        temperature=0.0,
+        max_tokens=max_new_tokens,
+        stop_token_ids=sorted(stops),
+        ignore_eos=True,  # the stop tokens are `stops`, and no others
+        detokenize=False,
+        extra_args=extra,
+    )
 
 
 def _response(alpha: float, ids: Sequence[int], stops: Collection[int]) -> Response:

@@ -13,7 +13,7 @@ import platform
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -21,8 +21,8 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, model_sha256
 from rag_zeval.stages.ray_folder import ray_folder
-from synthesize.batching import Batch
-from synthesize.settings import LOCAL, Settings
+from synthesize.jobs import Batch
+from synthesize.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +77,13 @@ class Crew:
 
         while self.calls:
             self._next()
-        sharing, found = 1 if self.gpus else self.count, []
+        sharing, room = 1 if self.gpus else self.count, []
         for worker in self.idle:
             with suppress(RayActorError):  # lost meanwhile: it is replaced when it is given a batch
-                found.append(ray.get(worker.batch_tokens.remote(longest, sharing)))
-        if not found:
+                room.append(ray.get(worker.batch_tokens.remote(longest, sharing)))
+        if not room:
             raise InputError("all workers were lost before they answered anything")
-        return min(found)
+        return min(room)
 
     def answers(self, batches: Iterable[Batch]) -> Iterator[list[Row]]:
         """The rows of each batch, in the order in which they are done.
@@ -94,19 +94,19 @@ class Crew:
         todo = deque(map(_Task, batches))
         while todo or any(task for _, task in self.calls.values()):
             while todo and self.idle:
-                worker, task = self.idle.pop(), todo.popleft()
-                self.calls[worker.answer.remote(task.batch)] = worker, task
-            ended, rows, reason = self._next()
-            if ended is None:
+                worker, waiting = self.idle.pop(), todo.popleft()
+                self.calls[worker.answer.remote(waiting.batch)] = worker, waiting
+            task, rows, reason = self._next()
+            if task is None:
                 continue
             if reason is None:
                 yield rows
-            elif ended.failures < ATTEMPTS:
-                log.warning("a worker failed (%s): another one is given its %d questions", reason, len(ended.batch))
-                todo.appendleft(ended)
+            elif task.failures < ATTEMPTS:
+                log.warning("a worker failed (%s): another one is given its %d questions", reason, len(task.batch))
+                todo.appendleft(task)
             else:
-                log.warning("%d questions failed with %d workers (%s)", len(ended.batch), ATTEMPTS, reason)
-                yield [job.row(f"failed: with {ATTEMPTS} workers, the last: {reason}") for job in ended.batch]
+                log.warning("%d questions failed with %d workers (%s)", len(task.batch), ATTEMPTS, reason)
+                yield [job.row(f"failed: with {ATTEMPTS} workers, the last: {reason}") for job in task.batch]
 
     def _start(self) -> None:
         import ray
@@ -167,7 +167,7 @@ def hired(settings: Settings, out: Path, model_hash: str) -> Iterator[Crew]:
 
     with ExitStack() as stack:
         own: dict[str, Any] = {}
-        if settings.address == LOCAL:
+        if settings.address == "local":
             own["num_cpus"] = max(os.cpu_count() or 1, settings.workers or 1)
             own["include_dashboard"] = False
             own["object_store_memory"] = OBJECT_STORE
@@ -179,18 +179,18 @@ def hired(settings: Settings, out: Path, model_hash: str) -> Iterator[Crew]:
         stack.callback(ray.shutdown)
         count, gpus = _size(settings, ray.cluster_resources())
         # a worker runs in a folder of ray's choice, and must not turn to the CPU where a GPU is out of order
-        there = replace(settings, model=str(Path(settings.model).resolve()), device="cuda" if gpus else "cpu")
-        yield Crew(there, model_hash, count, gpus)
+        changed = {"model": str(Path(settings.model).resolve()), "device": "cuda" if gpus else "cpu"}
+        yield Crew(settings.model_copy(update=changed), model_hash, count, gpus)
 
 
 def _size(settings: Settings, resources: dict[str, float]) -> tuple[int, int]:
     """How many workers, and GPUs of each."""
-    there = int(resources.get("GPU", 0))
-    gpus = 0 if settings.device == "cpu" or (settings.device == "auto" and not there) else 1
-    kind = "GPU" if gpus else "CPU"
-    count = there if settings.workers is None else settings.workers
-    if settings.workers is None and not (gpus and there):
+    all_gpus = int(resources.get("GPU", 0))
+    gpus = 0 if settings.device == "cpu" or (settings.device == "auto" and not all_gpus) else 1
+    if settings.workers is None and not (gpus and all_gpus):
         raise InputError("config: key 'workers' is null (one for each GPU), but ray sees no GPU to use: give a number")
-    if count > int(resources.get(kind, 0)):
-        raise InputError(f"config: key 'workers' is {count}, but ray sees {int(resources.get(kind, 0))} {kind}s")
+    count = all_gpus if settings.workers is None else settings.workers
+    kind = "GPU" if gpus else "CPU"
+    if count > (seen := int(resources.get(kind, 0))):
+        raise InputError(f"config: key 'workers' is {count}, but ray sees {seen} {kind}s")
     return count, gpus

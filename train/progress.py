@@ -6,16 +6,16 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from rag_zeval.stages.training_log import VALIDATION, pick
+from rag_zeval.stages.training_log import VALIDATION
 
-# what is shown, and the metrics it is read from: a step without validation has none for "val"
+# what is shown, and the metric it is read from: a step without validation has none for "val"
 SHOWN = {
-    "reward": ("critic/score/mean",),
-    "format": ("reward_extra/format/mean",),
-    "evidence": ("reward_extra/evidence/mean",),
-    "accuracy": ("reward_extra/accuracy/mean",),
-    "KL": ("actor/kl_loss",),
-    "val": (VALIDATION,),
+    "reward": "critic/score/mean",
+    "format": "reward_extra/format/mean",
+    "evidence": "reward_extra/evidence/mean",
+    "accuracy": "reward_extra/accuracy/mean",
+    "KL": "actor/kl_loss",
+    "val": VALIDATION,
 }
 
 
@@ -25,7 +25,7 @@ TROUBLE = {"ROLLOUTS LOST": "rollouts/missing", "REWARD ERRORS": "reward_extra/e
 
 def shown(data: Mapping[str, float]) -> str:
     """`reward 0.412  format 0.98 ...` for the metrics this step has."""
-    values = {name: pick(dict(data), *metrics) for name, metrics in SHOWN.items()}
+    values = {name: data.get(metric) for name, metric in SHOWN.items()}
     digits = {"KL": 5}
     parts = [f"{name} {value:.{digits.get(name, 3)}f}" for name, value in values.items() if value is not None]
     return "  ".join(parts + [f"{name} {data[metric]:.3g}" for name, metric in TROUBLE.items() if data.get(metric)])

@@ -75,34 +75,34 @@ def copied_share(answer: str, passage: str) -> float:
 
 
 def find_flags(
-    answers: Mapping[float, str], passage: str, unfinished: Collection[float], wanted: AnswerFilter
+    answers: Mapping[float, str], passage: str, unfinished: Collection[float], limits: AnswerFilter
 ) -> Flags:
     """The flagged answers of a question, and its flagged pairs of answers; `unfinished` holds the alphas cut off."""
     ordered = sorted(answers.items(), reverse=True)
     flags: Flags = {}
     for alpha, text in ordered:
-        if reason := _flag_answer(text, passage, alpha in unfinished, wanted):
+        if reason := _flag_answer(text, passage, alpha in unfinished, limits):
             flags[(alpha,)] = reason
     for (larger, first), (smaller, second) in combinations(ordered, 2):
-        if reason := _flag_pair(first, second, wanted):
+        if reason := _flag_pair(first, second, limits):
             flags[larger, smaller] = reason
     return flags
 
 
-def _flag_answer(text: str, passage: str, unfinished: bool, wanted: AnswerFilter) -> Reason | None:
+def _flag_answer(text: str, passage: str, unfinished: bool, limits: AnswerFilter) -> Reason | None:
     if not text.strip():
         return "empty"
-    if wanted.repetition is not None and (repetition(text) or 0) >= wanted.repetition:
+    if limits.repetition is not None and (repetition(text) or 0) >= limits.repetition:
         return "repetition"
-    if wanted.passage is not None and copied_share(text, passage) >= wanted.passage:
+    if limits.passage is not None and copied_share(text, passage) >= limits.passage:
         return "passage"
-    return "unfinished" if wanted.unfinished and unfinished else None
+    return "unfinished" if limits.unfinished and unfinished else None
 
 
-def _flag_pair(first: str, second: str, wanted: AnswerFilter) -> Reason | None:
-    if wanted.identical and same_words(first, second):
+def _flag_pair(first: str, second: str, limits: AnswerFilter) -> Reason | None:
+    if limits.identical and same_words(first, second):
         return "identical"
-    if wanted.near_identical is not None and similarity(first, second) >= wanted.near_identical:
+    if limits.near_identical is not None and similarity(first, second) >= limits.near_identical:
         return "near_identical"
     return None
 
@@ -124,10 +124,10 @@ def blocking_reason(flags: Flags, alphas: Collection[float], k: int) -> Reason |
     return None
 
 
-def count_flags(found: Iterable[Flags]) -> dict[str, dict[str, int]]:
+def count_flags(questions: Iterable[Flags]) -> dict[str, dict[str, int]]:
     """`{"0": {"empty": 2}, "0 / -0.5": {"identical": 31}}`: flagged answers by alpha, and pairs of them, by reason."""
     counts: dict[tuple[float, ...], Counter[str]] = {}
-    for flags in found:
+    for flags in questions:
         for flagged, reason in flags.items():
             counts.setdefault(flagged, Counter())[reason] += 1
     ordered = sorted(counts, key=lambda flagged: (len(flagged), [-alpha for alpha in flagged]))

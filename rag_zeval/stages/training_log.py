@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, parse_row, write_text
+from rag_zeval.files import iter_jsonl, write_text
 
 Steps = dict[int, dict[str, float]]
 VALIDATION = "val-core/rag_zeval/reward/mean@1"  # mean reward of the validation rows, one reply each
@@ -37,15 +36,8 @@ def read_attempt(path: Path) -> list[tuple[int, dict[str, float]]]:
     """
     if not path.exists():
         return []
-    rows = []
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
-        try:
-            row = parse_row(line.decode(errors="replace"))
-            check_fields(row, {"step": int, "data": dict})
-        except InputError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
-        rows.append((row["step"], row["data"]))
-    return rows
+    lines = iter_jsonl(path, {"step": int, "data": dict}, growing=True)
+    return [(row["step"], row["data"]) for _, row in lines]
 
 
 def merge(paths: Iterable[Path]) -> Steps:
@@ -74,8 +66,7 @@ def logged_through(steps: Steps) -> int:
 
 def validation_rewards(steps: Steps) -> dict[int, float]:
     """The validation reward of each step that has one (0: the base, before training)."""
-    found = {step: pick(data, VALIDATION) for step, data in steps.items()}
-    return {step: reward for step, reward in found.items() if reward is not None}
+    return {step: data[VALIDATION] for step, data in steps.items() if data.get(VALIDATION) is not None}
 
 
 def best_step(steps: Steps) -> int:
@@ -83,8 +74,3 @@ def best_step(steps: Steps) -> int:
     rewards, through = validation_rewards(steps), logged_through(steps)
     trained = [step for step in rewards if 0 < step <= through]
     return max(trained, key=lambda step: (rewards[step], -step), default=0)
-
-
-def pick(data: dict[str, Any], *names: str) -> float | None:
-    """The first of these metrics that a step has."""
-    return next((data[name] for name in names if data.get(name) is not None), None)

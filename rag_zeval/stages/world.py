@@ -159,9 +159,9 @@ def ask(
         facts = {k: other_value(k, known[k], rng) if rng.random() < contradict else known[k] for k in KEYS}
     else:
         facts = {k: rng.choice(ATTRIBUTES[k].values) for k in KEYS}
-    told = keys + rng.sample([k for k in KEYS if k not in keys], PASSAGE_FACTS - len(keys))
-    rng.shuffle(told)
-    sentences = {k: ATTRIBUTES[k].passage.format(n=person, v=facts[k], a=rng.choice(ADJECTIVES)) for k in told}
+    stated = keys + rng.sample([k for k in KEYS if k not in keys], PASSAGE_FACTS - len(keys))
+    rng.shuffle(stated)
+    sentences = {k: ATTRIBUTES[k].passage.format(n=person, v=facts[k], a=rng.choice(ADJECTIVES)) for k in stated}
     text = f"What were the {', '.join(keys[:-1])} and {keys[-1]} of {person}?"
     return WorldQuestion(id_, person, tuple(keys), text, " ".join(sentences.values()), sentences, facts)
 
@@ -245,7 +245,7 @@ def entailed(claim_text: str, quotes: Sequence[str]) -> bool | None:
 def _stated(sentence: str, patterns: Mapping[str, re.Pattern[str]]) -> set[tuple[str, str, str]]:
     """The `(name, attribute, value)` that a sentence states: one, or none."""
     matches = ((key, pattern.fullmatch(sentence.strip())) for key, pattern in patterns.items())
-    return {(found["name"], key, found["value"]) for key, found in matches if found}
+    return {(match["name"], key, match["value"]) for key, match in matches if match}
 
 
 def _sentences(text: str) -> list[str]:

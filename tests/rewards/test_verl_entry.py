@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.judge.evidence import ReferenceIndex
-from rewards.combined import KEYS, combined_reward
+from rewards.combined import KEYS, combined_reward, failed
 from rewards.tokens import PolicyTokens
 
 REFERENCE = "Anna Moll was born in Linz in the year 1901 and she worked as a painter there ."
@@ -33,10 +33,11 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def trajectory(supports: list[tuple[bool, ...]], quote: str) -> str:
-    claims = lambda verdicts: [  # noqa: E731
-        {"claim": "c", "grounding_evidence": [quote] if v else [], "analysis": "", "is_supported": v} for v in verdicts
-    ]
-    return json.dumps([{"id": "ABCD"[at], "atomic_claims": claims(v)} for at, v in enumerate(supports)])
+    def claim(supported: bool) -> dict[str, Any]:
+        evidence = [quote] if supported else []
+        return {"claim": "c", "grounding_evidence": evidence, "analysis": "", "is_supported": supported}
+
+    return json.dumps([{"id": i, "atomic_claims": [*map(claim, of)]} for i, of in zip("ABC", supports, strict=True)])
 
 
 def score(text: str, tokenizer: str, truth: str = TRUTH, **kwargs: Any) -> dict[str, float]:
@@ -61,12 +62,17 @@ def test_best_only_asks_less(tokenizer: str) -> None:
     assert score(text, tokenizer, accuracy="best-only")["score"] == 1.0
 
 
-@given(text=st.one_of(st.text(), st.sampled_from(["[]", "[[", '[{"id": "A"}]', "null", "[" * 100_000])))
+BROKEN = ["[]", "[[", "[NaN, NaN]", '[{"id": "A"}]', "null", "[" * 100_000]
+GOOD = [trajectory([(False,), verdicts, (True, False)], REFERENCE) for verdicts in ((True,), (False,))]
+
+
+@given(text=st.one_of(st.text(), st.sampled_from(BROKEN + GOOD)))
 def test_keys_and_numbers_stay_the_same_whatever_comes(tokenizer: str, text: str) -> None:
     parts = score(text, tokenizer)
-    assert list(parts) == [*KEYS, "errors"]
+    assert list(parts) == [*KEYS, "errors"] == [*failed(), "errors"]
     assert all(isinstance(value, float) and math.isfinite(value) for value in parts.values())
-    assert parts["score"] == -0.5 and parts["errors"] == 0.0
+    assert parts["errors"] == 0.0
+    assert 0 <= parts["score"] <= 1.5 if text in GOOD else parts["score"] == -0.5
 
 
 @pytest.mark.parametrize("truth", ["", "{}", '{"alphas": [0, -1]}', TRUTH.replace("compact", "unheard-of")])

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
@@ -20,19 +19,17 @@ from synthesize.memory import SHARE, cached_token_bytes, fitting_tokens, free_by
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
 
 
-def qwen(layers, dtype, vocabulary=2000):
-    torch.manual_seed(0)
-    config = transformers.Qwen2Config(
-        vocab_size=vocabulary,
-        hidden_size=64,
-        num_hidden_layers=layers,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        intermediate_size=160,
-        max_position_embeddings=4096,
-        eos_token_id=None,
-    )
-    return transformers.Qwen2ForCausalLM(config).eval().to(dtype)
+@pytest.fixture(scope="module")
+def qwen(random_model):
+    shape = {"hidden_size": 64, "intermediate_size": 160, "max_position_embeddings": 4096}
+    return lambda layers, dtype, vocabulary=2000: random_model(
+        layers=layers, heads=8, groups=4, vocab_size=vocabulary, **shape
+    ).to(dtype)
+
+
+@pytest.fixture(scope="module")
+def small(qwen):
+    return qwen(2, torch.float32)
 
 
 class Peak(TorchDispatchMode):
@@ -44,12 +41,12 @@ class Peak(TorchDispatchMode):
         self.seen = weakref.WeakSet()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        given_ones = {t.untyped_storage() for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+        inputs = {t.untyped_storage() for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
         out = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):
             if isinstance(tensor, torch.Tensor):
                 storage = tensor.untyped_storage()
-                if storage not in self.seen and storage not in given_ones:
+                if storage not in self.seen and storage not in inputs:
                     self.seen.add(storage)
                     self.now += storage.nbytes()
                     self.most = max(self.most, self.now)
@@ -60,7 +57,7 @@ class Peak(TorchDispatchMode):
         self.now -= size
 
 
-def test_bytes_of_a_cached_token_are_those_in_the_cache():
+def test_bytes_of_a_cached_token_are_those_in_the_cache(qwen):
     model = qwen(3, torch.bfloat16)
     cache = model(torch.zeros(1, 7, dtype=torch.long), use_cache=True).past_key_values
     held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
@@ -76,24 +73,19 @@ def test_bytes_of_a_cached_token_are_those_in_the_cache():
         (2, torch.float32, 16, 12, 8, 30000),  # mostly logits
     ],
 )
-def test_a_batch_takes_no_more_than_was_said_and_not_much_less(layers, dtype, rows, width, new, vocabulary):
+def test_a_batch_takes_no_more_than_was_said_and_not_much_less(qwen, layers, dtype, rows, width, new, vocabulary):
     model = qwen(layers, dtype, vocabulary)
-    with_passage, without_passage = [[5] * width] * rows, [[6] * 9] * rows
     said = needed_bytes(model, rows * (width + 9 + 2 * 4 * new), rows, len(ALPHAS), width)
     with Peak() as peak:
-        decode(model, with_passage, without_passage, ALPHAS, new, stops=[])
+        decode(model, [[5] * width] * rows, [[6] * 9] * rows, ALPHAS, new, stops=[])
     assert peak.most <= said <= 2.5 * peak.most
 
 
 @given(st.integers(0, 2**37), st.integers(1, 64), st.integers(1, 8), st.integers(1, 8000))
-def test_the_most_tokens_that_fit(free, rows, branches, longest):
-    model = MODEL
-    tokens = fitting_tokens(model, free, rows, branches, longest)
-    assert tokens == 1 or needed_bytes(model, tokens, rows, branches, longest) <= SHARE * free
-    assert needed_bytes(model, tokens + 1, rows, branches, longest) > SHARE * free - 1
-
-
-MODEL = qwen(2, torch.float32)
+def test_the_most_tokens_that_fit(small, free, rows, branches, longest):
+    tokens = fitting_tokens(small, free, rows, branches, longest)
+    assert tokens == 1 or needed_bytes(small, tokens, rows, branches, longest) <= SHARE * free
+    assert needed_bytes(small, tokens + 1, rows, branches, longest) > SHARE * free - 1
 
 
 def test_free_memory_of_the_cpu_is_seen():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import html
 import json
 import os
@@ -15,11 +14,11 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from synthesize.natural_questions import BadRecord, read_record
-from synthesize.sources import Tally, load_questions
+from synthesize.sources import Tally
 
 TAGS = ("<P>", "</P>", "<H1>", '<Th colspan="2">', "</Td>", "<Li>")
 MARKS = (",", ".", "(", ")", "[", "]", "``", "''", "'s", "n't", "&amp;", "&lt;b&gt;", "-", "–", "$", "%", ";", "?", ":")
-NONE = {"start_token": -1, "end_token": -1, "start_byte": -1, "end_byte": -1, "candidate_index": -1}
+NONE = {"start_token": -1, "end_token": -1}
 words = st.text("abXY09é漢😀\u2003", min_size=1, max_size=6)  # str.split() takes the last for a space
 
 
@@ -42,91 +41,52 @@ def pages(draw):
 
 
 def original(page):
-    spans, at = [], len(b"<html>")
-    for token in page.tokens:
-        spans.append((at, at + len(token.encode())))
-        at = spans[-1][1] + 1
-    answer = {
-        "start_token": page.start,
-        "end_token": page.end,
-        "start_byte": spans[page.start][0],
-        "end_byte": spans[page.end - 1][1],
-        "candidate_index": 0,
-    }
+    """As published, but for most of what nothing reads: titles, byte offsets, short answers."""
+    span = {"start_token": page.start, "end_token": page.end, "start_byte": 6, "end_byte": 9, "candidate_index": 0}
     return {
         "example_id": page.id,
         "question_text": page.question,
-        "question_tokens": [page.question],
-        "document_title": "a title",
         "document_html": "<html>" + " ".join(page.tokens),
-        "document_tokens": [
-            {"token": token, "start_byte": start, "end_byte": end, "html_token": token in TAGS}
-            for token, (start, end) in zip(page.tokens, spans, strict=True)
-        ],
-        "long_answer_candidates": [{**answer, "top_level": True}],
-        "annotations": [
-            {"annotation_id": 1, "long_answer": answer, "short_answers": [], "yes_no_answer": "NONE"},
-        ],
+        "document_tokens": [{"token": token, "html_token": token in TAGS} for token in page.tokens],
+        "long_answer_candidates": [{**span, "top_level": True}],
+        "annotations": [{"annotation_id": 1, "long_answer": span, "yes_no_answer": "NONE"}],
     }
 
 
 def simplified(page):
     """As simplify_nq_example of the data's authors: a blank inside a token becomes "_", byte offsets go."""
-    whole = original(page)
     return {
         "example_id": page.id,
         "question_text": page.question,
         "document_text": " ".join(token.replace(" ", "_") for token in page.tokens),
-        "annotations": [
-            {**found, "long_answer": {"start_token": page.start, "end_token": page.end, "candidate_index": 0}}
-            for found in whole["annotations"]
-        ],
+        "annotations": [{"annotation_id": 1, "long_answer": {"start_token": page.start, "end_token": page.end}}],
     }
 
 
 def hub(page):
     whole = original(page)
-    columns = {"token": "token", "is_html": "html_token", "start_byte": "start_byte", "end_byte": "end_byte"}
+    tokens = {"token": page.tokens, "is_html": [token in TAGS for token in page.tokens]}
     return {
         "id": str(page.id),
-        "document": {
-            "title": "a title",
-            "url": "http://",
-            "html": whole["document_html"],
-            "tokens": {new: [t[old] for t in whole["document_tokens"]] for new, old in columns.items()},
-        },
+        "document": {"title": "a title", "html": whole["document_html"], "tokens": tokens},
         "question": {"text": page.question, "tokens": [page.question]},
         "long_answer_candidates": {"start_token": [page.start], "end_token": [page.end], "top_level": [True]},
-        "annotations": {
-            "id": ["1"],
-            "long_answer": [whole["annotations"][0]["long_answer"]],
-            "short_answers": [{"start_token": [], "text": []}],
-            "yes_no_answer": [-1],
-        },
+        "annotations": {"id": ["1"], "long_answer": [whole["annotations"][0]["long_answer"]], "yes_no_answer": [-1]},
     }
 
 
 def old_hub(page):
-    row = hub(page)
+    """Without candidates, and with less in a long answer."""
+    span = {"start_token": page.start, "end_token": page.end}
+    row = {**hub(page), "annotations": {"id": ["1"], "long_answer": [span]}}
     del row["long_answer_candidates"]
-    tokens = row["document"]["tokens"]
-    answers = [
-        {key: answer[key] for key in ("start_token", "end_token")} for answer in row["annotations"]["long_answer"]
-    ]
-    return {
-        **row,
-        "document": {**row["document"], "tokens": {"token": tokens["token"], "is_html": tokens["is_html"]}},
-        "annotations": {**row["annotations"], "long_answer": answers},
-    }
+    return row
 
 
 def listed_hub(page):
     """A list of dicts where the hub has a dict of lists."""
-    row = hub(page)
-    lists = row["document"]["tokens"]
-    listed = [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
-    answers = [{"long_answer": answer} for answer in row["annotations"]["long_answer"]]
-    return {**row, "document": {**row["document"], "tokens": listed}, "annotations": answers}
+    row, whole = hub(page), original(page)
+    return {**row, "document": {"tokens": whole["document_tokens"]}, "annotations": whole["annotations"]}
 
 
 PAGE_LAYOUTS = (original, simplified, hub, old_hub, listed_hub)
@@ -134,9 +94,9 @@ PAGE_LAYOUTS = (original, simplified, hub, old_hub, listed_hub)
 
 @given(pages(), st.sampled_from(["long_answer", "page"]))
 def test_every_layout_gives_the_same_question_and_passage(page, kind):
-    found = [read_record(json.loads(json.dumps(layout(page))), kind) for layout in PAGE_LAYOUTS]
-    assert found == [found[0]] * len(PAGE_LAYOUTS)
-    id_, question, passage = found[0]
+    first, *others = [read_record(json.loads(json.dumps(layout(page))), kind) for layout in PAGE_LAYOUTS]
+    assert others == [first] * len(others)
+    id_, question, passage = first
     assert (id_, question) == (str(page.id), page.question)
     bare = [
         {"id": id_, "question": question, "passage": passage, "title": "a title", "answers": []},
@@ -175,7 +135,7 @@ def test_the_first_annotator_who_marked_one_counts(page):
     row = simplified(page)
     expected = read_record(row, "long_answer")
     [marked] = row["annotations"]
-    other = {**marked, "long_answer": {**NONE, "start_token": 0, "end_token": 1}}
+    other = {**marked, "long_answer": {"start_token": 0, "end_token": 1}}
     row["annotations"] = [{**marked, "long_answer": NONE}, marked, other]
     assert read_record(row, "long_answer") == expected
     row["annotations"] = [{**marked, "long_answer": NONE}]
@@ -207,9 +167,8 @@ def test_whatever_stands_in_a_field_a_record_is_read_or_refused(page, layout, da
     row = json.loads(json.dumps(layout(page)))
     at = row
     for _ in range(data.draw(st.integers(0, 4))):  # down to some field of some part of the record
-        inner = [
-            value for value in (at.values() if isinstance(at, dict) else at) if isinstance(value, dict | list) and value
-        ]
+        values = at.values() if isinstance(at, dict) else at
+        inner = [value for value in values if isinstance(value, dict | list) and value]
         if not inner:
             break
         at = data.draw(st.sampled_from(inner))
@@ -227,11 +186,7 @@ def test_whatever_stands_in_a_field_a_record_is_read_or_refused(page, layout, da
 @pytest.mark.parametrize(
     "record, reason, message",
     [
-        (
-            {"question": "q", "ctxs": [{"text": "x", "isgold": False, "hasanswer": True}]},
-            "no_long_answer",
-            "no passage",
-        ),
+        ({"question": "q", "ctxs": [{"isgold": False, "hasanswer": True}]}, "no_long_answer", "no passage"),
         ({"question": "q", "ctxs": []}, "no_long_answer", "no passage"),
         ({"prompt": "q", "text": "x"}, "unknown_layout", "no layout has the fields 'prompt', 'text'"),
         ({}, "unknown_layout", "no layout has the fields (none)"),
@@ -243,50 +198,37 @@ def test_a_record_that_gives_no_question_says_why(record, reason, message):
     assert caught.value.reason == reason and str(caught.value).startswith(message)
 
 
-def write(path, rows):
-    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    return str(path)
-
-
-def write_parquet(path, rows):
-    import pyarrow
-    import pyarrow.parquet
-
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    return str(path)
-
-
 @pytest.fixture
 def many():
     tokens = ["<P>", *"It is word and word .".split(), "</P>", "more"]
     return [Page(2**64 + n, f"question {n}", [*tokens, str(n)], n % 3, 4 + n % 5) for n in range(150)]
 
 
-def test_files_of_every_layout_draw_the_same_questions(tmp_path, many):
-    files = [
-        write(tmp_path / "nq-train-00.jsonl.gz", map(original, many)),
-        write(tmp_path / "simplified-nq-train.jsonl.gz", map(simplified, reversed(many))),
-        write(tmp_path / "hub.jsonl", map(hub, many)),
-        write_parquet(tmp_path / "hub.parquet", list(map(hub, many))),
-        write_parquet(tmp_path / "old.parquet", list(map(old_hub, many))),
-    ]
+def test_files_of_every_layout_draw_the_same_questions(load, write_rows, tmp_path, many):
+    layouts = {
+        "nq-train-00.jsonl.gz": original,
+        "simplified-nq-train.jsonl.gz": simplified,
+        "hub.jsonl": hub,
+        "hub.parquet": hub,
+        "old.parquet": old_hub,
+    }
+    sources = [write_rows(tmp_path / name, map(layout, reversed(many))) for name, layout in layouts.items()]
+    sources += [tmp_path / "parts", tmp_path / "parts" / "*", tmp_path / "**" / "[012].parquet"]
     (tmp_path / "parts").mkdir()
     for part in range(3):
-        write_parquet(tmp_path / "parts" / f"{part}.parquet", list(map(hub, many[part::3])))
+        write_rows(tmp_path / "parts" / f"{part}.parquet", map(hub, many[part::3]))
     (tmp_path / "parts" / "README.md").write_text("no data")
-    files += [str(tmp_path / "parts"), str(tmp_path / "parts" / "*"), str(tmp_path / "**" / "[012].parquet")]
-    drawn = [load_questions(file, "train", 40, 3) for file in files]
-    assert drawn == [drawn[0]] * len(files) and len({q.id for q in drawn[0]}) == 40
-    assert all(int(q.id) > 2**63 for q in drawn[0])
+    first, *others = [load(source, 40, 3) for source in sources]
+    assert others == [first] * len(others) and len({q.id for q in first}) == 40
+    assert all(int(q.id) > 2**63 for q in first)
 
 
-def test_pairs_in_a_parquet_file_get_ids_of_their_own(tmp_path):
+def test_pairs_in_a_parquet_file_get_ids_of_their_own(load, write_rows, tmp_path):
     rows = [{"query": f"question {n % 90}", "answer": f"A Title It is {n % 90}."} for n in range(100)]
     tally = Tally()
-    found = load_questions(write_parquet(tmp_path / "pairs.parquet", rows), "train", None, 0, tally=tally)
-    assert [(q.question, q.passage) for q in found] == [(r["query"], r["answer"]) for r in rows[:90]]
-    assert len({q.id for q in found}) == 90 and tally.left_out == {"duplicate_id": 10}
+    pairs = load(write_rows(tmp_path / "pairs.parquet", rows), tally=tally)
+    assert [(q.question, q.passage) for q in pairs] == [(r["query"], r["answer"]) for r in rows[:90]]
+    assert len({q.id for q in pairs}) == 90 and tally.left_out == {"duplicate_id": 10}
     assert tally.named["duplicate_id"][0].startswith(f"{tmp_path / 'pairs.parquet'}:91: ")
 
 
@@ -298,8 +240,8 @@ def test_pairs_in_a_parquet_file_get_ids_of_their_own(tmp_path):
         ("page", "Google inc. Google was founded in 1998 by: Larry Sergey"),
     ],
 )
-def test_the_toy_record_is_the_same_in_the_three_official_layouts(kind, passage):
+def test_the_toy_record_is_the_same_in_the_three_official_layouts(load, kind, passage):
     folder = Path(os.environ["RAG_ZEVAL_DATA"]) / "natural_questions"
     for layout in ("original", "simplified", "hf"):
-        [found] = load_questions(str(folder / f"toy_nq_{layout}_format.jsonl"), "train", None, 0, kind)
-        assert (found.id, found.question, found.passage) == ("797803103760793766", "who founded google", passage)
+        [toy] = load(folder / f"toy_nq_{layout}_format.jsonl", passage=kind)
+        assert (toy.id, toy.question, toy.passage) == ("797803103760793766", "who founded google", passage)

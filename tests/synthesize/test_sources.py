@@ -17,19 +17,11 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from synthesize.prompt import PROMPTS, prompt_hash, prompt_ids, qa_prompt
-from synthesize.sources import Tally, load_questions, questions_sha256
+from synthesize.sources import Tally, questions_sha256
 
 GOOD = {"id": "a", "question": "who", "passage": "Somebody did."}
-
-
 ROOT = Path(__file__).resolve().parents[2]
 SPAN = {"start_token": 1, "end_token": 3}
-
-
-def write(path, *rows):
-    texts = (json.dumps(row) if isinstance(row, dict) else row for row in rows)
-    path.write_bytes(b"".join((text if isinstance(text, bytes) else text.encode()) + b"\n" for text in texts))
-    return str(path)
 
 
 SURROGATE = "holds half a character (a lone surrogate)"
@@ -59,58 +51,51 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("bad, reason, message", FAULTS)
-def test_a_bad_row_is_counted_and_named_or_an_error(tmp_path, bad, reason, message):
-    other = {**GOOD, "id": "c"}
-    source = write(tmp_path / "rows.jsonl", GOOD, "", bad, other)
-    tally = Tally()
-    assert [q.id for q in load_questions(source, "train", None, 0, tally=tally)] == ["a", "c"]
+def test_a_bad_row_is_counted_and_named_or_an_error(load, write_rows, tmp_path, bad, reason, message):
+    source, tally = write_rows(tmp_path / "rows.jsonl", [GOOD, "", bad, {**GOOD, "id": "c"}]), Tally()
+    assert [q.id for q in load(source, tally=tally)] == ["a", "c"]
     assert (tally.read, tally.usable, tally.left_out) == (3, 2, {reason: 1})
     [[named]] = tally.named.values()
     assert named.startswith(f"{source}:3: {message}")
     assert json.dumps(tally.as_row())
-    for strict in (Tally(strict=True), None):
-        with pytest.raises(InputError) as caught:
-            load_questions(source, "train", None, 0, tally=strict)
-        assert str(caught.value) == named and "\n" not in named
+    with pytest.raises(InputError) as caught:
+        load(source)
+    assert str(caught.value) == named and "\n" not in named
 
 
-def test_every_bad_row_is_counted_and_the_first_are_named(tmp_path):
-    rows = [
-        row for number in range(5) for row in ({**GOOD, "id": str(number)}, "{", {**GOOD, "id": "b", "passage": ""})
-    ]
-    tally = Tally()
-    load_questions(write(tmp_path / "rows.jsonl", *rows), "train", 5, 0, tally=tally)
+def test_every_bad_row_is_counted_and_the_first_are_named(load, write_rows, tmp_path):
+    empty, tally = {**GOOD, "id": "b", "passage": ""}, Tally()
+    rows = [row for number in range(5) for row in ({**GOOD, "id": str(number)}, "{", empty)]
+    load(write_rows(tmp_path / "rows.jsonl", rows), 5, tally=tally)
     assert tally.read == 15 and tally.left_out == {"not_json": 5, "empty": 5}
-    lines = {reason: [int(named.split(":")[1]) for named in found] for reason, found in tally.named.items()}
+    lines = {reason: [int(named.split(":")[1]) for named in faults] for reason, faults in tally.named.items()}
     assert lines == {"not_json": [2, 5, 8], "empty": [3, 6, 9]}
 
 
-def test_with_nothing_usable_the_first_fault_stands_in_the_error(tmp_path):
-    source = write(tmp_path / "rows.jsonl", "{", "[]")
-    for n_questions in (None, 1):
-        with pytest.raises(
-            InputError, match=r"holds no questions \(2 records, .* not_json 2; .*rows.jsonl:1: not valid"
-        ):
-            load_questions(source, "train", n_questions, 0, tally=Tally())
+@pytest.mark.parametrize("n_questions", [None, 1])
+def test_with_nothing_usable_the_first_fault_stands_in_the_error(load, write_rows, tmp_path, n_questions):
+    source = write_rows(tmp_path / "rows.jsonl", ["{", "[]"])
+    with pytest.raises(InputError, match=r"holds no questions \(2 records, .* not_json 2; .*rows.jsonl:1: not valid"):
+        load(source, n_questions, tally=Tally())
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.001, 0.5, 0.99])
-def test_a_truncated_file_gives_the_rows_before_the_cut(tmp_path, kept):
+def test_a_truncated_file_gives_the_rows_before_the_cut(load, write_rows, tmp_path, kept):
     rows = [{**GOOD, "id": str(n), "passage": hashlib.sha256(str(n).encode()).hexdigest() * 5} for n in range(3000)]
     (tmp_path / "parts").mkdir()
-    whole = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
     cut = tmp_path / "parts" / "0.jsonl.gz"
+    whole = Path(write_rows(cut, rows)).read_bytes()
     cut.write_bytes(whole[: max(5, int(kept * len(whole)))])
-    write(tmp_path / "parts" / "1.jsonl", {**GOOD, "id": "in the next file"})
+    write_rows(tmp_path / "parts" / "1.jsonl", [{**GOOD, "id": "in the next file"}])
     tally = Tally()
-    found = load_questions(str(tmp_path / "parts"), "train", None, 0, tally=tally)
-    assert found.pop().id == "in the next file"
-    assert [q.passage for q in found] == [row["passage"] for row in rows[: len(found)]]
-    assert kept * 3000 * 0.8 - 600 <= len(found) < 3000
-    assert tally.left_out == {"unreadable": 1} and tally.usable == tally.read == len(found) + 1
+    *before, last = load(tmp_path / "parts", tally=tally)
+    assert last.id == "in the next file"
+    assert [q.passage for q in before] == [row["passage"] for row in rows[: len(before)]]
+    assert kept * 3000 * 0.8 - 600 <= len(before) < 3000
+    assert tally.left_out == {"unreadable": 1} and tally.usable == tally.read == len(before) + 1
     assert tally.named["unreadable"][0].startswith(f"{cut}: cannot be read: ")
     with pytest.raises(InputError, match="cannot be read"):
-        load_questions(str(tmp_path / "parts"), "train", None, 0)
+        load(tmp_path / "parts")
 
 
 @pytest.mark.parametrize(
@@ -122,110 +107,113 @@ def test_a_truncated_file_gives_the_rows_before_the_cut(tmp_path, kept):
         ("0.parquet", b"PAR1" + b"\0" * 50 + b"PAR1"),
     ],
 )
-def test_a_broken_file_is_counted_and_the_next_is_read(tmp_path, name, content):
+def test_a_broken_file_is_counted_and_the_next_is_read(load, write_rows, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    write(tmp_path / "1.jsonl", GOOD)
+    write_rows(tmp_path / "1.jsonl", [GOOD])
     tally = Tally()
-    assert len(load_questions(str(tmp_path), "train", None, 0, tally=tally)) == 1
+    assert len(load(tmp_path, tally=tally)) == 1
     assert tally.left_out == {"unreadable": 1} and tally.read == 1
 
 
-def test_a_source_without_files_is_an_error(tmp_path):
+def test_a_source_without_files_is_an_error(load, tmp_path):
     (tmp_path / "notes.txt").write_text("{}")
     for source in (tmp_path, tmp_path / "*", tmp_path / "nowhere.jsonl"):
         with pytest.raises(InputError, match=r"no file here, and none that ends in .*\.parquet"):
-            load_questions(str(source), "train", None, 0)
+            load(source)
 
 
-def test_files_are_read_whole_or_drawn_with_a_seed(tmp_path):
-    source = write(tmp_path / "rows.jsonl", *({**GOOD, "id": str(n)} for n in range(30)))
-    whole = load_questions(source, "train", None, 5)
+def test_files_are_read_whole_or_drawn_with_a_seed(load, write_rows, tmp_path):
+    source = write_rows(tmp_path / "rows.jsonl", ({**GOOD, "id": str(n)} for n in range(30)))
+    whole = load(source, seed=5)
     assert [q.id for q in whole] == [str(n) for n in range(30)] and whole[0].facts is None
-    drawn = load_questions(source, "train", 10, 5)
-    assert drawn == load_questions(source, "train", 10, 5) != load_questions(source, "train", 10, 6)
+    drawn = load(source, 10, 5)
+    assert drawn == load(source, 10, 5) != load(source, 10, 6)
     assert len({q.id for q in drawn}) == 10
     assert questions_sha256(drawn) != questions_sha256(whole)
     with pytest.raises(InputError, match="holds 30 questions"):
-        load_questions(source, "train", 31, 0)
+        load(source, 31)
     with pytest.raises(InputError, match="holds no questions"):
-        load_questions(write(tmp_path / "empty.jsonl"), "train", None, 0)
+        load(write_rows(tmp_path / "empty.jsonl", []))
 
 
-ids = st.lists(st.integers(0, 10**30).map(str), unique=True, min_size=1, max_size=40)
+@pytest.fixture(scope="module")
+def draw(load, write_rows, tmp_path_factory):
+    """The ids drawn from rows in some order, and the tally; those in `long` are too long."""
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+
+    def draw(order, n_questions, seed, long=()):
+        tally = Tally()
+        source = write_rows(path, ({**GOOD, "id": id_} for id_ in order))
+        questions = load(source, n_questions, seed, tally=tally, too_long=lambda question: question.id in long)
+        return [question.id for question in questions], tally
+
+    return draw
 
 
-def drawn_from(folder, order, n_questions, seed, long=()):
-    tally = Tally()
-    source = write(folder / "rows.jsonl", *({**GOOD, "id": id_} for id_ in order))
-    found = load_questions(source, "train", n_questions, seed, tally=tally, too_long=lambda q: q.id in long)
-    return [q.id for q in found], tally
-
-
-@given(ids, st.integers(0, 9), st.data())
-def test_a_draw_depends_on_seed_and_ids_alone(tmp_path_factory, order, seed, data):
-    folder = tmp_path_factory.mktemp("rows")
+@given(st.lists(st.integers(0, 10**30).map(str), unique=True, min_size=1, max_size=40), st.integers(0, 9), st.data())
+def test_a_draw_depends_on_seed_and_ids_alone(draw, order, seed, data):
     long = set(data.draw(st.lists(st.sampled_from(order), max_size=len(order) - 1)))
     fitting = [id_ for id_ in order if id_ not in long]
-    everything, _ = drawn_from(folder, fitting, len(fitting), seed)
+    everything, _ = draw(fitting, len(fitting), seed)
     assert sorted(everything) == sorted(fitting)
     n_questions = data.draw(st.integers(1, len(fitting)))
-    some, tally = drawn_from(folder, data.draw(st.permutations(order)), n_questions, seed, long)
+    some, tally = draw(data.draw(st.permutations(order)), n_questions, seed, long)
     assert some == everything[:n_questions]  # too long ones take no place, the order in the file none either
     assert tally.left_out["too_long"] <= len(long) and tally.usable == len(order)
     with pytest.raises(
         InputError, match=f"holds {len(fitting)} questions, .* asks for more .*too_long {len(long)}|none"
     ):
-        drawn_from(folder, order, len(fitting) + 1, seed, long)
+        draw(order, len(fitting) + 1, seed, long)
 
 
-def test_a_draw_favours_no_place_in_the_file(tmp_path):
-    draws = Counter(id_ for seed in range(300) for id_ in drawn_from(tmp_path, map(str, range(40)), 10, seed)[0])
+def test_a_draw_favours_no_place_in_the_file(draw):
+    draws = Counter(id_ for seed in range(300) for id_ in draw(map(str, range(40)), 10, seed)[0])
     mean, sigma = 300 / 4, (300 * 0.25 * 0.75) ** 0.5
     assert len(draws) == 40 and all(abs(n - mean) < 5 * sigma for n in draws.values())
 
 
-def test_only_what_comes_up_in_the_draw_is_measured(tmp_path):
-    source = write(tmp_path / "rows.jsonl", *({**GOOD, "id": str(n)} for n in range(2000)))
+def test_only_what_comes_up_in_the_draw_is_measured(load, write_rows, tmp_path):
+    source = write_rows(tmp_path / "rows.jsonl", ({**GOOD, "id": str(n)} for n in range(2000)))
     measured = []
-    load_questions(source, "train", 10, 0, too_long=lambda q: bool(measured.append(q.id)))
+    load(source, 10, too_long=lambda q: bool(measured.append(q.id)))
     assert 10 <= len(measured) == len(set(measured)) < 150  # about 10 (1 + ln 200)
 
 
 MEASURE = """
 import json, resource, sys, time
+from synthesize.settings import read_settings
 from synthesize.sources import Tally, load_questions
 tally, start = Tally(), time.monotonic()
-found = load_questions(sys.argv[1], "train", 5500, 0, tally=tally, too_long=lambda q: len(q.passage) % 50 == 0)
+drawn = load_questions(read_settings(json.loads(sys.argv[1])), tally, lambda q: len(q.passage) % 50 == 0)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps({"drawn": len(found), "read": tally.read, "seconds": time.monotonic() - start, "mib": peak}))
+print(json.dumps({"drawn": len(drawn), "read": tally.read, "seconds": time.monotonic() - start, "mib": peak}))
 """
 
 
 @pytest.mark.slow
-def test_a_million_rows_stream_in_little_memory(tmp_path):
+def test_a_million_rows_stream_in_little_memory(settings, tmp_path):
     source = tmp_path / "rows.jsonl"
     with open(source, "w", encoding="utf-8") as file:
         for n in range(1_000_000):
             passage = f"It is said of number {n} that " + "it is a number, " * (20 + n % 10)
             file.write(json.dumps({"id": f"id-{n}", "question": f"what is {n}", "passage": passage}) + "\n")
-    ran = subprocess.run([sys.executable, "-c", MEASURE, source], capture_output=True, text=True, check=True, cwd=ROOT)
-    found = json.loads(ran.stdout)
-    print(found)
-    assert found["drawn"] == 5500 and found["read"] == 1_000_000
-    assert found["mib"] < 500 and found["seconds"] < 300
+    command = [sys.executable, "-c", MEASURE, settings(source=str(source), n_questions=5500).model_dump_json()]
+    measured = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    print(measured)
+    assert measured["drawn"] == 5500 and measured["read"] == 1_000_000
+    assert measured["mib"] < 500 and measured["seconds"] < 300
 
 
 @pytest.mark.skipif("RAG_ZEVAL_DATA" not in os.environ, reason="RAG_ZEVAL_DATA is not set")
-def test_natural_questions_sample_loads():
-    source = Path(os.environ["RAG_ZEVAL_DATA"]) / "natural_questions" / "nq_demo_100.jsonl"
-    assert len(load_questions(str(source), "train", None, 0)) == 100
+def test_natural_questions_sample_loads(load):
+    assert len(load(Path(os.environ["RAG_ZEVAL_DATA"]) / "natural_questions" / "nq_demo_100.jsonl")) == 100
 
 
-def test_world_questions_know_their_facts():
-    asked = load_questions("nano", "dev", 5, 1)
-    assert len({q.id for q in asked}) == 5 and all(q.facts for q in asked)
+def test_world_questions_know_their_facts(load):
+    asked = load("nano", 5, 1, split="dev")
+    assert len({q.id for q in asked}) == 5 and all(q.facts and q.id.startswith("nano-dev-1-") for q in asked)
     with pytest.raises(InputError, match="n_questions"):
-        load_questions("nano", "dev", None, 1)
+        load("nano")
 
 
 @given(st.text(), st.text())

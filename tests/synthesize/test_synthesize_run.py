@@ -21,6 +21,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import read_jsonl
 from rag_zeval.stages.world import questions, true_support
 from synthesize.__main__ import main
+from synthesize.jobs import JobReader, batches
 from synthesize.settings import read_settings
 
 pytest.importorskip("torch")
@@ -40,9 +41,15 @@ def jsonl(path, rows):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tiny_model, tmp_path_factory):
+def run(tiny_model):
+    """Runs the stage with the tiny model; its exit status."""
+    return lambda out, **keys: main(words(tiny_model, out, **keys))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(run, tmp_path_factory):
     out = tmp_path_factory.mktemp("undisturbed")
-    assert main(words(tiny_model, out)) == 0
+    assert run(out) == 0
     return out
 
 
@@ -65,22 +72,22 @@ def test_rows_manifest_and_config(undisturbed, tiny_model):
     assert OmegaConf.load(undisturbed / "config.yaml").made_with == manifest["made_with"]
 
 
-def test_a_finished_run_is_not_done_again(undisturbed, tiny_model):
+def test_a_finished_run_is_not_done_again(undisturbed, run):
     before = (undisturbed / "responses.jsonl").read_bytes(), (undisturbed / "manifest.json").read_bytes()
-    assert main(words(tiny_model, undisturbed)) == 0
+    assert run(undisturbed) == 0
     assert ((undisturbed / "responses.jsonl").read_bytes(), (undisturbed / "manifest.json").read_bytes()) == before
 
 
 @pytest.mark.parametrize("kept", [0.02, 0.3, 0.55, 0.97])
-def test_goes_on_after_a_torn_write(undisturbed, tiny_model, tmp_path, kept):
+def test_goes_on_after_a_torn_write(undisturbed, run, tmp_path, kept):
     whole = (undisturbed / "responses.jsonl").read_bytes()
     (tmp_path / "config.yaml").write_bytes((undisturbed / "config.yaml").read_bytes())
     (tmp_path / "responses.jsonl").write_bytes(whole[: int(kept * len(whole))])
-    assert main(words(tiny_model, tmp_path)) == 0
+    assert run(tmp_path) == 0
     assert (tmp_path / "responses.jsonl").read_bytes() == whole
 
 
-def test_sigkill_then_the_same_command(tiny_model, tmp_path):
+def test_sigkill_then_the_same_command(run, tiny_model, tmp_path):
     keys = {"n_questions": 60, "max_new_tokens": 40, "batch_size": 2}
     command = [sys.executable, "-m", "synthesize", *words(tiny_model, tmp_path / "killed", **keys)]
     responses = tmp_path / "killed" / "responses.jsonl"
@@ -94,52 +101,58 @@ def test_sigkill_then_the_same_command(tiny_model, tmp_path):
     assert 5 <= done < 60 and not (tmp_path / "killed" / "manifest.json").exists()
     again = "import sys; from synthesize.__main__ import main; sys.exit(main(sys.argv[1:]) or 'ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", again, *command[3:]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    assert main(words(tiny_model, tmp_path / "undisturbed", **keys)) == 0
+    assert run(tmp_path / "undisturbed", **keys) == 0
     assert responses.read_bytes() == (tmp_path / "undisturbed" / "responses.jsonl").read_bytes()
 
 
-def test_a_second_run_is_refused_and_changes_nothing(tiny_model, tmp_path, capsys):
+def test_a_second_run_is_refused_and_changes_nothing(run, tmp_path, capsys):
     (tmp_path / "config.yaml").write_text("of the first run: true\n")
     with open(tmp_path / "responses.jsonl", "ab") as first:
         fcntl.flock(first, fcntl.LOCK_EX)
-        assert main(words(tiny_model, tmp_path)) == 2
+        assert run(tmp_path) == 2
     assert capsys.readouterr().err == f"error: {tmp_path}/responses.jsonl: another run is writing this file\n"
     assert (tmp_path / "config.yaml").read_text() == "of the first run: true\n"
 
 
-def test_bad_rows_get_a_status_and_the_rest_goes_on(tiny_model, tmp_path):
+@pytest.fixture
+def answer_passages(run, write_rows, tmp_path):
+    """Answers questions whose passages have so many tokens, 400 at most; the model's window is 1,700. Rows by id."""
+
+    def answer(lengths, n_questions):
+        rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
+        keys = {"source": write_rows(tmp_path / "rows.jsonl", rows), "n_questions": n_questions}
+        assert run(tmp_path / "out", max_new_tokens=4, max_passage_tokens=400, **keys) == 0
+        return {row["id"]: row for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
+
+    return answer
+
+
+def test_bad_rows_get_a_status_and_the_rest_goes_on(answer_passages):
     lengths = {"good": 5, "too long for us": 450, "too long for the model": 350, "good too": 9}
-    rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
-    keys = {"source": jsonl(tmp_path / "rows.jsonl", rows), "n_questions": "null", "max_passage_tokens": 400}
-    assert main(words(tiny_model, tmp_path / "out", max_new_tokens=4, **keys)) == 0
-    written = {row["id"]: row for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
-    assert set(written) == set(lengths)
-    assert written["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
-    status = written["too long for the model"]["status"]
-    assert status.startswith("failed: prompt and answer need") and status.endswith("window is 700")
+    rows = answer_passages(lengths, "null")
+    assert set(rows) == set(lengths)
+    assert rows["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
+    status = rows["too long for the model"]["status"]
+    assert status.startswith("failed: prompt and answer need") and status.endswith("window is 1700")
     for id_ in ("good", "good too"):
-        assert written[id_]["status"] == "ok" and len(written[id_]["responses"]) == 4
-        assert all(response["true_support"] is None for response in written[id_]["responses"])
+        assert rows[id_]["status"] == "ok" and len(rows[id_]["responses"]) == 4
+        assert all(response["true_support"] is None for response in rows[id_]["responses"])
 
 
-def test_what_is_too_long_takes_no_place_in_the_draw(tiny_model, tmp_path):
-    lengths = {"a": 450, "b": 5, "c": 450, "d": 350, "e": 9, "f": 7}  # over our limit, or over the model's window
-    rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
-    keys = {"source": jsonl(tmp_path / "rows.jsonl", rows), "n_questions": 3, "max_passage_tokens": 400}
-    assert main(words(tiny_model, tmp_path / "out", max_new_tokens=4, **keys)) == 0
-    written = {row["id"]: row["status"] for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
-    assert written == {"b": "ok", "e": "ok", "f": "ok"}
+def test_what_is_too_long_takes_no_place_in_the_draw(answer_passages):
+    rows = answer_passages({"a": 450, "b": 5, "c": 450, "d": 350, "e": 9, "f": 7}, 3)
+    assert {id_: row["status"] for id_, row in rows.items()} == {"b": "ok", "e": "ok", "f": "ok"}
 
 
-def test_bad_records_are_said_and_stand_in_the_manifest(tiny_model, tmp_path, capsys):
+def test_bad_records_are_said_and_stand_in_the_manifest(run, write_rows, tmp_path, capsys):
     good = [{"id": id_, "question": "what is the job", "passage": "a town"} for id_ in "ab"]
-    source = jsonl(tmp_path / "rows.jsonl", [*good, {"id": "c", "question": "what"}])
+    source = write_rows(tmp_path / "rows.jsonl", [*good, {"id": "c", "question": "what"}])
     keys = {"source": source, "n_questions": 2, "max_new_tokens": 4}
-    assert main(words(tiny_model, tmp_path / "out", strict="true", **keys)) == 2
+    assert run(tmp_path / "out", strict="true", **keys) == 2
     fault = f"{source}:3: field 'passage' is missing"
     assert capsys.readouterr().err == f"error: {fault}\n"
     for _ in range(2):  # the second time nothing is left to answer
-        assert main(words(tiny_model, tmp_path / "out", **keys)) == 0
+        assert run(tmp_path / "out", **keys) == 0
         shown = capsys.readouterr()
         assert f"{source}: 2 questions from 3 records, 2 usable; left out: bad_field 1\n" in shown.out
         assert f"warning: bad_field: {fault}\n" in shown.err
@@ -147,48 +160,42 @@ def test_bad_records_are_said_and_stand_in_the_manifest(tiny_model, tmp_path, ca
         assert records["left_out"] == {"bad_field": 1} and records["first_faults"] == {"bad_field": [fault]}
 
 
-def test_no_answer_at_all_is_an_error(tiny_model, tmp_path, capsys):
-    assert main(words(tiny_model, tmp_path, n_questions=2, max_passage_tokens=3)) == 1
+def test_no_answer_at_all_is_an_error(run, tmp_path, capsys):
+    assert run(tmp_path, n_questions=2, max_passage_tokens=3) == 1
     assert "no question could be answered; the first: failed: passage has" in capsys.readouterr().err
 
 
-def test_one_question_that_fails_in_a_batch_takes_no_other_with_it(tiny_model):
+@pytest.fixture
+def answering(settings, load, tiny_model):
+    """An Answerer, the first n jobs of the world, and these in batches of three."""
     from synthesize.answering import Answerer
-    from synthesize.batching import batches, read_job
-    from synthesize.fitting import Fitting
-    from synthesize.sources import load_questions
 
-    config = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
-    settings = read_settings(
-        {**config, "model": str(tiny_model), "batch_size": 3, "max_new_tokens": 4, "device": "cpu"}
-    )
-    asked, answerer = load_questions("nano", "train", 7, 0), Answerer(settings)
-    jobs = [read_job(Fitting(settings), question) for question in asked]
-    groups = batches(jobs, settings, settings.batch_tokens)
+    def start(n):
+        asked = settings(model=str(tiny_model), batch_size=3, max_new_tokens=4)
+        jobs = [JobReader(asked).read(question) for question in load("nano", n)]
+        return Answerer(asked), jobs, batches(jobs, asked, asked.batch_tokens)
+
+    return start
+
+
+def test_one_question_that_fails_in_a_batch_takes_no_other_with_it(answering):
+    answerer, jobs, groups = answering(7)
     undisturbed = {row["id"]: row for rows in answerer.answers(groups) for row in rows}
-    bad = jobs[2].with_passage
+    bad = jobs[2]
 
     def out_of_memory(model, args, kwargs):
-        if kwargs["input_ids"][0].tolist() == bad:
+        if kwargs["input_ids"][0].tolist() == bad.with_passage:
             raise RuntimeError("no memory left\nsecond line")
 
     answerer.model.register_forward_pre_hook(out_of_memory, with_kwargs=True)
     rows = {row["id"]: row for rows in answerer.answers(groups) for row in rows}
-    assert rows.pop(asked[2].id)["status"] == "failed: no memory left"
-    del undisturbed[asked[2].id]
+    assert rows.pop(bad.question.id)["status"] == "failed: no memory left"
+    del undisturbed[bad.question.id]
     assert rows == undisturbed
 
 
-def test_what_did_not_fit_is_gone_before_its_questions_are_tried_one_by_one(tiny_model, monkeypatch):
-    from synthesize.answering import Answerer
-    from synthesize.batching import read_job
-    from synthesize.fitting import Fitting
-    from synthesize.sources import load_questions
-
-    config = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
-    settings = read_settings({**config, "model": str(tiny_model), "max_new_tokens": 4, "device": "cpu"})
-    answerer = Answerer(settings)
-    jobs = [read_job(Fitting(settings), question) for question in load_questions("nano", "train", 3, 0)]
+def test_what_did_not_fit_is_gone_before_its_questions_are_tried_one_by_one(answering, monkeypatch):
+    answerer, jobs, _ = answering(3)
     caches, decode = [], answerer._decode
 
     class Cache:
@@ -208,52 +215,44 @@ def test_what_did_not_fit_is_gone_before_its_questions_are_tried_one_by_one(tiny
 
 
 @pytest.mark.parametrize(
-    "changed, named",
-    [
-        ({"alphas": "[0,-1]"}, "alphas"),
-        ({"max_new_tokens": 13}, "max_new_tokens"),
-        ({"seed": 1}, "seed"),
-        ({"n_questions": 15}, "n_questions"),
-        ({"dtype": "bfloat16"}, "dtype"),
-    ],
+    "key, value",
+    [("alphas", "[0,-1]"), ("max_new_tokens", 13), ("seed", 1), ("n_questions", 15), ("dtype", "bfloat16")],
 )
-def test_a_folder_with_other_rows_is_refused(undisturbed, tiny_model, capsys, changed, named):
+def test_a_folder_with_other_rows_is_refused(undisturbed, run, capsys, key, value):
     before = (undisturbed / "config.yaml").read_bytes()
-    assert main(words(tiny_model, undisturbed, **changed)) == 2
+    assert run(undisturbed, **{key: value}) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and f"made with {named}=" in error
+    assert error.count("\n") == 1 and f"made with {key}=" in error
     assert (undisturbed / "config.yaml").read_bytes() == before
 
 
 def test_a_changed_model_is_refused(undisturbed, tiny_model, tmp_path, capsys):
-    other = tmp_path / "other"
-    other.mkdir()
-    for file in tiny_model.iterdir():
-        (other / file.name).write_bytes(file.read_bytes())
-    (other / "config.json").write_text((tiny_model / "config.json").read_text() + "\n")
+    other = shutil.copytree(tiny_model, tmp_path / "other")
+    with open(other / "config.json", "a") as config:
+        config.write("\n")
     assert main(words(other, undisturbed)) == 2
     assert "model_sha256" in capsys.readouterr().err
 
 
-def test_batch_size_may_change_on_the_way(undisturbed, tiny_model, tmp_path):
+def test_batch_size_may_change_on_the_way(undisturbed, run, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(undisturbed, out)
     whole = read_jsonl(out / "responses.jsonl")
     lines = (out / "responses.jsonl").read_text().splitlines(keepends=True)
     (out / "responses.jsonl").write_text("".join(lines[: len(lines) // 2]))
-    assert main(words(tiny_model, out, batch_size=2)) == 0
+    assert run(out, batch_size=2) == 0
     rows = read_jsonl(out / "responses.jsonl")
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in whole)
 
 
-def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, tiny_model, tmp_path, monkeypatch):
+def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, tmp_path, monkeypatch):
     from synthesize import answering
     from synthesize.memory import needed_bytes
 
     model = answering._load(read_settings(OmegaConf.to_container(OmegaConf.load(undisturbed / "config.yaml"))))
     free = int(needed_bytes(model, 900, 4, len(ALPHAS), 80) / 0.8)  # about two questions
     monkeypatch.setattr(answering, "free_bytes", lambda device: free)
-    assert main(words(tiny_model, tmp_path, batch_tokens="null")) == 0
+    assert run(tmp_path, batch_tokens="null") == 0
     whole = (tmp_path / "responses.jsonl").read_bytes()
     chosen = OmegaConf.load(tmp_path / "config.yaml").batch_tokens
     assert 500 < chosen < 1500
@@ -261,34 +260,27 @@ def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, tiny_m
     assert manifest["config"]["batch_tokens"] == chosen
     (tmp_path / "responses.jsonl").write_bytes(whole[: len(whole) // 2])
     free *= 100
-    assert main(words(tiny_model, tmp_path, batch_tokens="null")) == 0
+    assert run(tmp_path, batch_tokens="null") == 0
     assert (tmp_path / "responses.jsonl").read_bytes() == whole
     assert OmegaConf.load(tmp_path / "config.yaml").batch_tokens == chosen
     assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
-    assert sorted(read_jsonl(tmp_path / "responses.jsonl"), key=str) == sorted(
-        read_jsonl(undisturbed / "responses.jsonl"), key=str
-    )
+    rows, undisturbed_rows = (read_jsonl(out / "responses.jsonl") for out in (tmp_path, undisturbed))
+    assert sorted(rows, key=str) == sorted(undisturbed_rows, key=str)
+
+
+WRONG = """
+alphas=[] alphas=[0,0.0] alphas=half n_questions=many n_questions=null max_new_tokens=0 dtype=float16 split=all
+passage=paragraph strict=maybe workers=0 workers=two address=10.0.0.1
+""".split()
 
 
 @pytest.mark.parametrize(
     "word, message",
     [
-        ("alphas=[]", "'alphas'"),
-        ("alphas=[0,0.0]", "'alphas'"),
-        ("alphas=half", "'alphas'"),
-        ("n_questions=many", "'n_questions'"),
-        ("n_questions=null", "'n_questions'"),
-        ("max_new_tokens=0", "'max_new_tokens'"),
-        ("dtype=float16", "'dtype'"),
-        ("split=all", "'split'"),
+        *((word, f"config: key '{word.partition('=')[0]}'") for word in WRONG),
         ("alpha=[0]", "did you mean 'alphas'"),
         ("model=nowhere", "nowhere: no model here"),
         ("source=nowhere.jsonl", "nowhere.jsonl"),
-        ("passage=paragraph", "'passage'"),
-        ("strict=maybe", "'strict'"),
-        ("workers=0", "'workers'"),
-        ("workers=two", "'workers'"),
-        ("address=10.0.0.1", "'address'"),
         ("address=auto", "'address' is auto, but workers=1"),
     ],
 )
@@ -299,8 +291,8 @@ def test_bad_configuration_is_one_line(tiny_model, tmp_path, capsys, word, messa
     assert not (tmp_path / "out").exists()
 
 
-def test_help_and_bad_rows_load_no_model(tmp_path):
-    source = jsonl(tmp_path / "rows.jsonl", [{"id": "a", "question": "q"}])
+def test_help_and_bad_rows_load_no_model(write_rows, tmp_path):
+    source = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "question": "q"}])
     code = (
         "import sys; from synthesize.__main__ import main\n"
         f"status = main(['source={source}', 'n_questions=null'])\n"
@@ -316,15 +308,13 @@ def test_help_and_bad_rows_load_no_model(tmp_path):
 @pytest.mark.skipif(not (NANO_BASE / "config.json").exists(), reason="checkpoints/nano-base is not made yet")
 def test_true_support_falls_strictly_with_alpha(tmp_path):
     assert main([f"model={NANO_BASE}", f"out_dir={tmp_path}", "n_questions=300", f"alphas={ALPHAS}", "device=cpu"]) == 0
-    found = json.loads((tmp_path / "manifest.json").read_text())["statistics"]
-    supports = [at["true_support"] for at in found["by_alpha"]]
-    assert found["answered"] == 300 and len(supports) == 4
+    statistics = json.loads((tmp_path / "manifest.json").read_text())["statistics"]
+    supports = [at["true_support"] for at in statistics["by_alpha"]]
+    assert statistics["answered"] == 300 and len(supports) == 4
     assert all(high > low for high, low in pairwise(supports)), supports
 
 
-def test_settings_check_every_key():
-    config = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
-    read_settings(config)
-    for key in config:
-        with pytest.raises(InputError, match=f"'{key}'"):
-            read_settings({**config, key: {"no": "such"}})
+@pytest.mark.parametrize("key", OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
+def test_settings_check_every_key(settings, key):
+    with pytest.raises(InputError, match=f"'{key}'"):
+        settings(**{key: {"no": "such"}})

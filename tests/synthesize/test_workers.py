@@ -11,12 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from omegaconf import OmegaConf
 
 pytest.importorskip("torch")
 ray = pytest.importorskip("ray")
@@ -25,10 +24,8 @@ from ray.cluster_utils import Cluster  # noqa: E402
 
 from rag_zeval.errors import InputError  # noqa: E402
 from rag_zeval.files import read_jsonl  # noqa: E402
-from rag_zeval.stages.config import load_config  # noqa: E402
 from synthesize import workers  # noqa: E402
 from synthesize.__main__ import main  # noqa: E402
-from synthesize.settings import read_settings  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 NANO_BASE = ROOT / "checkpoints" / "nano-base"
@@ -61,20 +58,23 @@ def by_id(out):
     return {row["id"]: row for row in rows}
 
 
+def command(out, *more):
+    return [sys.executable, "-m", "synthesize", *SETTINGS, f"out_dir={out}", "workers=2", *more]
+
+
 @contextmanager
 def running(out, *more):
-    command = [sys.executable, "-m", "synthesize", *SETTINGS, f"out_dir={out}", "workers=2", *more]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+    """A run with two workers that has written some of its rows, not all."""
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    responses, count = out / "responses.jsonl", random.randrange(1, N // 2)
+    with subprocess.Popen(command(out, *more), cwd=ROOT, **pipes) as run:
         try:
+            while not (responses.exists() and responses.read_bytes().count(b"\n") >= count):
+                assert run.poll() is None, run.stderr.read()
+                time.sleep(0.02)
             yield run
         finally:
             run.kill()
-
-
-def wait_for_rows(run, out, count):
-    while not ((out / "responses.jsonl").exists() and (out / "responses.jsonl").read_bytes().count(b"\n") >= count):
-        assert run.poll() is None, run.stderr.read()
-        time.sleep(0.02)
 
 
 def wait_until_gone(processes):
@@ -82,15 +82,21 @@ def wait_until_gone(processes):
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
 
 
-def are_workers(processes):
-    return [process for process in processes if " ".join(process.cmdline()).startswith("ray::Worker")]
+def workers_among(processes):
+    """The processes that run a Worker; on a slow machine the second may still be starting."""
+
+    def title(process):
+        with suppress(psutil.Error):  # it has ended
+            return " ".join(process.cmdline())
+        return ""
+
+    return [process for process in processes if title(process).startswith("ray::Worker")]
 
 
 def test_a_killed_worker_changes_no_row(alone, tmp_path):
     with running(tmp_path) as run:
-        wait_for_rows(run, tmp_path, random.randrange(1, N // 2))
         started = psutil.Process(run.pid).children(recursive=True)
-        random.choice(are_workers(started)).kill()
+        random.choice(workers_among(started)).kill()
         errors = run.communicate()[1]
     assert run.returncode == 0, errors
     # on a slow machine the other worker may have written the row that was waited for, and the killed one be loading
@@ -102,15 +108,12 @@ def test_a_killed_worker_changes_no_row(alone, tmp_path):
 
 def test_a_killed_driver_leaves_no_worker_and_the_same_command_goes_on(alone, tmp_path, short_temporary_folder):
     with running(tmp_path) as run:
-        wait_for_rows(run, tmp_path, random.randrange(1, N // 2))
         started = psutil.Process(run.pid).children(recursive=True)
-        assert len(are_workers(started)) == 2
+        assert workers_among(started)
         run.send_signal(signal.SIGKILL)
     wait_until_gone(started)
     assert list(short_temporary_folder.glob("rz_*")) and not (tmp_path / "manifest.json").exists()
-    with running(tmp_path) as again:
-        errors = again.communicate()[1]
-    assert again.returncode == 0, errors
+    subprocess.run(command(tmp_path), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     assert by_id(tmp_path) == alone
     assert not list(short_temporary_folder.glob("rz_*"))
 
@@ -176,14 +179,12 @@ def test_what_cannot_be_started_is_one_line(cluster, tmp_path, capsys):
 
 def test_a_lost_machine_changes_no_row(alone, cluster, tmp_path):
     with running(tmp_path, "address=auto") as run:
-        wait_for_rows(run, tmp_path, random.randrange(1, N // 2))
         cluster.remove_node(cluster.second, allow_graceful=False)
         errors = run.communicate()[1]
     assert run.returncode == 0, errors
     assert by_id(tmp_path) == alone
 
 
-def test_another_model_on_a_machine_is_refused():
-    settings = read_settings(OmegaConf.to_container(load_config("synthesize", SETTINGS), resolve=True))
+def test_another_model_on_a_machine_is_refused(settings):
     with pytest.raises(InputError, match="this is another model"):
-        workers.Worker().load(settings, "0" * 64)
+        workers.Worker().load(settings(model=str(NANO_BASE)), "0" * 64)

@@ -3,7 +3,7 @@
 import pytest
 
 from rag_zeval.errors import InputError
-from rag_zeval.stages.config import CONFIGS, load_config
+from rag_zeval.stages.config import load_config
 
 
 @pytest.fixture
@@ -64,12 +64,3 @@ def test_verls_subtree_is_open_only_where_a_stage_has_it(configs):
     (configs / "other.yaml").write_text("n: 1\n")
     with pytest.raises(InputError, match=r"there is no key 'verl"):
         load_config("other", ["verl.trainer.save_freq=3"], configs)
-
-
-def test_every_stage_composes_with_every_profile():
-    stages = [path.stem for path in CONFIGS.glob("*.yaml")]
-    profiles = [path.stem for path in CONFIGS.glob("profile/*.yaml")]
-    assert "nano" in profiles and stages
-    for stage in stages:
-        for profile in profiles:
-            assert load_config(stage, [f"profile={profile}"]).profile == profile

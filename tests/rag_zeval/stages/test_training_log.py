@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import (
+    VALIDATION,
+    Steps,
     attempt_files,
     logged_through,
     merge,
-    pick,
     read_attempt,
     read_run,
+    validation_rewards,
     write_merged,
 )
 
@@ -47,19 +49,18 @@ def test_an_attempt_killed_at_once_takes_nothing_away(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=5))
-def test_steps_of_a_run_cut_anywhere_stand_once_and_are_the_last_written(attempts: list[tuple[int, int]]) -> None:
+def test_steps_of_a_run_cut_anywhere_stand_once_and_are_the_last_written(
+    tmp_path_factory: pytest.TempPathFactory, attempts: list[tuple[int, int]]
+) -> None:
     """Each attempt starts at or before the step after the last one logged, as a resumed run does."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        folder, last, owner = Path(name), 0, {}
-        for number, (back, length) in enumerate(attempts, 1):
-            start = max(1, last + 1 - back)
-            steps = list(range(start, start + length))
-            write(folder, number, [(step, {"attempt": number}) for step in steps])
-            owner = {step: n for step, n in owner.items() if step < start} | dict.fromkeys(steps, number)
-            last = steps[-1]
-        merged = merge(attempt_files(folder))
+    folder, last, owner = tmp_path_factory.mktemp("metrics"), 0, {}
+    for number, (back, length) in enumerate(attempts, 1):
+        start = max(1, last + 1 - back)
+        steps = list(range(start, start + length))
+        write(folder, number, [(step, {"attempt": number}) for step in steps])
+        owner = {step: n for step, n in owner.items() if step < start} | dict.fromkeys(steps, number)
+        last = steps[-1]
+    merged = merge(attempt_files(folder))
     assert {step: data["attempt"] for step, data in merged.items()} == owner
     assert logged_through(merged) == last == max(merged)
 
@@ -69,22 +70,16 @@ def test_a_gap_ends_what_counts_as_logged() -> None:
     assert logged_through({0: {}}) == 0
 
 
-def test_merged_file_has_a_row_a_step(tmp_path: Path) -> None:
-    write_merged(tmp_path / "metrics.jsonl", {1: {"r": 0.5}, 2: {"r": 0.25}})
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert rows == [{"step": 1, "data": {"r": 0.5}}, {"step": 2, "data": {"r": 0.25}}]
-
-
-def test_zero_is_a_value() -> None:
-    assert pick({"a": None, "b": 0.0, "c": 1.0}, "a", "b", "c") == 0.0
-    assert pick({}, "a") is None
+def test_zero_is_a_reward_and_none_is_not() -> None:
+    steps: Steps = {0: {VALIDATION: 0.0}, 1: {"r": 1.0}, 2: {VALIDATION: 0.5}}
+    assert validation_rewards(steps) == {0: 0.0, 2: 0.5}
 
 
 def test_a_run_is_read_while_it_goes_on_and_from_what_was_kept_of_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no training run here"):
         read_run(tmp_path)
-    write_merged(tmp_path / "metrics.jsonl", {1: {"r": 0.5}})
-    assert read_run(tmp_path) == {1: {"r": 0.5}}
+    write_merged(tmp_path / "metrics.jsonl", {1: {"r": 0.5}, 2: {"r": 0.25}})
+    assert read_run(tmp_path) == {1: {"r": 0.5}, 2: {"r": 0.25}}
     (tmp_path / "metrics").mkdir()  # resumed: what was merged before is older than the attempts
     write(tmp_path / "metrics", 1, [(1, {"r": 0.5}), (2, {"r": 1})])
     write(tmp_path / "metrics", 2, [(2, {"r": 2})], torn='{"step":3,"data":{"r"')

@@ -1,0 +1,124 @@
+"""Questions as token ids: whether the model can take them, and which are answered together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+from rag_zeval.models.language_model import one_line
+from synthesize.prompt import prompt_ids, qa_prompt
+from synthesize.settings import Settings
+from synthesize.sources import SourceQuestion
+
+
+@dataclass(frozen=True)
+class Job:
+    """A question as token ids of its two prompts; `refusal`: why it cannot be answered, None if it can."""
+
+    question: SourceQuestion
+    with_passage: list[int]
+    without_passage: list[int]
+    refusal: str | None = None
+
+    @property
+    def width(self) -> int:
+        """Tokens of both prompts."""
+        return len(self.with_passage) + len(self.without_passage)
+
+    def row(self, status: str, responses: Sequence[Row] = ()) -> Row:
+        """The line of responses.jsonl that this question gets."""
+        question = self.question
+        return {
+            "id": question.id,
+            "status": status,
+            "question": question.question,
+            "passage": question.passage,
+            "responses": list(responses),
+        }
+
+
+Batch = list[Job]  # the unit of work, and of what a kill can lose
+
+
+class JobReader:
+    """Makes jobs of questions, with the model folder's tokenizer and window, loaded for the first one.
+
+    Raises InputError then, when transformers cannot load them, or the tokenizer lacks the chat template asked for.
+    """
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        with model_path(self.settings) as path:
+            from transformers import AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        if self.settings.chat_template and not tokenizer.chat_template:
+            raise InputError(f"{self.settings.model}: the tokenizer has no chat template; set chat_template=false")
+        return tokenizer
+
+    @cached_property
+    def window(self) -> int | None:
+        with model_path(self.settings) as path:
+            from transformers import AutoConfig
+
+            config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+        return getattr(config, "max_position_embeddings", None)
+
+    def read(self, question: SourceQuestion) -> Job:
+        """The question's prompts; refused when they are too long for the model, or for `max_passage_tokens`."""
+        with_passage = self._prompt(question.question, question.passage)
+        without_passage = self._prompt(question.question, None)
+        return Job(question, with_passage, without_passage, self._refusal(question.passage, len(with_passage)))
+
+    def _prompt(self, question: str, passage: str | None) -> list[int]:
+        prompt = qa_prompt(self.settings.prompt, question, passage)
+        return prompt_ids(self.tokenizer, prompt, self.settings.chat_template)
+
+    def _refusal(self, passage: str, prompt_tokens: int) -> str | None:
+        limit = self.settings.max_passage_tokens
+        passage_tokens = len(self.tokenizer(passage, add_special_tokens=False, verbose=False).input_ids)
+        if limit is not None and passage_tokens > limit:
+            return f"passage has {passage_tokens} tokens, max_passage_tokens is {limit}"
+        needed = prompt_tokens + self.settings.max_new_tokens
+        if self.window is not None and needed > self.window:
+            return f"prompt and answer need {needed} tokens, the model's window is {self.window}"
+        return None
+
+
+@contextmanager
+def model_path(settings: Settings) -> Iterator[str]:
+    """The model's folder as a plain path, so that nothing is ever looked up on a hub; what fails is an InputError."""
+    from safetensors import SafetensorError
+
+    try:
+        yield str(Path(settings.model).resolve())
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise InputError(
+            f"{settings.model}: transformers cannot load it: {one_line(str(error) or type(error).__name__)}"
+        ) from error
+
+
+def batches(jobs: Sequence[Job], settings: Settings, batch_tokens: int) -> list[Batch]:
+    """The jobs that can be answered in groups of like width, narrowest first: the same in every run.
+
+    A batch holds at most `batch_size` jobs and `batch_tokens` cached tokens, as if each job were as wide as its widest
+    and all its answers grew to their end; a job too wide for that goes alone.
+    """
+    growth = 2 * len(settings.alphas) * settings.max_new_tokens  # tokens of a job's answers, in both streams
+    groups: list[Batch] = []
+    for job in sorted((job for job in jobs if not job.refusal), key=lambda job: job.width):
+        size = len(groups[-1]) if groups else settings.batch_size
+        if size < settings.batch_size and (size + 1) * (job.width + growth) <= batch_tokens:
+            groups[-1].append(job)
+        else:
+            groups.append([job])
+    return groups

@@ -1,0 +1,146 @@
+"""Statistics of the answers, and what is left to rank, against counting by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.stages.answer_quality import REASONS, AnswerFilter
+from synthesize.statistics import response_statistics
+from synthesize.terminal import print_report
+
+ALPHAS = (0.0, -0.5, -1.0, -1.4)
+LIMITS = AnswerFilter(True, 0.9, 0.2, 0.9, True)
+WORDS = [f"w{at}" for at in range(20)]
+LONG, NEAR = " ".join(WORDS), " ".join([*WORDS[:19], "other"])  # 95% the same
+FAILED = {"status": "failed: too long", "responses": []}
+
+
+class Answer(NamedTuple):
+    text: str
+    finished: bool
+    support: float | None
+    n_tokens: int = 5
+
+
+def questions(*supports):
+    texts = [LONG, NEAR, "x", "x y", ""]
+    answers = st.builds(Answer, st.sampled_from(texts), st.booleans(), st.sampled_from(supports), st.integers(1, 9))
+    return st.lists(st.lists(answers, min_size=4, max_size=4), min_size=1, max_size=8)
+
+
+def row(answers):
+    responses = [
+        {"alpha": alpha, "text": a.text, "n_tokens": a.n_tokens, "finished": a.finished, "true_support": a.support}
+        for alpha, a in zip(ALPHAS, answers, strict=True)
+    ]
+    return {"status": "ok", "passage": "The passage.", "responses": responses}
+
+
+def near(first, second):
+    return {first.text, second.text} == {LONG, NEAR}
+
+
+def falls(supports):
+    return all(first > second for first, second in itertools.pairwise(supports))
+
+
+def share(hits):
+    return sum(hits) / len(hits) if hits else None
+
+
+@given(questions(None, 0.0, 0.25, 0.5, 1.0))
+def test_shares_are_those_counted_by_hand(drawn):
+    found = response_statistics([*map(row, drawn), FAILED], LIMITS)["statistics"]
+    assert (found["questions"], found["answered"], found["failed"]) == (len(drawn) + 1, len(drawn), 1)
+    assert found["identical"]["any"] == share([len({a.text for a in answers}) < 4 for answers in drawn])
+    known = [[a.support for a in answers] for answers in drawn if all(a.support is not None for a in answers)]
+    assert found["strictly_ordered"] == share([falls(supports) for supports in known])
+    for at, alpha, answers in zip(found["by_alpha"], ALPHAS, zip(*drawn, strict=True), strict=True):
+        supports = [a.support for a in answers if a.support is not None]
+        assert at["alpha"] == alpha and at["answers"] == len(drawn)
+        assert at["unfinished"] == share([not a.finished for a in answers])
+        assert at["empty"] == share([not a.text for a in answers])
+        assert at["n_tokens"] == pytest.approx(share([a.n_tokens for a in answers]))
+        assert at["repetition"] == (0 if {LONG, NEAR} & {a.text for a in answers} else None)
+        assert at["true_support_n"] == len(supports)
+        if supports:
+            assert at["true_support"] == pytest.approx(share(supports))
+            assert min(supports) <= at["true_support_low"] <= at["true_support_high"] <= max(supports)
+        else:
+            assert at["true_support"] is None and at["true_support_low"] is None
+
+
+@given(questions(0.0, 0.25, 0.5, 1.0))
+def test_pairs_are_those_counted_by_hand(drawn):
+    found = response_statistics([*map(row, drawn), FAILED], LIMITS)["winnable"]
+    numbered = itertools.combinations(enumerate(ALPHAS), 2)
+    for pair, ((i, high), (j, low)) in zip(found["pairs"], numbered, strict=True):
+        assert pair["alphas"] == [high, low]
+        hits = {
+            "identical": [answers[i].text == answers[j].text for answers in drawn],
+            "near_identical": [near(answers[i], answers[j]) for answers in drawn],
+            "tied": [answers[i].support == answers[j].support for answers in drawn],
+            "near_identical_tied": [a[i].support == a[j].support for a in drawn if near(a[i], a[j])],
+        }
+        for key, outcomes in hits.items():
+            assert (pair[key]["n"], pair[key]["share"]) == (len(outcomes), share(outcomes))
+            if outcomes:
+                interval = pytest.approx(wilson(sum(outcomes), len(outcomes)), abs=1e-12)
+                assert (pair[key]["low"], pair[key]["high"]) == interval
+
+
+def wilson(hits, n, z=1.959963984540054):
+    p, half = hits / n, z * math.sqrt(hits / n * (1 - hits / n) / n + z * z / (4 * n * n))
+    return tuple((p + z * z / (2 * n) + sign * half) / (1 + z * z / n) for sign in (-1, 1))
+
+
+@given(questions(0.0, 0.25, 0.5, 1.0))
+def test_what_is_left_for_each_k(drawn):
+    found = response_statistics([*map(row, drawn)], LIMITS)["winnable"]
+    assert [size["k"] for size in found["sets"]] == [2, 3, 4]
+    for size in found["sets"]:
+        assert list(size["left"]) == list(REASONS) and size["questions"] == len(drawn)
+        counts = [len(drawn), *size["left"].values()]
+        assert counts == sorted(counts, reverse=True)  # a reason more never leaves more
+        distinct = [len({a.text for a in answers if a.text}) for answers in drawn]
+        assert size["left"]["identical"] == sum(n >= size["k"] for n in distinct)
+        finished = [{a.text for a in answers if a.text and a.finished} for answers in drawn]
+        apart = [len(texts) - ({LONG, NEAR} <= texts) for texts in finished]
+        assert size["left"]["unfinished"] == sum(n >= size["k"] for n in apart)
+        sets = [itertools.combinations([a.support for a in answers], size["k"]) for answers in drawn]
+        assert size["truly_ordered"] == sum(any(map(falls, of)) for of in sets)
+
+
+def test_flags_are_counted_and_the_limits_said():
+    answers = [Answer(LONG, True, 1.0), Answer(LONG, True, 1.0), Answer(NEAR, False, 0.5), Answer("", True, 0.0)]
+    found = response_statistics([row(answers)], LIMITS)["winnable"]
+    assert found["flagged"] == {
+        "-1": {"unfinished": 1},
+        "-1.4": {"empty": 1},
+        "0 / -0.5": {"identical": 1},
+        "0 / -1": {"near_identical": 1},
+        "-0.5 / -1": {"near_identical": 1},
+    }
+    assert found["limits"] == {
+        "identical": True, "near_identical": 0.9, "repetition": 0.2, "passage": 0.9, "unfinished": True
+    }  # fmt: skip
+
+
+def test_tables_print_with_and_without_truth_and_without_answers(capsys):
+    answers = [Answer(LONG, True, 1.0), Answer(LONG, True, 1.0), Answer(NEAR, True, 0.5), Answer("x", True, 0.0)]
+    print_report(**response_statistics([row(answers)], LIMITS), title="runs/x")
+    with_truth = capsys.readouterr().out
+    assert "0 / -0.5" in with_truth and "1.000 [0.207, 1.000]" in with_truth  # Wilson for 1 of 1
+    assert "-1.4" in with_truth and "answered 1, failed 0" in with_truth
+    found = response_statistics([row([answer._replace(support=None) for answer in answers])], LIMITS)
+    assert {size["truly_ordered"] for size in found["winnable"]["sets"]} == {None}
+    assert all(pair["tied"]["n"] == 0 for pair in found["winnable"]["pairs"])
+    print_report(**found, title="runs/y")
+    print_report(**response_statistics([FAILED], LIMITS), title="runs/z")
+    assert "answered 0, failed 1" in capsys.readouterr().out
