@@ -6,10 +6,8 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
-from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.statistics.bootstrap import Mask, Ratio, Statistic, mean
@@ -78,39 +76,14 @@ def _wins(pair: tuple[float | None, float | None] | None, tie: float) -> float |
 
 def examples_hash(examples: Sequence[Example], labels: Any) -> str:
     """sha256 over the examples and what is known about them."""
-    content = json.dumps([[_said(example) for example in examples], labels], sort_keys=True)
+    content = json.dumps([[_own_fields(example) for example in examples], labels], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _said(example: Example) -> dict[str, Any]:
+def _own_fields(example: Example) -> dict[str, Any]:
     """The example's fields without those that only repeat its reference."""
-    said = asdict(example)
+    fields = asdict(example)
     for name, repeated in (("truth", (None, example.reference)), ("chunks", ((), (example.reference,)))):
-        if said[name] in repeated:
-            del said[name]
-    return said
-
-
-def field(where: str, row: Any, name: str, kind: type | tuple[type, ...]) -> Any:
-    """`row[name]` if it has the right type. Raises InputError naming the place and the field."""
-    if not isinstance(row, dict):
-        raise InputError(f"{where}: expected a JSON object, found {type(row).__name__}")
-    if name not in row:
-        raise InputError(f"{where}: field '{name}' is missing")
-    if not isinstance(row[name], kind) or isinstance(row[name], bool):
-        names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-        raise InputError(f"{where}: field '{name}' must be {names}, found {type(row[name]).__name__}")
-    return row[name]
-
-
-def read_json_list(path: Path) -> list[Any]:
-    """A file that holds one JSON list. Raises InputError naming file and line."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg} at column {error.colno}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(content, list):
-        raise InputError(f"{path}:1: expected a JSON list, found {type(content).__name__}")
-    return content
+        if fields[name] in repeated:
+            del fields[name]
+    return fields

@@ -113,12 +113,12 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(
 def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown() -> None:
     from eval_benchmarks.bench import _failures
     from eval_benchmarks.datasets.nano_eval import NanoEval
-    from eval_benchmarks.results import Result
+    from eval_benchmarks.trials import Trial
     from rag_zeval.scorers.score import Score, Scored
 
     def lines(statuses: list[str]) -> list[str]:
         scored = {str(i): Scored(str(i), (Score(None, status), Score(1.0))) for i, status in enumerate(statuses)}
-        return list(_failures(Result(NanoEval(1, 1, 1), "rag_zeval", "M", "file.jsonl", "", None, scored)))
+        return list(_failures(Trial(NanoEval(1, 1, 1), "rag_zeval", "M", "file.jsonl", "", None, scored)))
 
     who = "nano_eval, rag_zeval by M: "
     assert lines(["failed: no claims", "failed: cut at 9", "failed: cut at 10", "failed: cut at 9"]) == [
@@ -209,7 +209,7 @@ def test_only_questions_without_a_reply_are_asked_again(
 def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[str], tmp_path: Path) -> None:
     """The row file's name follows the weights: here those of two folders that stand at one path in turn."""
     from eval_benchmarks.datasets.nano_eval import NanoEval
-    from eval_benchmarks.jobs import Job
+    from eval_benchmarks.jobs import ScoringJob
     from rag_zeval.files import model_sha256
     from rag_zeval.models.language_model import Sampling
 
@@ -222,7 +222,7 @@ def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[s
         for sampling in (Sampling(), Sampling(temperature=0)):
             for variant in ("paper", "compact"):
                 for benchmark in (NanoEval(1, 1, 1), NanoEval(1, 2, 1)):
-                    names.add(Job(benchmark, RagZeval(backend, variant, sampling), str(folder)).file)
+                    names.add(ScoringJob(benchmark, RagZeval(backend, variant, sampling), str(folder)).file)
     assert len(names) == 16
 
 

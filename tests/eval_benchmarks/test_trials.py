@@ -12,24 +12,24 @@ from scipy import stats
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.summary import KEYS, summary_rows
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.files import Row
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.statistics.bootstrap import multiplicities
 
 
-def result(benchmark: Any, trial: int, value: Callable[[int], float | None], **changes: Any) -> Result:
+def result(benchmark: Any, trial: int, value: Callable[[int], float | None], **changes: Any) -> Trial:
     """A result whose example number i has the scores 0 and value(i)."""
     scored = {}
     for number, example in enumerate(benchmark.examples):
         scores = (Score(0.0), Score(value(number)))
         scored[example.id] = Scored(example.id, scores, calls=2, retries=1, failures=1, cached=3, seconds=0.5)
     fields = {"scorer": "judge", "model": "M", "file": f"{trial}.jsonl", "identity": "", "prompt_hash": "p"}
-    return Result(benchmark, **{**fields, **changes}, scored=scored, trial=trial)
+    return Trial(benchmark, **{**fields, **changes}, scored=scored, number=trial)
 
 
-def rows_of(results: list[Result], metric: str, draws: int = 200) -> list[Row]:
-    rows = summary_rows(measured(results), draws, 7)
+def rows_of(results: list[Trial], metric: str, draws: int = 200) -> list[Row]:
+    rows = summary_rows(group_trials(results), draws, 7)
     assert all(list(row) == KEYS for row in rows)
     return [row for row in rows if row["metric"] == metric and row["scorer"] == "judge"]
 
@@ -127,7 +127,7 @@ def test_trials_of_models_that_come_between_others_stay_together(write_ragchecke
     benchmark = RagcheckerMeta(write_ragchecker())
     names = [("judge", "M", 0), ("other", "M", 0), ("judge", "N", 0), ("judge", "M", 1)]
     results = [result(benchmark, trial, float, scorer=scorer, model=model) for scorer, model, trial in names]
-    assert [(one.name, len(one.trials)) for one in measured(results)] == [
+    assert [(one.name, len(one.trials)) for one in group_trials(results)] == [
         ("judge by M", 2),
         ("other by M", 1),
         ("judge by N", 1),
@@ -138,7 +138,7 @@ def test_annotators_are_a_row_of_their_own(write_ragchecker: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     (row,) = [
         r
-        for r in summary_rows(measured([result(benchmark, 0, float)]), 50, 0)
+        for r in summary_rows(group_trials([result(benchmark, 0, float)]), 50, 0)
         if (r["scorer"], r["metric"]) == ("human", "spearman")
     ]
     assert row["value"] == pytest.approx(stats.spearmanr(*benchmark.labels.T).statistic)

@@ -8,7 +8,7 @@ import pytest
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
 from rag_zeval.models.language_model import Reply, Sampling
@@ -143,18 +143,18 @@ def test_a_difference_is_taken_on_the_prompts_both_judges_scored() -> None:
     benchmark = NanoEval(4, 1, 2)
     ranked = world.ranked_examples("test", 4, 4, 1)
 
-    def result(model: str, right: dict[int, bool]) -> Result:
+    def result(model: str, right: dict[int, bool]) -> Trial:
         scored = {}
         for number, is_right in right.items():
             example = ranked[number]
             sign = 1 if is_right else -1
             scored[example.id] = Scored(example.id, tuple(Score(sign * value) for value in example.true_support))
-        return Result(benchmark, "rag_zeval", model, "file", "identity", None, scored)
+        return Trial(benchmark, "rag_zeval", model, "file", "identity", None, scored)
 
     first, second = result("A", {0: True, 1: False, 2: True}), result("B", {1: True, 2: True, 3: False})
     rows = {
         row["model"]: row
-        for row in summary_rows(measured([first, second]), 100, 0)
+        for row in summary_rows(group_trials([first, second]), 100, 0)
         if row["metric"] == "ranking_accuracy"
     }
     assert {model: (row["value"], row["n"], row["coverage"]) for model, row in rows.items()} == {

@@ -12,7 +12,7 @@ from scipy import stats
 from eval_benchmarks.benchmark import Metric, mean_metric
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.comparisons import KEYS, PairedTest, comparison_rows, paired_test
-from eval_benchmarks.results import MeanOfTrials, Result, measured
+from eval_benchmarks.trials import MeanOfTrials, Trial, group_trials
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.statistics.bootstrap import Correlation, multiplicities
 
@@ -123,21 +123,21 @@ def test_without_a_difference_p_is_near_uniform() -> None:
     assert np.mean(found) == pytest.approx(0.5, abs=0.06)
 
 
-def result(benchmark: RagcheckerMeta, scorer: str, model: str | None, seed: int | None) -> Result:
+def result(benchmark: RagcheckerMeta, scorer: str, model: str | None, seed: int | None) -> Trial:
     """Scores by chance, none without a seed."""
     rng = np.random.default_rng(seed)
     scored = {}
     for example in benchmark.examples:
         scores = tuple(Score(None if seed is None else float(rng.random())) for _ in range(2))
         scored[example.id] = Scored(example.id, scores)
-    return Result(benchmark, scorer, model, "file", "", None, scored)
+    return Trial(benchmark, scorer, model, "file", "", None, scored)
 
 
 def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(write_ragchecker: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker(30))
     others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("silent", "M", None)]
     results = [result(benchmark, *one) for one in others] + [result(benchmark, "rag_zeval", "judge", 9)]
-    rows, untested = comparison_rows(measured(results), DRAWS, SEED)
+    rows, untested = comparison_rows(group_trials(results), DRAWS, SEED)
     assert untested == [] and all(list(row) == KEYS for row in rows)
     for metric in ("pearson", "kendall_missing_as_median"):
         family = [row for row in rows if row["metric"] == metric]
@@ -157,7 +157,7 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(write_ra
 
 def test_without_rag_zeval_it_says_that_nothing_is_tested(write_ragchecker: Any) -> None:
     rows, untested = comparison_rows(
-        measured([result(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)]), DRAWS, SEED
+        group_trials([result(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)]), DRAWS, SEED
     )
     assert rows == []
     assert untested == ["ragchecker_meta: no tests against RAG-Zeval, for it gave no scores here"]
