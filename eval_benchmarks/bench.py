@@ -5,22 +5,13 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
@@ -35,7 +26,6 @@ from eval_benchmarks.run_folder import write_manifest
 from eval_benchmarks.trials import StoredScores, Trial, scorer_name
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
-from rag_zeval.judge.evaluator import Example
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
@@ -59,7 +49,7 @@ def run(config: DictConfig) -> int:
     prices = read_prices(settings.prices) if settings.prices is not None else {}
     benchmarks, missing = load_benchmarks(settings)
     left_out: list[str] = []
-    out = settings.out_dir
+    out = Path(settings.out_dir)
     write_text(out / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
 
     def leave_out(line: str) -> None:
@@ -126,7 +116,7 @@ def score(job: ScoringJob, path: Path, progress: Progress, price: Price | None =
         task = progress.add_task(label, total=total, completed=total - len(todo), cost=cost)
         last_line = time.monotonic()
         size = job.scorer.group
-        groups = _groups(job.benchmark.examples, size) if size else [todo]
+        groups = [job.benchmark.examples[i : i + size] for i in range(0, total, size)] if size else [todo]
         for group in groups:
             if all(example.id in rows.done for example in group):
                 continue
@@ -139,22 +129,18 @@ def score(job: ScoringJob, path: Path, progress: Progress, price: Price | None =
                         progress.update(task, cost=f"${spent:.4f}")
                     if time.monotonic() - last_line > LINE_EVERY:
                         last_line = time.monotonic()
-                        _print_progress(progress, task)
-        _print_progress(progress, task)
+                        _print_progress(progress)
+        _print_progress(progress)
         return StoredScores(rows.done)
 
 
-def _print_progress(progress: Progress, number: TaskID) -> None:
-    """A line on how far a job is, where the output is no terminal and shows no bar."""
-    task = next(task for task in progress.tasks if task.id == number)
+def _print_progress(progress: Progress) -> None:
+    """A line on how far the latest job is, where the output is no terminal and shows no bar."""
+    task = progress.tasks[-1]
     if not progress.console.is_terminal:
         rate = f", {task.finished_speed or task.speed or 0.0:.1f}/s" if task.elapsed else ""
         cost = f", {task.fields['cost']}" if task.fields["cost"] else ""
         progress.console.print(f"{task.description}: {task.completed:.0f}/{task.total:.0f}{rate}{cost}", soft_wrap=True)
-
-
-def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
-    return [examples[start : start + size] for start in range(0, len(examples), size)]
 
 
 def _failures(trial: Trial) -> Iterator[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal, TypeVar, get_origin
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import find_variant
@@ -18,75 +17,35 @@ from rag_zeval.stages.config import nearest
 CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # how endpoints are called
 
 
-def _must_be(wanted: str, fits: Callable[[Any], bool]) -> BeforeValidator:
-    """A check whose error says what the value must be, and what it is."""
-
-    def check(value: Any) -> Any:
-        if not fits(value):
-            raise ValueError(f"must be {wanted}, found {'null' if value is None else str(value) or 'nothing'}")
-        return value
-
-    return BeforeValidator(check)
+def _number(least: float, most: float) -> Any:
+    return Field(ge=least, le=most, description=f"a number from {least:g} to {most:g}")
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
+def _names(example: str, least: int = 1) -> Any:
+    return Field(min_length=least, description=f"a list of names, such as {example}")
 
 
-def _text(wanted: str) -> BeforeValidator:
-    return _must_be(wanted, _is_text)
+def _check_variant(name: str | None) -> str | None:
+    return None if name is None else find_variant(name).name
 
 
-def _text_or_null(wanted: str) -> BeforeValidator:
-    return _must_be(wanted, lambda value: value is None or _is_text(value))
-
-
-def _whole(least: int) -> BeforeValidator:
-    wanted = f"a whole number of at least {least}"
-    return _must_be(wanted, lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least)
-
-
-def _number(least: float, most: float) -> BeforeValidator:
-    def fits(value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
-
-    return _must_be(f"a number from {least:g} to {most:g}", fits)
-
-
-def _list(example: str, least: int = 1) -> BeforeValidator:
-    def check(value: Any) -> list[str]:
-        if not isinstance(value, list) or len(value) < least:
-            raise ValueError(f"expected a list, such as {example}")
-        return list(map(str, value))
-
-    return BeforeValidator(check)
-
-
-def _find_variant(name: Any) -> str | None:
-    return None if name is None else find_variant(str(name)).name
-
-
-def _is_url(server: str) -> str:
-    if not server.startswith(("http://", "https://")):
-        raise ValueError(f"must begin with http:// or https://, found {server}")
-    return server
-
-
-Count = Annotated[int, _whole(1)]
-Seed = Annotated[int, _whole(0)]
+# A description ends the sentence "must be ..." of an error. Numbers keep their type: 0 and 0.0 make two cache keys.
+Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
+Seed = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
 Limit = Annotated[int | float, _number(0.001, 1e6)]
-Flag = Annotated[bool, _must_be("true or false", lambda value: isinstance(value, bool))]
-Folder = Annotated[Path, _text("a folder")]
-OptionalFolder = Annotated[str | None, _text_or_null("a folder")]
-KeyName = Annotated[str | None, _text_or_null("the name of an environment variable")]
-VariantName = Annotated[str | None, BeforeValidator(_find_variant)]
-Server = Annotated[str, _text("the address of a server"), AfterValidator(_is_url)]
+Flag = Annotated[bool, Field(description="true or false")]
+Text = Annotated[str, Field(min_length=1)]
+Folder = Annotated[Text, Field(description="a folder")]
+FolderOrNull = Annotated[Text | None, Field(description="a folder")]
+KeyName = Annotated[Text | None, Field(description="the name of an environment variable")]
+VariantName = Annotated[Text | None, AfterValidator(_check_variant), Field(description="the name of a prompt variant")]
+Server = Annotated[str, Field(pattern="^https?://", description="an address that begins with http:// or https://")]
 
 
 class Section(BaseModel):
     """A part of `configs/bench.yaml`, where its keys are explained."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, strict=True)
 
 
 class Judge(Section):
@@ -115,21 +74,21 @@ class Judge(Section):
 
 
 class Embeddings(Section):
-    model: Annotated[str | None, _text_or_null("the name of a model")]
+    model: Annotated[Text | None, Field(description="the name of a model")]
     api_key_env: KeyName
 
 
 class BertScoreModel(Section):
-    model: OptionalFolder
+    model: FolderOrNull
 
 
 class ClaimChecker(Section):
-    model: OptionalFolder
+    model: FolderOrNull
     remote_code: Flag
 
 
 class NanoEval(Section):
-    split: Annotated[str, _must_be("dev or test", lambda value: value in ("dev", "test"))]
+    split: Annotated[Literal["dev", "test"], Field(description="dev or test")]
     n: Count
     seed_ranked: Seed
     seed_pairs: Seed
@@ -150,7 +109,9 @@ class Servers(Section):
 class RunSettings(Section):
     """What the data and the tables of a run follow from: all that is needed to read a finished one."""
 
-    benchmarks: Annotated[list[str], _list("benchmarks=[ragchecker_meta]")]
+    benchmarks: Annotated[
+        list[str], Field(min_length=1, description="a list of names, such as benchmarks=[ragchecker_meta]")
+    ]
     data_dir: Folder
     nano_eval: NanoEval
     bootstrap: Bootstrap
@@ -159,12 +120,12 @@ class RunSettings(Section):
 class BenchSettings(RunSettings):
     """What a run scores, by which scorers and models, and where it goes."""
 
-    scorers: Annotated[list[str], _list("scorers=[bleu]")]
-    models: Annotated[list[str], _list("models=[checkpoints/nano-base]", least=0)]
+    scorers: Annotated[list[str], _names("scorers=[bleu]")]
+    models: Annotated[list[str], _names("models=[checkpoints/nano-base]", least=0)]
     out_dir: Folder
     judge: Judge
     embeddings: Embeddings
-    prices: Annotated[str | None, _text_or_null("a file")]
+    prices: Annotated[Text | None, Field(description="a file")]
     bert_score: BertScoreModel
     claim_checker: ClaimChecker
 
@@ -194,9 +155,27 @@ def read_settings(config: DictConfig, kind: type[S]) -> S:
     try:
         return kind.model_validate(OmegaConf.to_container(config, resolve=True))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key, reason = ".".join(map(str, first["loc"])), first.get("ctx", {}).get("error") or first["msg"]
-        raise InputError(f"{key}: {reason}") from error
+        raise InputError(_line(kind, error)) from error
+
+
+def _line(kind: type[Section], error: ValidationError) -> str:
+    """The first error as a line with the key, what its value must be, and what it is."""
+    first = error.errors(include_url=False)[0]
+    keys, wanted, part = [], None, kind
+    for key in map(str, first["loc"]):
+        field = getattr(part, "model_fields", {}).get(key)
+        if field is None:  # a place within the value
+            break
+        keys.append(key)
+        wanted, part = field.description, field.annotation
+    name, value = ".".join(keys), first["input"]
+    if first["type"] == "value_error":
+        return f"{name}: {first['ctx']['error']}"
+    if wanted is None or first["type"] == "missing":
+        return f"{name}: {first['msg']}"
+    if get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
+        return f"{name}: must be {wanted}"
+    return f"{name}: must be {wanted}, found {'null' if value is None else str(value) or 'nothing'}"
 
 
 def check_names(key: str, names: Sequence[str], known: Collection[str]) -> None:

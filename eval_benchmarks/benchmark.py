@@ -12,6 +12,8 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.statistics.bootstrap import Mask, Ratio, Statistic, mean
 
+Pair = tuple[float | None, float | None]  # scores of the better answer and of the other
+
 
 @dataclass(frozen=True, eq=False)
 class Metric:
@@ -23,7 +25,9 @@ class Metric:
 
 
 class Benchmark(Protocol):
-    """`data_hash` changes with anything that can change a score or a label.
+    """What a benchmark has; one that inherits from this has the defaults, any other class may have the same by itself.
+
+    `data_hash` changes with anything that can change a score or a label.
 
     `shipped` are scorers whose values come with the data: their rows are always in the tables. `world` names the
     generated world the examples are about; a judge whose card names a world knows no other texts. `human` are metrics
@@ -31,12 +35,12 @@ class Benchmark(Protocol):
     """
 
     name: str
-    world: str | None
     examples: list[Example]
     data_hash: str
-    shipped: tuple[Scorer, ...]
-    human: tuple[Metric, ...]
-    no_ceiling: str | None
+    world: str | None = None
+    shipped: tuple[Scorer, ...] = ()
+    human: tuple[Metric, ...] = ()
+    no_ceiling: str | None = None
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Metrics from the scored examples by id; an example without a score leaves its instance out."""
@@ -56,19 +60,24 @@ def ratio_metric(name: str, counts: Sequence[tuple[int, int] | None]) -> Metric:
     return Metric(name, Ratio(pairs[:, 0], pairs[:, 1]), scored)
 
 
-def pairwise_metrics(better: Sequence[tuple[float | None, float | None] | None], prefix: str = "") -> list[Metric]:
+def better_first(scored: Scored | None, first_is_better: bool) -> Pair | None:
+    """The scores of an example's two answers, that of the better one first; None without scores."""
+    if scored is None:
+        return None
+    first, second = scored.values
+    return (first, second) if first_is_better else (second, first)
+
+
+def pairwise_metrics(pairs: Sequence[Pair | None], prefix: str = "") -> list[Metric]:
     """How often the better answer has the higher score: a tie counts 1 (best), 1/2 (middle) or 0 (worst).
 
-    Takes (score of the better answer, score of the other) per instance (best/middle/worst: Ispas et al. 2025,
-    arXiv:2503.16161, section 4.2).
+    Takes a pair of `better_first` per instance (best/middle/worst: Ispas et al. 2025, arXiv:2503.16161, section 4.2).
     """
     ties = {"best": 1.0, "middle": 0.5, "worst": 0.0}
-    return [
-        mean_metric(f"{prefix}pairwise_{name}", [_wins(pair, tie) for pair in better]) for name, tie in ties.items()
-    ]
+    return [mean_metric(f"{prefix}pairwise_{name}", [_wins(pair, tie) for pair in pairs]) for name, tie in ties.items()]
 
 
-def _wins(pair: tuple[float | None, float | None] | None, tie: float) -> float | None:
+def _wins(pair: Pair | None, tie: float) -> float | None:
     if pair is None or pair[0] is None or pair[1] is None:
         return None
     return tie if pair[0] == pair[1] else float(pair[0] > pair[1])

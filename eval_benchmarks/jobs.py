@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
@@ -76,7 +77,7 @@ def jobs(
             yield ScoringJob(benchmark, scorer)
     measures = [MEASURES[name] for name in dict.fromkeys(settings.scorers) if name in MEASURES]
     fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
-    cache = ReplyCache(settings.out_dir / REPLIES) if fitting else None
+    cache = ReplyCache(Path(settings.out_dir) / REPLIES) if fitting else None
     embedder = _open_embedder(settings, cache) if cache and any(measure.embeds for _, measure in fitting) else None
     for benchmark, measure in fitting:
         if not measure.prompts:

@@ -63,30 +63,18 @@ def _wikieval_jsonl(parquet: Path) -> str:
     return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
 
 
-RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation/"
+RAGCHECKER = {  # file -> sha256
+    "human_labeled_data.json": "42651629afc007396a709c89e89ada3b587e0bcc26246c951225866715e265ce",
+    "baseline_ragchecker.json": "1fce14cc54bf276c3ed2bb48976ba42e85159651b64c181bc19795152db6e3d6",
+}
+RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation"
+WIKIEVAL_ROUTE = "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet"
 DOWNLOADS = (
-    Download(
-        "ragchecker_meta/human_labeled_data.json",
-        "github",
-        RAGCHECKER_ROUTE + "human_labeled_data.json",
-        "42651629afc007396a709c89e89ada3b587e0bcc26246c951225866715e265ce",
-        RAGCHECKER_LICENCE,
+    *(
+        Download(f"ragchecker_meta/{name}", "github", f"{RAGCHECKER_ROUTE}/{name}", sha256, RAGCHECKER_LICENCE)
+        for name, sha256 in RAGCHECKER.items()
     ),
-    Download(
-        "ragchecker_meta/baseline_ragchecker.json",
-        "github",
-        RAGCHECKER_ROUTE + "baseline_ragchecker.json",
-        "1fce14cc54bf276c3ed2bb48976ba42e85159651b64c181bc19795152db6e3d6",
-        RAGCHECKER_LICENCE,
-    ),
-    Download(
-        "wikieval/wikieval.jsonl",
-        "hub",
-        "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet",
-        None,
-        WIKIEVAL_LICENCE,
-        _wikieval_jsonl,
-    ),
+    Download("wikieval/wikieval.jsonl", "hub", WIKIEVAL_ROUTE, None, WIKIEVAL_LICENCE, _wikieval_jsonl),
 )
 
 
@@ -153,11 +141,11 @@ def get_all(argv: Sequence[str]) -> int:
     from eval_benchmarks.bench_settings import DownloadSettings, read_settings  # after --help: brings numpy
 
     settings = read_settings(config, DownloadSettings)
-    status = 0
+    data_dir, status = Path(settings.data_dir), 0
     for download in DOWNLOADS:
         try:
-            done = get(download, getattr(settings.download, download.source), settings.data_dir)
-            print(f"{settings.data_dir / download.path}: {done} ({download.licence})")
+            done = get(download, getattr(settings.download, download.source), data_dir)
+            print(f"{data_dir / download.path}: {done} ({download.licence})")
         except InputError as error:
             print(f"error: {error}", file=sys.stderr)
             status = 2

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_benchmarks.bench_settings import RunSettings
-from eval_benchmarks.benchmark import Metric
+from eval_benchmarks.benchmark import Benchmark, Metric
 from eval_benchmarks.foreign_json import check_object, iter_json_list
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, file_sha256
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.statistics.bootstrap import Correlation
 
 FOLDER = "ragchecker_meta"
@@ -32,15 +32,13 @@ SHIPPED_FIELDS: FieldTypes = {"instance_id": int, **dict.fromkeys(MODELS, dict)}
 LABELLED_FIELDS: FieldTypes = {**SHIPPED_FIELDS, "gt_answer": str, "query": str, "correctness_label": int}
 
 
-class RagcheckerMeta:
+class RagcheckerMeta(Benchmark):
     """The benchmark in `data_dir/ragchecker_meta`; `labels` is (instances, annotators), from -2 to 2.
 
     Raises InputError for data that do not fit.
     """
 
     name = "ragchecker_meta"
-    world: str | None = None
-    no_ceiling: str | None = None
 
     def __init__(self, data_dir: Path):
         path = data_dir / FOLDER / LABELLED
@@ -48,9 +46,9 @@ class RagcheckerMeta:
         self.examples, labels = _read_labelled(path)
         self.labels = np.array([labels[example.id] for example in self.examples], dtype=float)
         shipped = data_dir / FOLDER / SHIPPED
-        self.shipped: tuple[Scorer, ...] = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
+        self.shipped = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
         everything = np.ones(len(self.examples), dtype=bool)
-        self.human: tuple[Metric, ...] = tuple(Metric(kind, self._agreement(kind), everything) for kind in KINDS)
+        self.human = tuple(Metric(kind, self._agreement(kind), everything) for kind in KINDS)
 
     def _agreement(self, kind: str) -> Correlation:
         """An instance's first label against its second: the annotators' check of the benchmark's paper (Table 2)."""
@@ -77,11 +75,12 @@ class RagcheckerMeta:
 
 def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
     """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
-    labelled, shipped = (settings.data_dir / FOLDER / name for name in (LABELLED, SHIPPED))
+    data_dir = Path(settings.data_dir)
+    labelled, shipped = (data_dir / FOLDER / name for name in (LABELLED, SHIPPED))
     if not labelled.is_file():
         return None, [f"ragchecker_meta (Table 2, every scorer): {labelled} is not there"]
     missing = f"ragchecker_meta, the row of RAGChecker's shipped scores: {shipped} is not there"
-    return RagcheckerMeta(settings.data_dir), [] if shipped.is_file() else [missing]
+    return RagcheckerMeta(data_dir), [] if shipped.is_file() else [missing]
 
 
 class ShippedRagchecker:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.__main__ import main
-from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from rag_zeval.judge.evaluator import Example
@@ -19,10 +18,10 @@ from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scripted_judge import ScriptedJudge
 
 
-class Pairs:
+class Pairs(Benchmark):
     """A benchmark whose one metric is the mean score of the first answer."""
 
-    name, world, data_hash, shipped, human, no_ceiling = "pairs", None, "hash", (), (), None
+    name, data_hash = "pairs", "hash"
 
     def __init__(self, n: int):
         self.examples = [Example(str(i), "q", "r", (f"first {i}", f"second {i}")) for i in range(n)]
@@ -97,28 +96,26 @@ def first_is_right(body: dict[str, Any]) -> str:
 
 
 def test_judges_are_asked_in_both_orders_on_request_only(
-    scripted_judge: ScriptedJudge, write_wikieval: Any, tmp_path: Path
+    scripted_judge: ScriptedJudge, wikieval: Any, out: Path
 ) -> None:
     scripted_judge.replies = first_is_right
-    texts = ("question", "answer", "poor_answer", "ungrounded_answer")
-    data = write_wikieval(*({**{name: f"{name} {i}" for name in texts}, "context_v1": ["good"]} for i in range(4)))
-    words = ["benchmarks=[wikieval]", "scorers=[bleu,rag_zeval]", f"models=['{scripted_judge.spec()}']"]
-    words += [f"data_dir={data}", f"out_dir={tmp_path / 'out'}", "bootstrap.draws=50", "judge.variant=paper"]
+    run = wikieval(*[{}] * 4)
+    words = ["scorers=[bleu,rag_zeval]", f"models=['{scripted_judge.spec()}']", "judge.variant=paper"]
 
     def rows() -> dict[Any, Any]:
-        summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+        summary = json.loads((out / "summary.json").read_text())
         return {(row["benchmark"], row["scorer"], row["metric"]): row for row in summary}
 
-    assert main(words) == 0
+    assert run(*words) == 0
     assert len(scripted_judge.requests) == 8 and {name for name, _, _ in rows()} == {"wikieval"}
-    assert main([*words, "judge.swapped=true"]) == 0
+    assert run(*words, "judge.swapped=true") == 0
     assert len(scripted_judge.requests) == 16  # the first eight are there already
-    found = rows()
-    assert {scorer for name, scorer, _ in found if name == "wikieval_both_orders"} == {"rag_zeval"}
-    bias = [found["wikieval_both_orders", "rag_zeval", metric] for metric in ("flip_rate", "first_minus_second")]
+    both = rows()
+    assert {scorer for name, scorer, _ in both if name == "wikieval_both_orders"} == {"rag_zeval"}
+    bias = [both["wikieval_both_orders", "rag_zeval", metric] for metric in ("flip_rate", "first_minus_second")]
     assert [(row["value"], row["n"], row["calls"]) for row in bias] == [(1, 8, 8)] * 2
-    assert found["wikieval", "rag_zeval", "poor_answer/pairwise_middle"]["value"] == 0.5  # the good one first in half
-    assert found["wikieval_both_orders", "rag_zeval", "poor_answer/pairwise_best"]["value"] == 1  # ties, all of them
+    assert both["wikieval", "rag_zeval", "poor_answer/pairwise_middle"]["value"] == 0.5  # the good one first in half
+    assert both["wikieval_both_orders", "rag_zeval", "poor_answer/pairwise_best"]["value"] == 1  # ties, all of them
     files = bias[0]["files"]
-    assert files != found["wikieval", "rag_zeval", "poor_answer/pairwise_best"]["files"]
-    assert [(tmp_path / "out" / file).is_file() for file in files] == [True]
+    assert files != both["wikieval", "rag_zeval", "poor_answer/pairwise_best"]["files"]
+    assert [(out / file).is_file() for file in files] == [True]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from eval_benchmarks.__main__ import main as bench
 from eval_benchmarks.compare import main
 from eval_benchmarks.output.comparisons import pair_rows
 from eval_benchmarks.output.summary import summary_rows
@@ -17,21 +16,18 @@ from rag_zeval.errors import InputError
 
 
 @pytest.fixture
-def run(judge_server: Any, nano_words: list[str], tmp_path: Path, capsys: Any) -> Path:
+def run(judge_server: Any, nano: Any, capsys: Any) -> Path:
     """A finished run of one text scorer and two judges on nano_eval."""
-    models = [judge_server.spec(name) for name in ("yes", "perfect")]
-    words = [*nano_words, "scorers=[bleu,rag_zeval]", f"models={models}", f"out_dir={tmp_path}", "bootstrap.draws=100"]
-    assert bench(words) == 0
+    assert nano("scorers=[bleu,rag_zeval]", judge_server.models("yes", "perfect")) == 0
     capsys.readouterr()
-    return tmp_path
+    return nano.out
 
 
 def test_a_run_is_read_back_as_it_was_written(run: Path) -> None:
-    config, results = read_run(run)
-    assert summary_rows(group_trials(results), config.bootstrap.draws, config.bootstrap.seed) == json.loads(
-        (run / "summary.json").read_text()
-    )
-    assert [result.scorer for result in results] == ["bleu", "rag_zeval", "rag_zeval"]
+    settings, trials = read_run(run)
+    rows = summary_rows(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
+    assert rows == json.loads((run / "summary.json").read_text())
+    assert [trial.scorer for trial in trials] == ["bleu", "rag_zeval", "rag_zeval"]
 
 
 def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_server: Any, capsys: Any) -> None:
