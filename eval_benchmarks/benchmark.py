@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -22,6 +23,21 @@ class Metric:
     name: str
     statistic: Statistic
     scored: Mask
+
+    @property
+    def value(self) -> float:
+        """On the instances scored; NaN where there is none, or where it is undefined."""
+        return self.statistic.point(self.scored) if self.scored.any() else math.nan
+
+    @property
+    def n(self) -> int:
+        """How many instances are scored."""
+        return int(self.scored.sum())
+
+    @property
+    def coverage(self) -> float:
+        """Their share of all."""
+        return float(self.scored.mean())
 
 
 class Benchmark(Protocol):

@@ -172,9 +172,9 @@ def _estimates(trials: Sequence[Trial]) -> dict[str, Estimate]:
 
 
 def _estimate(name: str, metrics: list[Metric], trials: int) -> Estimate:
-    points = [m.statistic.point(m.scored) if m.scored.any() else math.nan for m in metrics]
+    points = [metric.value for metric in metrics]
     defined = [metric for metric, value in zip(metrics, points, strict=True) if not math.isnan(value)]
     scored = np.logical_or.reduce([metric.scored for metric in metrics])
     together = metrics[0] if len(metrics) == 1 else Metric(name, MeanOfTrials(tuple(defined)), scored)
-    coverage = sum(float(metric.scored.mean()) for metric in metrics) / trials
+    coverage = sum(metric.coverage for metric in metrics) / trials
     return Estimate(together, tuple(value for value in points if not math.isnan(value)), coverage)

@@ -76,8 +76,8 @@ def _difference_row(first: ScorerTrials, later: ScorerTrials, name: str, draws: 
 
 
 def _human_row(benchmark: Benchmark, metric: Metric, draws: int, seed: int) -> Row:
-    coverage = float(metric.scored.mean())
-    return _row(benchmark, HUMAN, None, metric, **_value(metric, draws, seed), coverage=coverage, files=[])
+    values = _value(metric, draws, seed)
+    return _row(benchmark, HUMAN, None, metric, **values, coverage=metric.coverage, files=[])
 
 
 def _row(benchmark: Benchmark, scorer: str, model: str | None, metric: Metric, **known: Any) -> Row:
@@ -87,9 +87,8 @@ def _row(benchmark: Benchmark, scorer: str, model: str | None, metric: Metric, *
 
 
 def _value(metric: Metric, draws: int, seed: int) -> Row:
-    value = metric.statistic.point(metric.scored) if metric.scored.any() else math.nan
     limits = interval(metric.statistic, metric.scored, draws, seed)
-    return {**_defined(value, limits), "n": int(metric.scored.sum())}
+    return {**_defined(metric.value, limits), "n": metric.n}
 
 
 def _defined(value: float, limits: tuple[float, float] | None) -> Row:

@@ -22,7 +22,7 @@ N = 20
 
 
 def values(benchmark: NanoEval, scored: dict[str, Scored]) -> dict[str, tuple[float, int]]:
-    return {m.name: (m.statistic.point(m.scored), int(m.scored.sum())) for m in benchmark.metrics(scored)}
+    return {m.name: (m.value, m.n) for m in benchmark.metrics(scored)}
 
 
 def judged(claims: list[list[tuple[str, bool]]], values: tuple[float | None, ...]) -> dict[str, Any]:

@@ -112,14 +112,14 @@ def test_what_is_better_by_the_same_everywhere_has_the_smallest_p_and_equals_hav
 def test_without_a_difference_p_is_near_uniform() -> None:
     """Of 300 tests between scorers that are equally good, about one in twenty has p <= 0.05."""
     rng = np.random.default_rng(5)
-    found = []
+    ps = []
     for _ in range(300):
         first, second = (mean_metric("m", rng.normal(size=60).tolist()) for _ in range(2))
         test = paired_test(first, second, DRAWS, SEED)
         assert test is not None and test.p is not None
-        found.append(test.p)
-    assert 0.02 <= np.mean(np.array(found) <= 0.05) <= 0.09
-    assert np.mean(found) == pytest.approx(0.5, abs=0.06)
+        ps.append(test.p)
+    assert 0.02 <= np.mean(np.array(ps) <= 0.05) <= 0.09
+    assert np.mean(ps) == pytest.approx(0.5, abs=0.06)
 
 
 @pytest.fixture
