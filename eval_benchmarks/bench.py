@@ -5,46 +5,35 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.both_orders import BothOrders, has_pairs
-from eval_benchmarks.inputs import check_config, check_text, load_benchmarks
-from eval_benchmarks.jobs import Job, jobs, open_claim_checker
-from eval_benchmarks.output import tables
-from eval_benchmarks.output.outputs import write_outputs
+from eval_benchmarks.datasets.registry import load_benchmarks
+from eval_benchmarks.jobs import ScoringJob, jobs, open_claim_checker
+from eval_benchmarks.model_checks import check_models
+from eval_benchmarks.output.run_files import write_run_files
+from eval_benchmarks.output.tables import open_console, show
 from eval_benchmarks.prices import Price, price_of, read_prices
-from eval_benchmarks.results import Result, StoredScores, scorer_name
+from eval_benchmarks.run_folder import write_manifest
+from eval_benchmarks.trials import StoredScores, Trial, scorer_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import write_json, write_text
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.files import write_text
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scorers.sft_ranker import SftRanker
 
-TELL = 60.0  # seconds between lines of progress where there is no terminal
+LINE_EVERY = 60.0  # seconds between lines of progress where there is no terminal
 REASONS = 5  # reasons for missing scores shown of each scorer
-PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
 
 
 def run(config: DictConfig) -> int:
@@ -54,12 +43,13 @@ def run(config: DictConfig) -> int:
 
     Raises InputError, before any model is loaded, for configuration, data or models that cannot be used.
     """
-    console = tables.open_console()
-    check_config(config)
-    prices = read_prices(check_text(config, "prices", "a file")) if config.prices is not None else {}
-    benchmarks, missing = load_benchmarks(config)
+    console = open_console()
+    settings = read_settings(config, BenchSettings)
+    check_models(settings)
+    prices = read_prices(settings.prices) if settings.prices is not None else {}
+    benchmarks, missing = load_benchmarks(settings)
     left_out: list[str] = []
-    out = Path(config.out_dir)
+    out = Path(settings.out_dir)
     write_text(out / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
 
     def leave_out(line: str) -> None:
@@ -68,46 +58,48 @@ def run(config: DictConfig) -> int:
 
     for line in missing:
         leave_out(line)
-    checker = open_claim_checker(config, leave_out)
-    results: list[Result] = []
+    checker = open_claim_checker(settings, leave_out)
+    trials: list[Trial] = []
     with _progress(console) as progress:
-        for job in jobs(config, benchmarks, checker, leave_out):
+        for job in jobs(settings, benchmarks, checker, leave_out):
             price = price_of(job.model, prices)
-            judged = _result(job, out, progress, price)
-            results.append(judged)
-            if checker and CheckedClaims.name in config.scorers:
+            trial = _trial(job, out, progress, price)
+            trials.append(trial)
+            if checker and CheckedClaims.name in settings.scorers:
                 if isinstance(job.scorer, RagZeval):
-                    checked = CheckedClaims(checker, judged.scored, judged.identity)
-                    results.append(_result(replace(job, scorer=checked), out, progress, price))
+                    checked = CheckedClaims(checker, trial.scored, trial.identity)
+                    trials.append(_trial(replace(job, scorer=checked), out, progress, price))
                 elif isinstance(job.scorer, SftRanker):
                     leave_out(f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: a ranker writes no claims")
-            if config.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
-                swapped = BothOrders(job.benchmark, judged.scored)
-                results.append(_result(replace(job, benchmark=swapped), out, progress, price))
+            if settings.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
+                swapped = BothOrders(job.benchmark, trial.scored)
+                trials.append(_trial(replace(job, benchmark=swapped), out, progress, price))
             del job  # and with it a model, before the next is loaded
-    if not results:
+    if not trials:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
-    notes = [f"left out: {line}" for line in left_out] + [line for result in results for line in _failures(result)]
+    notes = [f"left out: {line}" for line in left_out] + [line for trial in trials for line in _failures(trial)]
     if prices:
-        asked = dict.fromkeys(result.model for result in results if result.model and not result.price)
-        notes += [f"{model}: no dollars, for {config.prices} does not name it" for model in asked]
-    made, notes = write_outputs(out, results, notes, config.bootstrap.draws, config.bootstrap.seed)
-    tables.show(console, made, notes)
-    write_json(out / "manifest.json", _manifest(config, benchmarks, results, notes))
+        unpriced = dict.fromkeys(trial.model for trial in trials if trial.model and not trial.price)
+        notes += [f"{model}: no dollars, for {settings.prices} does not name it" for model in unpriced]
+    sections, notes = write_run_files(out, trials, notes, settings.bootstrap.draws, settings.bootstrap.seed)
+    show(console, sections, notes)
+    write_manifest(out, config, benchmarks, trials, notes)
     console.print(Text(f"tables: {out / 'tables.html'}"), soft_wrap=True)
-    if silent := [f"{_who(r)}: {_missing(r)[0]}" for r in results if r.model and not _has_a_score(r)]:
+    if silent := [
+        f"{_name(trial)}: {_missing(trial)[0]}" for trial in trials if trial.model and not _has_a_score(trial)
+    ]:
         print("error: no score at all: " + "; ".join(silent), file=sys.stderr)
     return 1 if silent else 0
 
 
-def _result(job: Job, out: Path, progress: Progress, price: Price | None) -> Result:
+def _trial(job: ScoringJob, out: Path, progress: Progress, price: Price | None) -> Trial:
     scored = score(job, out / "rows" / job.file, progress, price)
     prompt_hash, identity = getattr(job.scorer, "prompt_hash", None), job.scorer.identity
     names = (job.benchmark, job.scorer.name, job.model, job.file)
-    return Result(*names, identity, prompt_hash, scored, job.trial, price)
+    return Trial(*names, identity, prompt_hash, scored, job.trial, price)
 
 
-def score(job: Job, path: Path, progress: Progress, price: Price | None = None) -> Mapping[str, Scored]:
+def score(job: ScoringJob, path: Path, progress: Progress, price: Price | None = None) -> Mapping[str, Scored]:
     """Score the examples that the row file lacks, a row written as soon as it is done.
 
     A group that is computed together is computed whole again if a row of it is missing: a run that was killed then
@@ -122,9 +114,9 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
         spent = sum(price.paid(Scored.from_row(row)) or 0.0 for row in rows.done.values()) if price else 0.0
         cost = f"${spent:.4f}" if price else ""
         task = progress.add_task(label, total=total, completed=total - len(todo), cost=cost)
-        told = time.monotonic()
+        last_line = time.monotonic()
         size = job.scorer.group
-        groups = _groups(job.benchmark.examples, size) if size else [todo]
+        groups = [job.benchmark.examples[i : i + size] for i in range(0, total, size)] if size else [todo]
         for group in groups:
             if all(example.id in rows.done for example in group):
                 continue
@@ -135,83 +127,50 @@ def score(job: Job, path: Path, progress: Progress, price: Price | None = None) 
                     if price:
                         spent += price.paid(scored) or 0.0
                         progress.update(task, cost=f"${spent:.4f}")
-                    if time.monotonic() - told > TELL:
-                        told = time.monotonic()
-                        _tell(progress, task)
-        _tell(progress, task)
+                    if time.monotonic() - last_line > LINE_EVERY:
+                        last_line = time.monotonic()
+                        _print_progress(progress)
+        _print_progress(progress)
         return StoredScores(rows.done)
 
 
-def _tell(progress: Progress, number: TaskID) -> None:
-    """A line on how far a job is, where the output is no terminal and shows no bar."""
-    task = next(task for task in progress.tasks if task.id == number)
+def _print_progress(progress: Progress) -> None:
+    """A line on how far the latest job is, where the output is no terminal and shows no bar."""
+    task = progress.tasks[-1]
     if not progress.console.is_terminal:
         rate = f", {task.finished_speed or task.speed or 0.0:.1f}/s" if task.elapsed else ""
         cost = f", {task.fields['cost']}" if task.fields["cost"] else ""
         progress.console.print(f"{task.description}: {task.completed:.0f}/{task.total:.0f}{rate}{cost}", soft_wrap=True)
 
 
-def _groups(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
-    return [examples[start : start + size] for start in range(0, len(examples), size)]
-
-
-def _failures(result: Result) -> Iterator[str]:
+def _failures(trial: Trial) -> Iterator[str]:
     """A line for each of the usual reasons why answers have no score, and one for the rest.
 
     Reasons that differ only in their numbers count as one, of which the first is shown.
     """
     alike: dict[str, list[str]] = {}
-    for status in _missing(result):
+    for status in _missing(trial):
         alike.setdefault(re.sub(r"\d+", "N", status), []).append(status)
     groups = sorted(alike.values(), key=len, reverse=True)
     for statuses in groups[:REASONS]:
         more = f" (and {len(statuses) - 1} like it)" if len(statuses) > 1 else ""
-        yield f"{_who(result)}: an answer without a score: {statuses[0]}{more}"
+        yield f"{_name(trial)}: an answer without a score: {statuses[0]}{more}"
     if rest := sum(map(len, groups[REASONS:])):
-        yield f"{_who(result)}: {rest} more answers without a score, for other reasons: see rows/{result.file}"
+        yield f"{_name(trial)}: {rest} more answers without a score, for other reasons: see rows/{trial.file}"
 
 
-def _has_a_score(result: Result) -> bool:
-    return any(value is not None for scored in result.scored.values() for value in scored.values)
+def _has_a_score(trial: Trial) -> bool:
+    return any(value is not None for scored in trial.scored.values() for value in scored.values)
 
 
-def _missing(result: Result) -> list[str]:
+def _missing(trial: Trial) -> list[str]:
     """The status of every answer without a score."""
-    return [score.status for scored in result.scored.values() for score in scored.scores if score.value is None]
+    return [score.status for scored in trial.scored.values() for score in scored.scores if score.value is None]
 
 
-def _who(result: Result) -> str:
-    trial = f", trial {result.trial + 1}" if result.trial else ""
-    return f"{result.benchmark.name}, {scorer_name(result.scorer, result.model)}{trial}"
-
-
-def _manifest(
-    config: DictConfig, benchmarks: list[Benchmark], results: list[Result], notes: list[str]
-) -> dict[str, Any]:
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return {
-        "config": OmegaConf.to_container(config, resolve=True),
-        "data": {b.name: {"sha256": b.data_hash, "examples": len(b.examples)} for b in benchmarks},
-        "rows": [
-            {
-                "benchmark": result.benchmark.name,
-                "scorer": result.scorer,
-                "model": result.model,
-                "trial": result.trial,
-                "file": f"rows/{result.file}",
-                "identity": result.identity,
-                "prompt_hash": result.prompt_hash,
-            }
-            for result in results
-        ],
-        "notes": notes,
-        "versions": versions,
-    }
+def _name(trial: Trial) -> str:
+    number = f", trial {trial.number + 1}" if trial.number else ""
+    return f"{trial.benchmark.name}, {scorer_name(trial.scorer, trial.model)}{number}"
 
 
 class _Rate(ProgressColumn):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
-from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.statistics.bootstrap import Mask, Ratio, Statistic, mean
+
+Pair = tuple[float | None, float | None]  # scores of the better answer and of the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +24,26 @@ class Metric:
     statistic: Statistic
     scored: Mask
 
+    @property
+    def value(self) -> float:
+        """On the instances scored; NaN where there is none, or where it is undefined."""
+        return self.statistic.point(self.scored) if self.scored.any() else math.nan
+
+    @property
+    def n(self) -> int:
+        """How many instances are scored."""
+        return int(self.scored.sum())
+
+    @property
+    def coverage(self) -> float:
+        """Their share of all."""
+        return float(self.scored.mean())
+
 
 class Benchmark(Protocol):
-    """`data_hash` changes with anything that can change a score or a label.
+    """What a benchmark has; one that inherits from this has the defaults, any other class may have the same by itself.
+
+    `data_hash` changes with anything that can change a score or a label.
 
     `shipped` are scorers whose values come with the data: their rows are always in the tables. `world` names the
     generated world the examples are about; a judge whose card names a world knows no other texts. `human` are metrics
@@ -33,12 +51,12 @@ class Benchmark(Protocol):
     """
 
     name: str
-    world: str | None
     examples: list[Example]
     data_hash: str
-    shipped: tuple[Scorer, ...]
-    human: tuple[Metric, ...]
-    no_ceiling: str | None
+    world: str | None = None
+    shipped: tuple[Scorer, ...] = ()
+    human: tuple[Metric, ...] = ()
+    no_ceiling: str | None = None
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Metrics from the scored examples by id; an example without a score leaves its instance out."""
@@ -58,19 +76,24 @@ def ratio_metric(name: str, counts: Sequence[tuple[int, int] | None]) -> Metric:
     return Metric(name, Ratio(pairs[:, 0], pairs[:, 1]), scored)
 
 
-def pairwise_metrics(better: Sequence[tuple[float | None, float | None] | None], prefix: str = "") -> list[Metric]:
+def better_first(scored: Scored | None, first_is_better: bool) -> Pair | None:
+    """The scores of an example's two answers, that of the better one first; None without scores."""
+    if scored is None:
+        return None
+    first, second = scored.values
+    return (first, second) if first_is_better else (second, first)
+
+
+def pairwise_metrics(pairs: Sequence[Pair | None], prefix: str = "") -> list[Metric]:
     """How often the better answer has the higher score: a tie counts 1 (best), 1/2 (middle) or 0 (worst).
 
-    Takes (score of the better answer, score of the other) per instance (best/middle/worst: Ispas et al. 2025,
-    arXiv:2503.16161, section 4.2).
+    Takes a pair of `better_first` per instance (best/middle/worst: Ispas et al. 2025, arXiv:2503.16161, section 4.2).
     """
     ties = {"best": 1.0, "middle": 0.5, "worst": 0.0}
-    return [
-        mean_metric(f"{prefix}pairwise_{name}", [_wins(pair, tie) for pair in better]) for name, tie in ties.items()
-    ]
+    return [mean_metric(f"{prefix}pairwise_{name}", [_wins(pair, tie) for pair in pairs]) for name, tie in ties.items()]
 
 
-def _wins(pair: tuple[float | None, float | None] | None, tie: float) -> float | None:
+def _wins(pair: Pair | None, tie: float) -> float | None:
     if pair is None or pair[0] is None or pair[1] is None:
         return None
     return tie if pair[0] == pair[1] else float(pair[0] > pair[1])
@@ -78,39 +101,14 @@ def _wins(pair: tuple[float | None, float | None] | None, tie: float) -> float |
 
 def examples_hash(examples: Sequence[Example], labels: Any) -> str:
     """sha256 over the examples and what is known about them."""
-    content = json.dumps([[_said(example) for example in examples], labels], sort_keys=True)
+    content = json.dumps([[_own_fields(example) for example in examples], labels], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def _said(example: Example) -> dict[str, Any]:
+def _own_fields(example: Example) -> dict[str, Any]:
     """The example's fields without those that only repeat its reference."""
-    said = asdict(example)
+    fields = asdict(example)
     for name, repeated in (("truth", (None, example.reference)), ("chunks", ((), (example.reference,)))):
-        if said[name] in repeated:
-            del said[name]
-    return said
-
-
-def field(where: str, row: Any, name: str, kind: type | tuple[type, ...]) -> Any:
-    """`row[name]` if it has the right type. Raises InputError naming the place and the field."""
-    if not isinstance(row, dict):
-        raise InputError(f"{where}: expected a JSON object, found {type(row).__name__}")
-    if name not in row:
-        raise InputError(f"{where}: field '{name}' is missing")
-    if not isinstance(row[name], kind) or isinstance(row[name], bool):
-        names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-        raise InputError(f"{where}: field '{name}' must be {names}, found {type(row[name]).__name__}")
-    return row[name]
-
-
-def read_json_list(path: Path) -> list[Any]:
-    """A file that holds one JSON list. Raises InputError naming file and line."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg} at column {error.colno}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(content, list):
-        raise InputError(f"{path}:1: expected a JSON list, found {type(content).__name__}")
-    return content
+        if fields[name] in repeated:
+            del fields[name]
+    return fields

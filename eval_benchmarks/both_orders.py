@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import Score, Scored
 
 SUFFIX = "_both_orders"
 Values = tuple[float, float]
 
 
-class BothOrders:
+class BothOrders(Benchmark):
     """A benchmark of two answers an example, after it was scored: its examples have the answers exchanged.
 
     Metrics: `flip_rate`, the share of pairs where the decision (first answer, second or tie) is another one in the
@@ -24,10 +24,6 @@ class BothOrders:
     over both orders. A pair that lacks a score in one order is missing. Here every pair is an instance: WikiEval has
     two of each row.
     """
-
-    shipped: tuple[Scorer, ...] = ()
-    human: tuple[Metric, ...] = ()
-    no_ceiling: str | None = None  # the benchmark itself has its ceiling
 
     def __init__(self, benchmark: Benchmark, scored: Mapping[str, Scored]):
         self.name = benchmark.name + SUFFIX

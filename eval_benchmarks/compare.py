@@ -22,41 +22,38 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("run", type=Path, help="folder of a benchmark run")
     parser.add_argument("first")
     parser.add_argument("second")
-    given = parser.parse_args(argv)
+    words = parser.parse_args(argv)
     from eval_benchmarks.output.comparisons import pair_rows
-    from eval_benchmarks.output.tables import Table, interval_cell, number, open_console, show, size_cells
-    from eval_benchmarks.results import measured
+    from eval_benchmarks.output.tables import TEST_COLUMNS, make_table, open_console, show
     from eval_benchmarks.run_folder import read_run
+    from eval_benchmarks.trials import by_benchmark, group_trials
 
-    config, results = read_run(given.run)
-    scorers = measured(results)
-    names = {one.name: one.scorer for one in scorers}
-    first, second = (_find(wanted, names) for wanted in (given.first, given.second))
+    settings, trials = read_run(words.run)
+    scorers = group_trials(trials)
+    names = {scorer.name: scorer.scorer for scorer in scorers}
+    first, second = (_find(wanted, names) for wanted in (words.first, words.second))
+    columns = {head: TEST_COLUMNS[head] for head in HEADS}
     tables = []
-    for benchmark in dict.fromkeys(one.benchmark.name for one in scorers):
-        here = {one.name: one for one in scorers if one.benchmark.name == benchmark}
-        if first in here and second in here:
-            rows = pair_rows(here[first], here[second], config.bootstrap.draws, config.bootstrap.seed)
-            lines = [
-                (r["metric"], number(r["difference"]), interval_cell(r), number(r["p"], 4), *size_cells(r))
-                for r in rows
-            ]
-            tables.append(Table(f"{benchmark}: {first}, minus {second}", HEADS, lines))
+    for benchmark, its_scorers in by_benchmark(scorers).items():
+        by_name = {scorer.name: scorer for scorer in its_scorers}
+        if first in by_name and second in by_name:
+            rows = pair_rows(by_name[first], by_name[second], settings.bootstrap.draws, settings.bootstrap.seed)
+            tables.append(make_table(f"{benchmark}: {first}, minus {second}", columns, rows))
     if not tables:
-        raise InputError(f"{given.run}: no benchmark has scores of both {first} and {second}")
+        raise InputError(f"{words.run}: no benchmark has scores of both {first} and {second}")
     show(open_console(), tables, ["Each p is of its test alone: no correction for testing several metrics."])
     return 0
 
 
 def _find(wanted: str, names: dict[str, str]) -> str:
     """The full name of a scorer, given by it or by the scorer alone."""
-    found = [name for name, scorer in names.items() if wanted in (name, scorer)]
-    if wanted in found:
+    fitting = [name for name, scorer in names.items() if wanted in (name, scorer)]
+    if wanted in fitting:
         return wanted
-    if len(found) != 1:
-        problem = "has several models" if found else "is no scorer of this run"
-        raise InputError(f"'{wanted}' {problem}; there is: {', '.join(found or names)}")
-    return found[0]
+    if len(fitting) != 1:
+        problem = "has several models" if fitting else "is no scorer of this run"
+        raise InputError(f"'{wanted}' {problem}; there is: {', '.join(fitting or names)}")
+    return fitting[0]
 
 
 if __name__ == "__main__":

@@ -9,13 +9,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from omegaconf import DictConfig
-
+from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.nano_world import WORLD
-from eval_benchmarks.inputs import asks_a_judge, not_trained_yet
+from eval_benchmarks.model_checks import not_trained_yet
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -31,13 +29,12 @@ from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SC
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
 
-CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # settings of an endpoint
 REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once
 
 
 @dataclass(frozen=True)
-class Job:
-    """`trial` numbers the samples of a judge, from 0: each is asked with a seed of its own."""
+class ScoringJob:
+    """A benchmark that a scorer is to score. `trial` numbers the samples of a judge, from 0, each with its own seed."""
 
     benchmark: Benchmark
     scorer: Scorer
@@ -55,63 +52,66 @@ class Job:
 LeaveOut = Callable[[str], None]  # takes the line that says what is left out, and why
 
 
-def open_claim_checker(config: DictConfig, leave_out: LeaveOut) -> Checker | None:
+def open_claim_checker(settings: BenchSettings, leave_out: LeaveOut) -> Checker | None:
     """The model of the scorers that ask one; None if none of them is chosen, or no model is named."""
-    chosen = [name for name in CHECKER_SCORERS if name in config.scorers]
-    if config.claim_checker.model is None:
-        for name in chosen:
+    scorers = [name for name in CHECKER_SCORERS if name in settings.scorers]
+    model = settings.claim_checker.model
+    if model is None:
+        for name in scorers:
             leave_out(f"{name}: claim_checker.model names no folder with a model")
         return None
     try:
-        return open_checker(config.claim_checker.model, config.claim_checker.remote_code) if chosen else None
+        return open_checker(model, settings.claim_checker.remote_code) if scorers else None
     except InputError as error:
         raise InputError(f"claim_checker.model: {error}") from error
 
 
 def jobs(
-    config: DictConfig, benchmarks: list[Benchmark], checker: Checker | None, leave_out: LeaveOut
-) -> Iterator[Job]:
+    settings: BenchSettings, benchmarks: list[Benchmark], checker: Checker | None, leave_out: LeaveOut
+) -> Iterator[ScoringJob]:
     """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
-    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(config, checker, leave_out)):
-        yield Job(benchmark, scorer)
+    for benchmark, scorer in itertools.product(benchmarks, _text_scorers(settings, checker, leave_out)):
+        yield ScoringJob(benchmark, scorer)
     for benchmark in benchmarks:
         for scorer in benchmark.shipped:
-            yield Job(benchmark, scorer)
-    measures = [MEASURES[name] for name in dict.fromkeys(config.scorers) if name in MEASURES]
+            yield ScoringJob(benchmark, scorer)
+    measures = [MEASURES[name] for name in dict.fromkeys(settings.scorers) if name in MEASURES]
     fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
-    cache = ReplyCache(Path(config.out_dir) / REPLIES) if fitting else None
-    embedder = _open_embedder(config, cache) if cache and any(measure.embeds for _, measure in fitting) else None
+    cache = ReplyCache(Path(settings.out_dir) / REPLIES) if fitting else None
+    embedder = _open_embedder(settings, cache) if cache and any(measure.embeds for _, measure in fitting) else None
     for benchmark, measure in fitting:
         if not measure.prompts:
-            yield Job(benchmark, AskingScorer(measure, None, _sampling(config), embedder), config.embeddings.model)
-    asked = [pair for pair in fitting if pair[1].prompts]
-    judged = asks_a_judge(config)
-    for spec in map(str, config.models if judged else ()):
+            scorer = AskingScorer(measure, None, settings.judge.sampling(), embedder)
+            yield ScoringJob(benchmark, scorer, settings.embeddings.model)
+    asking = [pair for pair in fitting if pair[1].prompts]
+    for spec in settings.models if settings.judged_scorers else ():
         if not_trained_yet(spec):
-            leave_out(f"{', '.join(judged)} by {spec}: no model there yet; `make train` writes it")
+            names = ", ".join(settings.judged_scorers)
+            leave_out(f"{names} by {spec}: no model there yet; `make train` writes it")
             continue
-        backend = open_backend(spec, **_calls(config))
-        if JUDGE in judged:
-            yield from _judge_jobs(config, benchmarks, spec, backend, leave_out)
+        backend = open_backend(spec, **settings.judge.calls)
+        if JUDGE in settings.judged_scorers:
+            yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
         if cache:
-            yield from _measure_jobs(config, asked, spec, CachedBackend(backend, cache), embedder, leave_out)
+            yield from _measure_jobs(settings, asking, spec, CachedBackend(backend, cache), embedder, leave_out)
         del backend
 
 
-def _text_scorers(config: DictConfig, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:
-    chosen = [TEXT_SCORERS[name]() for name in dict.fromkeys(config.scorers) if name in TEXT_SCORERS]
-    if BertScore.name in config.scorers and config.bert_score.model is None:
-        leave_out(f"{BertScore.name}: bert_score.model names no folder with a model")
-    elif BertScore.name in config.scorers:
-        chosen.append(BertScore(config.bert_score.model))
-    if checker and Hhem.name in config.scorers:
-        chosen.append(Hhem(checker))
-    return chosen
+def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:
+    scorers = [TEXT_SCORERS[name]() for name in dict.fromkeys(settings.scorers) if name in TEXT_SCORERS]
+    if BertScore.name in settings.scorers:
+        if settings.bert_score.model is None:
+            leave_out(f"{BertScore.name}: bert_score.model names no folder with a model")
+        else:
+            scorers.append(BertScore(settings.bert_score.model))
+    if checker and Hhem.name in settings.scorers:
+        scorers.append(Hhem(checker))
+    return scorers
 
 
 def _judge_jobs(
-    config: DictConfig, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
-) -> Iterator[Job]:
+    settings: BenchSettings, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
+) -> Iterator[ScoringJob]:
     """RAG-Zeval, or a ranker, by one model."""
     world = backend.card.get("world")
     for benchmark in benchmarks:
@@ -119,39 +119,39 @@ def _judge_jobs(
             leave_out(f"{benchmark.name}, {JUDGE} by {spec}: this judge knows only its own world ({world})")
         else:
             greedy = benchmark.world == WORLD  # another trial would be the same
-            for trial in range(1 if greedy else config.judge.trials):
-                yield Job(benchmark, _judge(config, benchmark, backend, trial), spec, trial)
+            for trial in range(1 if greedy else settings.judge.trials):
+                yield ScoringJob(benchmark, _judge(settings, benchmark, backend, trial), spec, trial)
 
 
-def _judge(config: DictConfig, benchmark: Benchmark, backend: Backend, trial: int = 0) -> RagZeval | SftRanker:
+def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> RagZeval | SftRanker:
     """The scorer that asks this model: a ranker's card says that it is one."""
-    variant, sampling = config.judge.variant, _sampling(config, trial)
+    variant, sampling = settings.judge.variant, settings.judge.sampling(trial)
     if benchmark.world == WORLD:
-        variant = config.nano_eval.variant
-        sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=config.nano_eval.max_tokens, seed=0)
+        variant = settings.nano_eval.variant
+        sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=settings.nano_eval.max_tokens, seed=0)
     if variant is None and backend.card.get("variant") == RANKING.name:
         return SftRanker(backend, sampling)
-    return RagZeval(backend, variant, sampling, config.judge.structured)
+    return RagZeval(backend, variant, sampling, settings.judge.structured)
 
 
 def _measure_jobs(
-    config: DictConfig,
+    settings: BenchSettings,
     pairs: list[tuple[Benchmark, Measure]],
     spec: str,
     backend: CachedBackend,
     embedder: Embedder | None,
     leave_out: LeaveOut,
-) -> Iterator[Job]:
+) -> Iterator[ScoringJob]:
     """The other scorers that ask a judge, by one model."""
+    # rows of a batch wait for each other, which is no fault of theirs
+    timeout = float("inf") if backend.batched else settings.judge.timeout
     for benchmark, measure in pairs:
         if backend.card.get("world"):
             leave_out(f"{benchmark.name}, {measure.name} by {spec}: this judge knows only its own prompt")
             continue
-        for trial in range(config.judge.trials):
-            sampling = _sampling(config, trial)
-            # rows of a batch wait for each other, which is no fault of theirs
-            timeout = float("inf") if backend.batched else config.judge.timeout
-            yield Job(benchmark, AskingScorer(measure, backend, sampling, embedder, timeout), spec, trial)
+        for trial in range(settings.judge.trials):
+            scorer = AskingScorer(measure, backend, settings.judge.sampling(trial), embedder, timeout)
+            yield ScoringJob(benchmark, scorer, spec, trial)
 
 
 def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveOut) -> bool:
@@ -163,17 +163,8 @@ def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveO
     return not lacking
 
 
-def _open_embedder(config: DictConfig, cache: ReplyCache) -> Embedder:
+def _open_embedder(settings: BenchSettings, cache: ReplyCache) -> Embedder:
     """The model of sentences, of which every vector is asked for once."""
-    settings = {**_calls(config), "api_key_env": config.embeddings.api_key_env}
-    return CachedEmbedder(open_embedder(config.embeddings.model, **settings), cache)
-
-
-def _calls(config: DictConfig) -> dict[str, Any]:
-    """How endpoints are called."""
-    return {name: config.judge[name] for name in CALLS}
-
-
-def _sampling(config: DictConfig, trial: int = 0) -> Sampling:
-    judge = config.judge
-    return Sampling(judge.temperature, judge.top_p, judge.max_tokens, judge.seed + trial)
+    assert settings.embeddings.model is not None  # checked before
+    calls = {**settings.judge.calls, "api_key_env": settings.embeddings.api_key_env}
+    return CachedEmbedder(open_embedder(settings.embeddings.model, **calls), cache)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval_benchmarks.benchmark import field
+from eval_benchmarks.foreign_json import check_object, read_json
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import check_spec
 from rag_zeval.scorers.score import Scored
 
 MILLION = 1e6
+PRICE_FIELDS = {"prompt": (int, float), "completion": (int, float)}
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,14 @@ def read_prices(path: str | Path) -> dict[str, Price]:
 
     Raises InputError naming file, model and field for anything else.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected a JSON object of models, found {type(content).__name__}")
     prices = {}
-    for model, entry in content.items():
-        given = [field(f"{path}: model '{model}'", entry, name, (int, float)) for name in ("prompt", "completion")]
-        if not all(0 <= price < float("inf") for price in given):
-            raise InputError(f"{path}: model '{model}': a price must be 0 or more, found {given}")
-        prices[model] = Price(*map(float, given))
+    for model, entry in check_object(str(path), read_json(Path(path)), {}).items():
+        place = f"{path}: model '{model}'"
+        check_object(place, entry, PRICE_FIELDS)
+        dollars = [entry[name] for name in PRICE_FIELDS]
+        if not all(0 <= price < float("inf") for price in dollars):
+            raise InputError(f"{place}: a price must be 0 or more, found {dollars}")
+        prices[model] = Price(*map(float, dollars))
     return prices
 
 

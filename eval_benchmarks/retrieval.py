@@ -13,6 +13,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from rag_zeval.errors import InputError, exit_status
@@ -27,45 +29,43 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question: the ids retrieved for it, best first, and those of the chunks that hold its answer."""
+class Question:
+    """The ids retrieved for a question, best first, and those of the chunks that hold its answer."""
 
     retrieved: tuple[str, ...]
     gold: frozenset[str]
     slice_tag: str
 
 
-def hit(asked: Asked, k: int) -> bool:
-    """Whether a gold chunk stands among the first k; an id that stands twice takes two places."""
-    return recall(asked, k) > 0
+def recall(question: Question, k: int) -> float:
+    """The share of the gold chunks that stand among the first k, in [0, 1]; an id that stands twice takes two places.
+
+    There is a hit where it is above 0.
+    """
+    return len(question.gold.intersection(question.retrieved[:k])) / len(question.gold)
 
 
-def recall(asked: Asked, k: int) -> float:
-    """The share of the gold chunks that stand among the first k, in [0, 1]."""
-    return len(asked.gold.intersection(asked.retrieved[:k])) / len(asked.gold)
-
-
-def hit_rate(questions: Sequence[Asked], k: int) -> tuple[float, Interval]:
+def hit_rate(questions: Sequence[Question], k: int) -> tuple[float, Interval]:
     """The share of questions with a hit, and its 95% Wilson interval (1927, JASA 22, 209-212)."""
     from scipy.stats import binomtest
 
-    hits = sum(hit(asked, k) for asked in questions)
-    between = binomtest(hits, len(questions)).proportion_ci(method="wilson")
-    return hits / len(questions), (float(between.low), float(between.high))
+    hits = sum(recall(question, k) > 0 for question in questions)
+    interval = binomtest(hits, len(questions)).proportion_ci(method="wilson")
+    return hits / len(questions), (float(interval.low), float(interval.high))
 
 
-def mean_recall(questions: Sequence[Asked], k: int) -> tuple[float, Interval]:
+def mean_recall(questions: Sequence[Question], k: int) -> tuple[float, Interval]:
     """The mean recall, and its 95% percentile bootstrap interval over questions (a point where all are alike)."""
-    shares = [recall(asked, k) for asked in questions]
+    shares = [recall(question, k) for question in questions]
     return sum(shares) / len(shares), mean_interval([[share] for share in shares])
 
 
-def read_questions(path: Path) -> tuple[list[Asked], list[str]]:
+def read_questions(path: Path) -> tuple[list[Question], list[str]]:
     """The questions of a file, and a line for each row that cannot be used, with file, line and field.
 
     Raises InputError if the file cannot be read or no row can be used.
     """
-    questions: list[Asked] = []
+    questions: list[Question] = []
     left_out: list[str] = []
     try:
         lines = path.read_bytes().splitlines()
@@ -74,7 +74,7 @@ def read_questions(path: Path) -> tuple[list[Asked], list[str]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                questions.append(_asked(parse_row(line.decode("utf-8"))))
+                questions.append(_read_question(parse_row(line.decode("utf-8"))))
             except UnicodeDecodeError as error:
                 left_out.append(f"{path}:{number}: not UTF-8 text: {error.reason} at byte {error.start}")
             except InputError as error:
@@ -84,37 +84,34 @@ def read_questions(path: Path) -> tuple[list[Asked], list[str]]:
     return questions, left_out
 
 
-def _asked(row: Row) -> Asked:
+def _read_question(row: Row) -> Question:
     check_fields(row, FIELDS)
     for field in ("retrieved", "gold_chunk_ids"):
-        for one in row[field]:
-            if not isinstance(one, str):  # 7 and "7" would never meet
-                raise InputError(f"field '{field}' must hold ids that are texts, found {type(one).__name__}")
+        for id_ in row[field]:
+            if not isinstance(id_, str):  # 7 and "7" would never meet
+                raise InputError(f"field '{field}' must hold ids that are texts, found {type(id_).__name__}")
     if not row["gold_chunk_ids"]:
         raise InputError("field 'gold_chunk_ids' is empty: there is nothing to find")
-    return Asked(tuple(row["retrieved"]), frozenset(row["gold_chunk_ids"]), row["slice_tag"])
+    return Question(tuple(row["retrieved"]), frozenset(row["gold_chunk_ids"]), row["slice_tag"])
 
 
-def table(questions: Sequence[Asked]) -> list[tuple[str, ...]]:
+def table(questions: Sequence[Question]) -> list[tuple[str, ...]]:
     """Lines under HEADS: all questions, then each slice by itself, at every k."""
-    slices: dict[str, list[Asked]] = {}
-    for asked in questions:
-        slices.setdefault(asked.slice_tag, []).append(asked)
+    tag_of = attrgetter("slice_tag")
+    slices = [(tag, list(members)) for tag, members in groupby(sorted(questions, key=tag_of), key=tag_of)]
     lines: list[tuple[str, ...]] = []
-    for tag, some in [(ALL, list(questions)), *sorted(slices.items())]:
+    for tag, members in [(ALL, questions), *slices]:
         for k in KS:
-            cells = (_shown(*hit_rate(some, k)), _shown(*mean_recall(some, k)))
-            lines.append((tag, str(k), str(len(some)), *cells[0], *cells[1]))
+            cells = [tag, str(k), str(len(members))]
+            for value, (low, high) in (hit_rate(members, k), mean_recall(members, k)):
+                cells += [f"{value:.3f}", f"{low:.3f} to {high:.3f}"]
+            lines.append(tuple(cells))
     return lines
 
 
-def _shown(value: float, between: Interval) -> tuple[str, str]:
-    return f"{value:.3f}", f"{between[0]:.3f} to {between[1]:.3f}"
-
-
-def short_lists(questions: Sequence[Asked]) -> list[str]:
+def short_lists(questions: Sequence[Question]) -> list[str]:
     """A line for each k beyond what some rows list: there the file may be the limit, not the retriever."""
-    counts = {k: sum(len(asked.retrieved) < k for asked in questions) for k in KS}
+    counts = {k: sum(len(question.retrieved) < k for question in questions) for k in KS}
     return [f"k = {k}: {n} of {len(questions)} rows list fewer ids" for k, n in counts.items() if n]
 
 

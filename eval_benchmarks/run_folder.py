@@ -1,68 +1,109 @@
-"""A finished benchmark run, read back from its folder: nothing is scored again."""
+"""The manifest of a benchmark run: what was scored, and where its rows are. A finished run is read back by it."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from eval_benchmarks.bench_settings import RunSettings, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
-from eval_benchmarks.inputs import load_benchmarks
-from eval_benchmarks.results import Result, StoredScores
+from eval_benchmarks.datasets.registry import load_benchmarks
+from eval_benchmarks.foreign_json import check_object, read_json
+from eval_benchmarks.trials import StoredScores, Trial
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, check_fields
+from rag_zeval.files import FieldTypes, Row, write_json
 from rag_zeval.rows import StoredRows
 
+MANIFEST = "manifest.json"
+FIELDS: FieldTypes = {"config": dict, "data": dict, "rows": list}
+TEXT_OR_NULL = (str, type(None))
 ENTRY: FieldTypes = {
-    **dict.fromkeys(("benchmark", "scorer", "file", "identity"), str),
-    **dict.fromkeys(("model", "prompt_hash"), (str, type(None))),
+    "benchmark": str,
+    "scorer": str,
+    "model": TEXT_OR_NULL,
     "trial": int,
-}  # what the manifest says of a row file
+    "file": str,
+    "identity": str,
+    "prompt_hash": TEXT_OR_NULL,
+}  # what it says of a row file
+PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
 
 
-def read_run(run: Path) -> tuple[DictConfig, list[Result]]:
-    """The configuration of a run and its results, from `manifest.json`, the row files and the benchmarks' data.
+def write_manifest(
+    out: Path, config: DictConfig, benchmarks: Sequence[Benchmark], trials: Sequence[Trial], notes: Sequence[str]
+) -> None:
+    """Write `manifest.json` into `out`: configuration, hashes of the data, row files, notes, versions of packages."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    content = {
+        "config": OmegaConf.to_container(config, resolve=True),
+        "data": {b.name: {"sha256": b.data_hash, "examples": len(b.examples)} for b in benchmarks},
+        "rows": [_entry(trial) for trial in trials],
+        "notes": notes,
+        "versions": versions,
+    }
+    write_json(out / MANIFEST, content)
 
-    Raises InputError if the run is not finished, a file cannot be read, or the data are not those that were scored.
+
+def _entry(trial: Trial) -> Row:
+    return {
+        "benchmark": trial.benchmark.name,
+        "scorer": trial.scorer,
+        "model": trial.model,
+        "trial": trial.number,
+        "file": f"rows/{trial.file}",
+        "identity": trial.identity,
+        "prompt_hash": trial.prompt_hash,
+    }
+
+
+def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
+    """The settings of a finished run and its trials, from `manifest.json`, the row files and the benchmarks' data.
+
+    Nothing is scored again. Raises InputError if the run is not finished, a file cannot be read, or the data are not
+    those that were scored.
     """
-    path = run / "manifest.json"
+    path = run / MANIFEST
     if not path.is_file():
         raise InputError(f"{path}: is missing; `python -m eval_benchmarks out_dir={run}` writes it at its end")
+    manifest = check_object(f"{path}: not a manifest of a benchmark run", read_json(path), FIELDS)
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        config, data, entries = (manifest[key] for key in ("config", "data", "rows"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a manifest of a benchmark run: {error!r}") from error
-    config = OmegaConf.create(config)
-    benchmarks = {benchmark.name: benchmark for benchmark in load_benchmarks(config)[0]}
-    for name, said in data.items():
-        if name not in benchmarks or benchmarks[name].data_hash != said["sha256"]:
-            raise InputError(f"{path}: field 'data': {name} in {config.data_dir} is not what was scored")
-    results: list[Result] = []
-    for number, entry in enumerate(entries):
-        try:
-            check_fields(entry, ENTRY)
-        except InputError as error:
-            raise InputError(f"{path}: field 'rows': entry {number}: {error}") from error
-        results.append(_result(run, entry, _benchmark(entry, benchmarks, results)))
-    return config, results
+        settings = read_settings(DictConfig(manifest["config"]), RunSettings)
+    except InputError as error:
+        raise InputError(f"{path}: field 'config': {error}") from error
+    benchmarks = {benchmark.name: benchmark for benchmark in load_benchmarks(settings)[0]}
+    for name, data in manifest["data"].items():
+        check_object(f"{path}: field 'data': {name}", data, {"sha256": str})
+        if name not in benchmarks or benchmarks[name].data_hash != data["sha256"]:
+            raise InputError(f"{path}: field 'data': {name} in {settings.data_dir} is not what was scored")
+    trials: list[Trial] = []
+    for number, entry in enumerate(manifest["rows"]):
+        check_object(f"{path}: field 'rows': entry {number}", entry, ENTRY)
+        trials.append(_read_trial(run, entry, _find_benchmark(entry, benchmarks, trials)))
+    return settings, trials
 
 
-def _benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Result]) -> Benchmark:
+def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Trial]) -> Benchmark:
+    """The benchmark that an entry names; one in both orders is made of the rows of the first order."""
     name = entry["benchmark"]
     if name in benchmarks:
         return benchmarks[name]
-    same = (name.removesuffix(SUFFIX), entry["scorer"], entry["model"], entry["trial"])
-    for result in before:
-        if (result.benchmark.name, result.scorer, result.model, result.trial) == same:
-            return BothOrders(result.benchmark, result.scored)
-    raise InputError(f"{entry['file']}: there are no rows of {same[0]} by the same judge before it")
+    first_order = (name.removesuffix(SUFFIX), entry["scorer"], entry["model"], entry["trial"])
+    for trial in before:
+        if (trial.benchmark.name, trial.scorer, trial.model, trial.number) == first_order:
+            return BothOrders(trial.benchmark, trial.scored)
+    raise InputError(f"{entry['file']}: there are no rows of {first_order[0]} by the same judge before it")
 
 
-def _result(run: Path, entry: Row, benchmark: Benchmark) -> Result:
+def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
     path = run / entry["file"]
     if not path.is_file():
         raise InputError(f"{path}: cannot be read: there is no such file")
@@ -72,4 +113,4 @@ def _result(run: Path, entry: Row, benchmark: Benchmark) -> Result:
     except (TypeError, KeyError) as error:
         raise InputError(f"{path}: not rows of a benchmark run: {error}") from error
     scorer, model, identity, prompt_hash = (entry[key] for key in ("scorer", "model", "identity", "prompt_hash"))
-    return Result(benchmark, scorer, model, path.name, identity, prompt_hash, scored, entry["trial"])
+    return Trial(benchmark, scorer, model, path.name, identity, prompt_hash, scored, entry["trial"])

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.inputs import check_config, load_benchmarks
+from eval_benchmarks.datasets.registry import load_benchmarks
+from eval_benchmarks.model_checks import check_models
 from experiments.arm_results import check_ratios, identity, is_done, read_json, result_row
 from experiments.estimates import read_results
 from experiments.plan import (
@@ -65,8 +67,8 @@ class Work:
         self.answers = plan_answers(config, experiment)
         self.jobs = plan_jobs(config, experiment)
         bench = plan_bench(config, experiment, self.jobs[0])
-        settings = load_config("bench", bench.words)
-        check_config(settings)
+        settings = read_settings(load_config("bench", bench.words), BenchSettings)
+        check_models(settings)
         self.benchmarks: Sequence[Benchmark] = load_benchmarks(settings)[0]
         check_ratios(self.benchmarks)
         self.identities = {

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets import nano_cad, nano_eval
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.judge.parser import FormatError, parse_strict
@@ -159,14 +160,14 @@ def main(argv: Sequence[str]) -> int:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    config = load_config("bench", argv)
+    settings = read_settings(load_config("bench", argv), BenchSettings)
     lines = []
-    for folder in config.models:
+    for folder in settings.models:
         variant = read_card(folder).get("variant", "paper")
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        for benchmark in (nano_eval.load(config)[0], nano_cad.load(config)[0]):
-            judged = judge(model, tokenizer, benchmark.ranked, variant, config.nano_eval.max_tokens)
+        for benchmark in (nano_eval.load(settings)[0], nano_cad.load(settings)[0]):
+            judged = judge(model, tokenizer, benchmark.ranked, variant, settings.nano_eval.max_tokens)
             if not judged:
                 raise InputError(f"{folder}: no trajectory that the strict parser reads")
             lines.append(line(folder, benchmark.name, judged, len(benchmark.ranked)))

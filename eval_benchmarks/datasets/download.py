@@ -63,30 +63,18 @@ def _wikieval_jsonl(parquet: Path) -> str:
     return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
 
 
-RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation/"
+RAGCHECKER = {  # file -> sha256
+    "human_labeled_data.json": "42651629afc007396a709c89e89ada3b587e0bcc26246c951225866715e265ce",
+    "baseline_ragchecker.json": "1fce14cc54bf276c3ed2bb48976ba42e85159651b64c181bc19795152db6e3d6",
+}
+RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation"
+WIKIEVAL_ROUTE = "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet"
 DOWNLOADS = (
-    Download(
-        "ragchecker_meta/human_labeled_data.json",
-        "github",
-        RAGCHECKER_ROUTE + "human_labeled_data.json",
-        "42651629afc007396a709c89e89ada3b587e0bcc26246c951225866715e265ce",
-        RAGCHECKER_LICENCE,
+    *(
+        Download(f"ragchecker_meta/{name}", "github", f"{RAGCHECKER_ROUTE}/{name}", sha256, RAGCHECKER_LICENCE)
+        for name, sha256 in RAGCHECKER.items()
     ),
-    Download(
-        "ragchecker_meta/baseline_ragchecker.json",
-        "github",
-        RAGCHECKER_ROUTE + "baseline_ragchecker.json",
-        "1fce14cc54bf276c3ed2bb48976ba42e85159651b64c181bc19795152db6e3d6",
-        RAGCHECKER_LICENCE,
-    ),
-    Download(
-        "wikieval/wikieval.jsonl",
-        "hub",
-        "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet",
-        None,
-        WIKIEVAL_LICENCE,
-        _wikieval_jsonl,
-    ),
+    Download("wikieval/wikieval.jsonl", "hub", WIKIEVAL_ROUTE, None, WIKIEVAL_LICENCE, _wikieval_jsonl),
 )
 
 
@@ -99,10 +87,10 @@ def get(download: Download, server: str, data_dir: Path) -> str:
     part.parent.mkdir(parents=True, exist_ok=True)
     url = server.rstrip("/") + download.route
     _fetch(url, part)
-    found = file_sha256(part)
-    if download.sha256 and found != download.sha256:
+    sha256 = file_sha256(part)
+    if download.sha256 and sha256 != download.sha256:
         part.unlink()
-        raise InputError(f"{url}: sha256 is {found}, expected {download.sha256}; the file was removed")
+        raise InputError(f"{url}: sha256 is {sha256}, expected {download.sha256}; the file was removed")
     if download.convert is None:
         part.replace(target)
         return "downloaded, sha256 as expected"
@@ -112,22 +100,16 @@ def get(download: Download, server: str, data_dir: Path) -> str:
         part.unlink()
         raise InputError(f"{url}: {error}; the file was removed") from error
     part.unlink()
-    return f"downloaded, content checked (no checksum known; sha256 {found})"
+    return f"downloaded, content checked (no checksum known; sha256 {sha256})"
 
 
 def _fetch(url: str, part: Path) -> None:
     """Write what stands at `url` to `part`, going on after the bytes that are there if the server can."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
     have = part.stat().st_size if part.is_file() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as reply, Progress(*columns) as progress:
             have = have if reply.status == 206 else 0  # 200: the server starts at the beginning
@@ -156,17 +138,13 @@ def main(argv: Sequence[str]) -> int:
 
 def get_all(argv: Sequence[str]) -> int:
     config = load_config("bench", argv)
-    from eval_benchmarks.inputs import check_text  # after --help: brings numpy
+    from eval_benchmarks.bench_settings import DownloadSettings, read_settings  # after --help: brings numpy
 
-    data_dir = Path(check_text(config, "data_dir", "a folder"))
-    servers = {key: check_text(config, f"download.{key}", "the address of a server") for key in config.download}
-    for key, server in servers.items():
-        if not server.startswith(("http://", "https://")):
-            raise InputError(f"download.{key}: must begin with http:// or https://, found {server}")
-    status = 0
+    settings = read_settings(config, DownloadSettings)
+    data_dir, status = Path(settings.data_dir), 0
     for download in DOWNLOADS:
         try:
-            done = get(download, servers[download.source], data_dir)
+            done = get(download, getattr(settings.download, download.source), data_dir)
             print(f"{data_dir / download.path}: {done} ({download.licence})")
         except InputError as error:
             print(f"error: {error}", file=sys.stderr)

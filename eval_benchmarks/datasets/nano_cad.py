@@ -13,8 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from omegaconf import DictConfig
-
+from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.datasets.nano_world import PAIRS, RANKED, NanoWorld
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, read_jsonl, write_text
@@ -33,15 +32,15 @@ class NanoCad(NanoWorld):
         super().__init__("nano_cad", ranked, pairs)
 
 
-def load(config: DictConfig) -> tuple[NanoCad, list[str]]:
+def load(settings: RunSettings) -> tuple[NanoCad, list[str]]:
     """The benchmark; its rows come with the code, so no line says what is missing."""
     return NanoCad(read_jsonl(ROWS, {"id": str, "answers": list})), []
 
 
 def _example(row: Row) -> world.RankedExample:
-    asked = world.find_question(row["id"])
-    supports = tuple(world.true_support(answer, asked.facts) or 0.0 for answer in row["answers"])
-    return world.RankedExample(row["id"], asked, tuple(row["answers"]), supports)
+    question = world.find_question(row["id"])
+    supports = tuple(world.true_support(answer, question.facts) or 0.0 for answer in row["answers"])
+    return world.RankedExample(row["id"], question, tuple(row["answers"]), supports)
 
 
 def choose(responses: Sequence[Row], n: int = N) -> list[Row]:
@@ -52,8 +51,8 @@ def choose(responses: Sequence[Row], n: int = N) -> list[Row]:
     """
     chosen: dict[int, list[Row]] = {RANKED: [], PAIRS: []}
     for row in responses:
-        asked = world.find_question(row["id"])
-        supports = {r["text"]: world.true_support(r["text"], asked.facts) for r in row["responses"]}
+        facts = world.find_question(row["id"]).facts
+        supports = {response["text"]: world.true_support(response["text"], facts) for response in row["responses"]}
         rng = random.Random(row["id"])
         for k in (RANKED, PAIRS):
             subsets = [s for s in itertools.combinations(supports, k) if len({supports[text] for text in s}) == k]

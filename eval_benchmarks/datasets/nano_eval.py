@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from omegaconf import DictConfig
-
+from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.datasets.nano_world import PAIRS, RANKED, NanoWorld
 from rag_zeval.stages import world
 
@@ -16,7 +15,7 @@ class NanoEval(NanoWorld):
         super().__init__("nano_eval", ranked, world.ranked_examples(split, n, PAIRS, seed_pairs))
 
 
-def load(config: DictConfig) -> tuple[NanoEval, list[str]]:
+def load(settings: RunSettings) -> tuple[NanoEval, list[str]]:
     """The benchmark; it needs no data, so no line says what is missing."""
-    nano = config.nano_eval
+    nano = settings.nano_eval
     return NanoEval(nano.n, nano.seed_ranked, nano.seed_pairs, nano.split), []

@@ -10,34 +10,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from omegaconf import DictConfig
 
-from eval_benchmarks.benchmark import Metric, field, read_json_list
+from eval_benchmarks.bench_settings import RunSettings
+from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.foreign_json import check_object, iter_json_list
 from rag_zeval.errors import InputError
-from rag_zeval.files import file_sha256
+from rag_zeval.files import FieldTypes, Row, file_sha256
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.statistics.bootstrap import Correlation
 
 FOLDER = "ragchecker_meta"
 LABELLED, SHIPPED = "human_labeled_data.json", "baseline_ragchecker.json"
 ANNOTATORS = 2
 KINDS = ("pearson", "spearman", "kendall")
+MODELS = ("model1", "model2")
+SHIPPED_FIELDS: FieldTypes = {"instance_id": int, **dict.fromkeys(MODELS, dict)}
+LABELLED_FIELDS: FieldTypes = {**SHIPPED_FIELDS, "gt_answer": str, "query": str, "correctness_label": int}
 
 
-class RagcheckerMeta:
+class RagcheckerMeta(Benchmark):
     """The benchmark in `data_dir/ragchecker_meta`; `labels` is (instances, annotators), from -2 to 2.
 
     Raises InputError for data that do not fit.
     """
 
     name = "ragchecker_meta"
-    world: str | None = None
-    no_ceiling: str | None = None
 
     def __init__(self, data_dir: Path):
         path = data_dir / FOLDER / LABELLED
@@ -45,9 +46,9 @@ class RagcheckerMeta:
         self.examples, labels = _read_labelled(path)
         self.labels = np.array([labels[example.id] for example in self.examples], dtype=float)
         shipped = data_dir / FOLDER / SHIPPED
-        self.shipped: tuple[Scorer, ...] = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
+        self.shipped = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
         everything = np.ones(len(self.examples), dtype=bool)
-        self.human: tuple[Metric, ...] = tuple(Metric(kind, self._agreement(kind), everything) for kind in KINDS)
+        self.human = tuple(Metric(kind, self._agreement(kind), everything) for kind in KINDS)
 
     def _agreement(self, kind: str) -> Correlation:
         """An instance's first label against its second: the annotators' check of the benchmark's paper (Table 2)."""
@@ -63,8 +64,8 @@ class RagcheckerMeta:
         filled = np.where(there, deltas, np.median(deltas[there]) if there.any() else np.nan)
         main = [Correlation(kind, deltas, self.labels) for kind in KINDS]
         median = main if there.all() else [Correlation(kind, filled, self.labels) for kind in KINDS]
-        return [Metric(one.kind, one, there) for one in main] + [
-            Metric(f"{one.kind}_missing_as_median", one, ~np.isnan(filled)) for one in median
+        return [Metric(correlation.kind, correlation, there) for correlation in main] + [
+            Metric(f"{correlation.kind}_missing_as_median", correlation, ~np.isnan(filled)) for correlation in median
         ]
 
     def deltas(self, scored: Mapping[str, Scored]) -> NDArray[np.float64]:
@@ -72,14 +73,14 @@ class RagcheckerMeta:
         return normalised(np.array([_delta(scored.get(example.id)) for example in self.examples]))
 
 
-def load(config: DictConfig) -> tuple[RagcheckerMeta | None, list[str]]:
+def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
     """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
-    data_dir = Path(config.data_dir)
-    folder = data_dir / FOLDER
-    if not (folder / LABELLED).is_file():
-        return None, [f"ragchecker_meta (Table 2, every scorer): {folder / LABELLED} is not there"]
-    shipped = f"ragchecker_meta, the row of RAGChecker's shipped scores: {folder / SHIPPED} is not there"
-    return RagcheckerMeta(data_dir), [] if (folder / SHIPPED).is_file() else [shipped]
+    data_dir = Path(settings.data_dir)
+    labelled, shipped = (data_dir / FOLDER / name for name in (LABELLED, SHIPPED))
+    if not labelled.is_file():
+        return None, [f"ragchecker_meta (Table 2, every scorer): {labelled} is not there"]
+    missing = f"ragchecker_meta, the row of RAGChecker's shipped scores: {shipped} is not there"
+    return RagcheckerMeta(data_dir), [] if shipped.is_file() else [missing]
 
 
 class ShippedRagchecker:
@@ -92,15 +93,13 @@ class ShippedRagchecker:
         self.identity = file_sha256(path)
         self._scores: dict[str, tuple[Score, ...]] = {}
         answers = {example.id: example.answers for example in examples}
-        for number, row in enumerate(read_json_list(path)):
-            where = f"{path}: row {number}"
-            id_ = str(field(where, row, "instance_id", int))
-            models = [field(where, row, model, dict) for model in ("model1", "model2")]
-            if tuple(m.get("response") for m in models) != answers.get(id_):
+        for place, row in iter_json_list(path, SHIPPED_FIELDS):
+            id_ = str(row["instance_id"])
+            if tuple(row[model].get("response") for model in MODELS) != answers.get(id_):
                 raise InputError(
-                    f"{where}: field 'response': these are not the answers of instance {id_} in {LABELLED}"
+                    f"{place}: field 'response': these are not the answers of instance {id_} in {LABELLED}"
                 )
-            self._scores[id_] = tuple(_shipped_score(where, model) for model in models)
+            self._scores[id_] = tuple(_shipped_score(place, row[model]) for model in MODELS)
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         absent = (Score(None, "failed: not in the shipped file"),) * 2
@@ -108,35 +107,32 @@ class ShippedRagchecker:
             yield Scored(example.id, self._scores.get(example.id, absent))
 
 
-def _shipped_score(where: str, model: dict[str, Any]) -> Score:
-    scores = field(where, model, "ragchecker", dict)
+def _shipped_score(place: str, model: Row) -> Score:
+    scores = check_object(place, model, {"ragchecker": dict})["ragchecker"]
     if scores.get("correctness_label") is None:
         return Score(None, "failed: no shipped score")
-    value = float(field(where, scores, "correctness_label", (int, float)))
+    value = float(check_object(place, scores, {"correctness_label": (int, float)})["correctness_label"])
     return Score(None, "failed: shipped as NaN") if math.isnan(value) else Score(value)
 
 
 def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
+    """The instances in the order of the file, and each one's labels, in the order of its annotators' rows."""
     examples: dict[str, Example] = {}
     labels: dict[str, list[int]] = {}
-    for number, row in enumerate(read_json_list(path)):
-        where = f"{path}: row {number}"
-        id_ = str(field(where, row, "instance_id", int))
+    for place, row in iter_json_list(path, LABELLED_FIELDS):
+        id_, truth, label = str(row["instance_id"]), row["gt_answer"], row["correctness_label"]
         answers = tuple(
-            field(f"{where}: {model}", field(where, row, model, dict), "response", str)
-            for model in ("model1", "model2")
+            check_object(f"{place}: {model}", row[model], {"response": str})["response"] for model in MODELS
         )
-        truth = field(where, row, "gt_answer", str)
-        example = Example(id_, field(where, row, "query", str), truth, answers, truth=truth)
+        example = Example(id_, row["query"], truth, answers, truth=truth)
         if examples.setdefault(id_, example) != example:
-            raise InputError(f"{where}: field 'instance_id': {id_} stands for other texts in an earlier row")
-        label = field(where, row, "correctness_label", int)
+            raise InputError(f"{place}: field 'instance_id': {id_} stands for other texts in an earlier row")
         if abs(label) > 2:
-            raise InputError(f"{where}: field 'correctness_label' must be -2 to 2, found {label}")
+            raise InputError(f"{place}: field 'correctness_label' must be -2 to 2, found {label}")
         labels.setdefault(id_, []).append(label)
-    for id_, given in labels.items():
-        if len(given) != ANNOTATORS:
-            raise InputError(f"{path}: field 'instance_id': {id_} has {len(given)} rows, expected {ANNOTATORS}")
+    for id_, own in labels.items():
+        if len(own) != ANNOTATORS:
+            raise InputError(f"{path}: field 'instance_id': {id_} has {len(own)} rows, expected {ANNOTATORS}")
     if not examples:
         raise InputError(f"{path}:1: the list is empty")
     return list(examples.values()), labels

@@ -10,21 +10,22 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from omegaconf import DictConfig
-
-from eval_benchmarks.benchmark import Metric, examples_hash, field, pairwise_metrics
+from eval_benchmarks.bench_settings import RunSettings
+from eval_benchmarks.benchmark import Benchmark, Metric, better_first, examples_hash, pairwise_metrics
 from rag_zeval.errors import InputError
-from rag_zeval.files import iter_jsonl
+from rag_zeval.files import FieldTypes, Row, iter_jsonl
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.score import Scored, Scorer
+from rag_zeval.scorers.score import Scored
 
 FOLDER = "wikieval"
 NEGATIVES = ("poor_answer", "ungrounded_answer")
+TEXTS = ("question", "answer", *NEGATIVES)
+FIELDS: FieldTypes = {**dict.fromkeys(TEXTS, str), "context_v1": (list, str)}
 ALL_ROWS = 50  # of the benchmark; a folder may hold a sample
 PREFIXES = ("Answer:", "Question:")
 
 
-class Wikieval:
+class Wikieval(Benchmark):
     """The benchmark in `data_dir/wikieval/*.jsonl`. Raises InputError for data that do not fit.
 
     A question that stands in several files (a sample beside the whole set) counts once. The grounded answer stands
@@ -32,23 +33,18 @@ class Wikieval:
     """
 
     name = "wikieval"
-    world: str | None = None
-    shipped: tuple[Scorer, ...] = ()
-    human: tuple[Metric, ...] = ()
-    no_ceiling: str | None = "the data say which answer was written to be grounded, but hold no annotator's judgement"
+    no_ceiling = "the data say which answer was written to be grounded, but hold no annotator's judgement"
 
     def __init__(self, data_dir: Path):
         rows: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {}
         for path in sorted((data_dir / FOLDER).glob("*.jsonl")):
-            for line, row in iter_jsonl(path):
-                where = f"{path}:{line}"
-                texts = {name: clean(field(where, row, name, str)) for name in ("question", "answer", *NEGATIVES)}
-                rows.setdefault(texts["question"], (_passages(where, row), texts))
+            for line, row in iter_jsonl(path, FIELDS):
+                texts = {name: clean(row[name]) for name in TEXTS}
+                rows.setdefault(texts["question"], (_passages(f"{path}:{line}", row), texts))
         if not rows:
             raise InputError(f"{data_dir / FOLDER}: the files hold no rows")
         self.examples: list[Example] = []
         self._good_first: dict[str, bool] = {}
-        self._rows = len(rows)
         for number, (passages, texts) in enumerate(rows.values()):
             reference = "\n".join(passages)
             for negative in NEGATIVES:
@@ -61,27 +57,20 @@ class Wikieval:
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """`<negative>/pairwise_best|middle|worst`: the share of rows where the grounded answer scores higher."""
-        return [
-            metric
-            for negative in NEGATIVES
-            for metric in pairwise_metrics(
-                [self._pair(f"{number}-{negative}", scored) for number in range(self._rows)], f"{negative}/"
-            )
-        ]
-
-    def _pair(self, id_: str, scored: Mapping[str, Scored]) -> tuple[float | None, float | None] | None:
-        if id_ not in scored:
-            return None
-        first, second = scored[id_].values
-        return (first, second) if self._good_first[id_] else (second, first)
+        metrics = []
+        for negative in NEGATIVES:
+            good_first = {id_: first for id_, first in self._good_first.items() if id_.endswith(f"-{negative}")}
+            pairs = [better_first(scored.get(id_), first) for id_, first in good_first.items()]
+            metrics += pairwise_metrics(pairs, f"{negative}/")
+        return metrics
 
 
-def load(config: DictConfig) -> tuple[Wikieval | None, list[str]]:
+def load(settings: RunSettings) -> tuple[Wikieval | None, list[str]]:
     """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
-    data_dir = Path(config.data_dir)
-    if not any((data_dir / FOLDER).glob("*.jsonl")):
-        return None, [f"wikieval (Table 1, every scorer): no {data_dir / FOLDER}/*.jsonl is there"]
-    benchmark = Wikieval(data_dir)
+    folder = Path(settings.data_dir) / FOLDER
+    if not any(folder.glob("*.jsonl")):
+        return None, [f"wikieval (Table 1, every scorer): no {folder}/*.jsonl is there"]
+    benchmark = Wikieval(Path(settings.data_dir))
     rows = len(benchmark.examples) // len(NEGATIVES)
     if rows < ALL_ROWS:
         return benchmark, [f"wikieval: {ALL_ROWS - rows} of its {ALL_ROWS} rows (published values are of all)"]
@@ -100,9 +89,9 @@ def clean(text: str) -> str:
     return text.strip()
 
 
-def _passages(where: str, row: dict[str, object]) -> tuple[str, ...]:
-    passages = field(where, row, "context_v1", (list, str))
-    passages = [passages] if isinstance(passages, str) else passages
+def _passages(place: str, row: Row) -> tuple[str, ...]:
+    context = row["context_v1"]
+    passages = [context] if isinstance(context, str) else context
     if not passages or not all(isinstance(passage, str) for passage in passages):
-        raise InputError(f"{where}: field 'context_v1' must be a text or a list of texts")
+        raise InputError(f"{place}: field 'context_v1' must be a text or a list of texts")
     return tuple(passages)

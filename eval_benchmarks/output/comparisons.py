@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eval_benchmarks.benchmark import Metric
-from eval_benchmarks.results import Measured
+from eval_benchmarks.trials import ScorerTrials, by_benchmark
 from rag_zeval.files import Row
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.statistics.bootstrap import drawn, percentiles
@@ -66,23 +66,21 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))
 
 
-def comparison_rows(scorers: Iterable[Measured], draws: int, seed: int) -> tuple[list[Row], list[str]]:
+def comparison_rows(scorers: Iterable[ScorerTrials], draws: int, seed: int) -> tuple[list[Row], list[str]]:
     """RAG-Zeval minus each other scorer and model, on each benchmark and metric; and what cannot be tested, and why.
 
     Where RAG-Zeval judged by several models, the last one listed is compared with the rest. `p_holm`: Holm's p over
     the tests of one benchmark and metric, which are one family.
     """
     rows, untested = [], []
-    benchmarks: dict[str, list[Measured]] = {}
-    for one in scorers:
-        benchmarks.setdefault(one.benchmark.name, []).append(one)
-    for name, here in benchmarks.items():
-        ours = [one for one in here if one.scorer == RagZeval.name]
-        others = [one for one in here if one is not ours[-1]] if ours else []
-        if not ours:
+    for name, its_scorers in by_benchmark(scorers).items():
+        judges = [scorer for scorer in its_scorers if scorer.scorer == RagZeval.name]
+        if not judges:
             untested.append(f"{name}: no tests against RAG-Zeval, for it gave no scores here")
-        for other in others:
-            rows += pair_rows(ours[-1], other, draws, seed)
+            continue
+        for other in its_scorers:
+            if other is not judges[-1]:
+                rows += pair_rows(judges[-1], other, draws, seed)
     families: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         families.setdefault((row["benchmark"], row["metric"]), []).append(row)
@@ -93,7 +91,7 @@ def comparison_rows(scorers: Iterable[Measured], draws: int, seed: int) -> tuple
     return [row for family in families.values() for row in family], untested
 
 
-def pair_rows(first: Measured, second: Measured, draws: int, seed: int) -> list[Row]:
+def pair_rows(first: ScorerTrials, second: ScorerTrials, draws: int, seed: int) -> list[Row]:
     """`first` minus `second` on each metric that both have. An undefined difference is None; so is `p_holm` here."""
     rows = []
     for name, estimate in first.estimates.items():

@@ -18,19 +18,12 @@ COLOURS = ("#1f5fa8", "#b23a48", "#3f8f4f", "#c08a2d", "#7a5195", "#57606a")
 DPI = 150
 
 # name of a curve -> name in the log. Those of a trajectory are means over the rollouts that keep the format.
+OF_REWARD = (
+    "accuracy evidence claims claims_best claims_worst format tie_rate supported_rate quotes quote_tokens errors"
+).split()
 METRICS = {
     "reward": "reward_extra/score/mean",
-    "accuracy": "reward_extra/accuracy/mean",
-    "evidence": "reward_extra/evidence/mean",
-    "claims": "reward_extra/claims/mean",
-    "claims_best": "reward_extra/claims_best/mean",
-    "claims_worst": "reward_extra/claims_worst/mean",
-    "format": "reward_extra/format/mean",
-    "tie_rate": "reward_extra/tie_rate/mean",
-    "supported_rate": "reward_extra/supported_rate/mean",
-    "quotes": "reward_extra/quotes/mean",
-    "quote_tokens": "reward_extra/quote_tokens/mean",
-    "errors": "reward_extra/errors/mean",
+    **{name: f"reward_extra/{name}/mean" for name in OF_REWARD},
     "lost": "rollouts/missing",
     "kl": "actor/kl_loss",
     "length": "response_length/mean",
@@ -53,9 +46,9 @@ def read_curves(steps: Steps) -> dict[str, Floats]:
 
 def read_points(steps: Steps, metric: str) -> Points:
     """The steps that have a number for a metric of the log, step 0 (before training) among them."""
-    found = [(step, _number(data.get(metric))) for step, data in steps.items()]
-    at = np.array([pair for pair in found if not np.isnan(pair[1])], dtype=float).reshape(-1, 2)
-    return at[:, 0], at[:, 1]
+    values = [(step, _number(data.get(metric))) for step, data in steps.items()]
+    points = np.array([point for point in values if not np.isnan(point[1])], dtype=float).reshape(-1, 2)
+    return points[:, 0], points[:, 1]
 
 
 def _number(value: Any) -> float:

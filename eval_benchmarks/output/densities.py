@@ -10,7 +10,7 @@ import numpy as np
 
 from eval_benchmarks.datasets.ragchecker_meta import KINDS, RagcheckerMeta
 from eval_benchmarks.output.curves import style
-from eval_benchmarks.results import Measured
+from eval_benchmarks.trials import ScorerTrials
 from rag_zeval.statistics.weighted_correlations import Floats
 
 LABELS = {-2: "#a50f15", -1: "#e6846e", 0: "#8a8f98", 1: "#6aaed6", 2: "#08519c"}  # answer 1 better ... answer 2
@@ -20,7 +20,7 @@ COLUMNS = 3
 TITLE_WIDTH = 44  # characters in a line
 
 
-def density_figure(scorers: Sequence[Measured]) -> Any | None:
+def density_figure(scorers: Sequence[ScorerTrials]) -> Any | None:
     """A panel for each scorer of the RAGChecker meta-evaluation, empty if it gave no scores; None if there is none.
 
     A panel has a kernel density (Gaussian, Scott's bandwidth) of the differences second minus first answer, moved onto
@@ -30,17 +30,19 @@ def density_figure(scorers: Sequence[Measured]) -> Any | None:
     """
     from matplotlib.figure import Figure
 
-    shown = [(one, *_rows(one, one.benchmark)) for one in scorers if isinstance(one.benchmark, RagcheckerMeta)]
+    shown = [
+        (scorer, *_rows(scorer, data)) for scorer in scorers if isinstance(data := scorer.benchmark, RagcheckerMeta)
+    ]
     if not shown:
         return None
     columns = min(COLUMNS, len(shown))
     lines = -(-len(shown) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.1 * lines + 0.6), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for ax, (one, deltas, labels) in zip(panels, shown, strict=False):
+    for ax, (scorer, deltas, labels) in zip(panels, shown, strict=False):
         style(ax, "score difference, answer 2 minus answer 1")
         ax.set_ylabel("density")
-        name, coverage = textwrap.fill(one.name, TITLE_WIDTH), one.estimates[KINDS[0]].coverage
+        name, coverage = textwrap.fill(scorer.name, TITLE_WIDTH), scorer.estimates[KINDS[0]].coverage
         ax.set_title(f"{name}\ncoverage {coverage:.1%}", fontsize=9)
         for label in LABELS:
             _draw(ax, deltas[labels == label], label)
@@ -52,10 +54,10 @@ def density_figure(scorers: Sequence[Measured]) -> Any | None:
     return figure
 
 
-def _rows(one: Measured, benchmark: RagcheckerMeta) -> tuple[Floats, Floats]:
+def _rows(scorer: ScorerTrials, benchmark: RagcheckerMeta) -> tuple[Floats, Floats]:
     """Differences and labels (rows,) over annotators and trials, where there is a score."""
     labels = benchmark.labels
-    deltas = np.array([np.repeat(benchmark.deltas(trial.scored), labels.shape[1]) for trial in one.trials])
+    deltas = np.array([np.repeat(benchmark.deltas(trial.scored), labels.shape[1]) for trial in scorer.trials])
     there = ~np.isnan(deltas)
     return deltas[there], np.broadcast_to(labels.ravel(), deltas.shape)[there]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from eval_benchmarks.output.tables import NONE, Table, text_columns
+from eval_benchmarks.output.tables import NONE, Table
 
 HEADER = "% Needs \\usepackage{booktabs,longtable} in the preamble.\n"
 ESCAPED = {
@@ -33,8 +33,7 @@ def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:
 
 
 def _table(table: Table) -> str:
-    text = text_columns(table)
-    columns = "l" * text + "r" * (len(table.heads) - text)
+    columns = "l" * table.text_columns + "r" * (len(table.heads) - table.text_columns)
     heads = f"\\toprule\n{_line(table.heads)}\\midrule\n"
     return (
         f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{escape(table.title)}}}\\\\\n"

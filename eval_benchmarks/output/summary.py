@@ -8,7 +8,7 @@ from typing import Any
 
 from eval_benchmarks.benchmark import Benchmark, Metric
 from eval_benchmarks.output.published import PUBLISHED
-from eval_benchmarks.results import Measured
+from eval_benchmarks.trials import ScorerTrials, by_benchmark
 from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import interval, paired_interval
 
@@ -19,7 +19,7 @@ KEYS = (
 ).split()
 
 
-def summary_rows(scorers: Iterable[Measured], draws: int, seed: int) -> list[Row]:
+def summary_rows(scorers: Iterable[ScorerTrials], draws: int, seed: int) -> list[Row]:
     """Rows by benchmark, scorer and metric: each model's, then "B minus A" of every later model and the first.
 
     Trials of one model are one row: the mean of their values, its interval, and `sd` over the trials. A difference is
@@ -28,38 +28,36 @@ def summary_rows(scorers: Iterable[Measured], draws: int, seed: int) -> list[Row
     trials. What is not defined or not known is None; `minus` is A in "B minus A". Annotators come last.
     """
     rows: list[Row] = []
-    benchmarks: dict[str, dict[str, list[Measured]]] = {}
-    for one in scorers:
-        benchmarks.setdefault(one.benchmark.name, {}).setdefault(one.scorer, []).append(one)
-    for here in benchmarks.values():
-        for models in here.values():
-            for name in dict.fromkeys(name for one in models for name in one.estimates):
-                same = [one for one in models if name in one.estimates]
-                rows += [_value_row(one, name, draws, seed) for one in same]
-                rows += [_difference_row(same[0], later, name, draws, seed) for later in same[1:]]
-        benchmark = next(iter(here.values()))[0].benchmark
+    for its_scorers in by_benchmark(scorers).values():
+        for scorer in dict.fromkeys(one.scorer for one in its_scorers):
+            models = [one for one in its_scorers if one.scorer == scorer]
+            for name in dict.fromkeys(name for model in models for name in model.estimates):
+                first, *later = having = [model for model in models if name in model.estimates]
+                rows += [_value_row(model, name, draws, seed) for model in having]
+                rows += [_difference_row(first, model, name, draws, seed) for model in later]
+        benchmark = its_scorers[0].benchmark
         rows += [_human_row(benchmark, metric, draws, seed) for metric in benchmark.human]
     return rows
 
 
-def _value_row(one: Measured, name: str, draws: int, seed: int) -> Row:
-    estimate = one.estimates[name]
+def _value_row(scorer: ScorerTrials, name: str, draws: int, seed: int) -> Row:
+    estimate = scorer.estimates[name]
     return _row(
-        one.benchmark,
-        one.scorer,
-        one.model,
+        scorer.benchmark,
+        scorer.scorer,
+        scorer.model,
         estimate.metric,
         **_value(estimate.metric, draws, seed),
         sd=estimate.sd,
-        trials=len(one.trials),
+        trials=len(scorer.trials),
         coverage=estimate.coverage,
-        prompt_hash=one.trials[0].prompt_hash,
-        files=_files(one),
-        **one.costs,
+        prompt_hash=scorer.trials[0].prompt_hash,
+        files=_files(scorer),
+        **scorer.costs,
     )
 
 
-def _difference_row(first: Measured, later: Measured, name: str, draws: int, seed: int) -> Row:
+def _difference_row(first: ScorerTrials, later: ScorerTrials, name: str, draws: int, seed: int) -> Row:
     before, after = first.estimates[name].metric, later.estimates[name].metric
     both = before.scored & after.scored
     value = after.statistic.point(both) - before.statistic.point(both) if both.any() else math.nan
@@ -78,8 +76,8 @@ def _difference_row(first: Measured, later: Measured, name: str, draws: int, see
 
 
 def _human_row(benchmark: Benchmark, metric: Metric, draws: int, seed: int) -> Row:
-    coverage = float(metric.scored.mean())
-    return _row(benchmark, HUMAN, None, metric, **_value(metric, draws, seed), coverage=coverage, files=[])
+    values = _value(metric, draws, seed)
+    return _row(benchmark, HUMAN, None, metric, **values, coverage=metric.coverage, files=[])
 
 
 def _row(benchmark: Benchmark, scorer: str, model: str | None, metric: Metric, **known: Any) -> Row:
@@ -89,9 +87,8 @@ def _row(benchmark: Benchmark, scorer: str, model: str | None, metric: Metric, *
 
 
 def _value(metric: Metric, draws: int, seed: int) -> Row:
-    value = metric.statistic.point(metric.scored) if metric.scored.any() else math.nan
     limits = interval(metric.statistic, metric.scored, draws, seed)
-    return {**_defined(value, limits), "n": int(metric.scored.sum())}
+    return {**_defined(metric.value, limits), "n": metric.n}
 
 
 def _defined(value: float, limits: tuple[float, float] | None) -> Row:
@@ -101,5 +98,5 @@ def _defined(value: float, limits: tuple[float, float] | None) -> Row:
     return {"value": value, "ci_low": low, "ci_high": high}
 
 
-def _files(one: Measured) -> list[str]:
-    return [f"rows/{result.file}" for result in one.trials]
+def _files(scorer: ScorerTrials) -> list[str]:
+    return [f"rows/{trial.file}" for trial in scorer.trials]

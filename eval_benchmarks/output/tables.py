@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE
@@ -12,15 +12,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from eval_benchmarks.results import scorer_name
+from eval_benchmarks.trials import scorer_name
 from rag_zeval.files import Row
 
-VALUE_HEADS = "scorer,model,metric,value,SD,95% interval,published,trials,n,coverage".split(",")
-TEST_HEADS = "metric,minus,model,difference,95% interval,p,Holm's p,n,coverage".split(",")
-COST_HEADS = "benchmark,scorer,model,calls,from cache,retries,failures,seconds,tokens in,tokens out,dollars".split(",")
-COSTS = dict.fromkeys("calls cached retries failures seconds prompt_tokens completion_tokens".split(), 0)
-COSTS["dollars"] = 4  # and the decimals of each
-TEST_COLUMNS = "against difference difference_ci_low difference_ci_high p p_holm".split()  # of a row in the CSV
+AGAINST_HEADS = "against difference difference_ci_low difference_ci_high p p_holm".split()  # of a row in the CSV
 TEXT_HEADS = {"benchmark", "scorer", "model", "metric", "minus"}  # the other columns are numbers, set to the right
 NONE = "-"
 FILE_WIDTH = 160  # characters, where the output is no terminal
@@ -34,23 +29,87 @@ class Table:
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
 
+    @property
+    def text_columns(self) -> int:
+        """How many columns of text stand before the numbers."""
+        return sum(head in TEXT_HEADS for head in self.heads)
+
+
+Columns = Mapping[str, Callable[[Row], str]]  # head -> cell of a row
+
+
+def _text(key: str) -> Callable[[Row], str]:
+    return lambda row: row[key] or NONE
+
+
+def _number(key: str, digits: int = 3) -> Callable[[Row], str]:
+    return lambda row: NONE if row[key] is None else f"{row[key]:.{digits}f}"
+
+
+def _interval(row: Row) -> str:
+    return NONE if row["ci_low"] is None else f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"
+
+
+SIZE_COLUMNS: Columns = {"n": lambda row: str(row["n"]), "coverage": lambda row: f"{row['coverage']:.1%}"}
+VALUE_COLUMNS: Columns = {
+    "scorer": _text("scorer"),
+    "model": _text("model"),
+    "metric": _text("metric"),
+    "value": _number("value"),
+    "SD": _number("sd"),
+    "95% interval": _interval,
+    "published": _number("published"),
+    "trials": lambda row: NONE if row["trials"] in (None, 1) else str(row["trials"]),
+    **SIZE_COLUMNS,
+}
+TEST_COLUMNS: Columns = {
+    "metric": _text("metric"),
+    "minus": _text("minus_scorer"),
+    "model": _text("minus_model"),
+    "difference": _number("difference"),
+    "95% interval": _interval,
+    "p": _number("p", 4),
+    "Holm's p": _number("p_holm", 4),
+    **SIZE_COLUMNS,
+}
+COST_COLUMNS: Columns = {
+    "benchmark": _text("benchmark"),
+    "scorer": _text("scorer"),
+    "model": _text("model"),
+    "calls": _number("calls", 0),
+    "from cache": _number("cached", 0),
+    "retries": _number("retries", 0),
+    "failures": _number("failures", 0),
+    "seconds": _number("seconds", 0),
+    "tokens in": _number("prompt_tokens", 0),
+    "tokens out": _number("completion_tokens", 0),
+    "dollars": _number("dollars", 4),
+}
+
 
 def tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]:
     """For each benchmark its values, then RAG-Zeval against the other scorers; at the end what the judges cost.
 
     A column in which no line has anything is left out.
     """
-    found = []
+    sections = []
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
-        found.append(Table(benchmark, VALUE_HEADS, [_values(row) for row in rows if row["benchmark"] == benchmark]))
+        values = [row for row in rows if row["benchmark"] == benchmark]
+        sections.append(make_table(benchmark, VALUE_COLUMNS, values))
         tests = [row for row in comparisons if row["benchmark"] == benchmark]
         if tests:
             ours = scorer_name(tests[0]["scorer"], tests[0]["model"])
-            found.append(Table(f"{benchmark}: {ours}, minus each other scorer", TEST_HEADS, [_test(r) for r in tests]))
-    costs = list(dict.fromkeys(_costs(row) for row in rows if row["calls"] or row["cached"]))
-    if costs:
-        found.append(Table("cost", COST_HEADS, costs))
-    return [_trimmed(table) for table in found]
+            sections.append(make_table(f"{benchmark}: {ours}, minus each other scorer", TEST_COLUMNS, tests))
+    asked = [row for row in rows if row["calls"] or row["cached"]]
+    if asked:
+        costs = make_table("cost", COST_COLUMNS, asked)
+        sections.append(Table(costs.title, costs.heads, list(dict.fromkeys(costs.lines))))  # once for all metrics
+    return [_trimmed(table) for table in sections]
+
+
+def make_table(title: str, columns: Columns, rows: Sequence[Row]) -> Table:
+    """A line of the table for each row of summary.json or comparisons.json."""
+    return Table(title, [*columns], [tuple(cell(row) for cell in columns.values()) for row in rows])
 
 
 def open_console() -> Console:
@@ -63,8 +122,7 @@ def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
     """The tables, and the notes."""
     parts = []
     for table in tables:
-        text = text_columns(table)
-        rule = ["---"] * text + ["---:"] * (len(table.heads) - text)
+        rule = ["---"] * table.text_columns + ["---:"] * (len(table.heads) - table.text_columns)
         parts.append(f"## {table.title}\n\n" + "\n".join(_line(cells) for cells in [table.heads, rule, *table.lines]))
     if notes:
         parts.append("## Notes\n\n" + "\n".join(f"- {note}" for note in notes))
@@ -76,7 +134,7 @@ def show(console: Console, tables: Sequence[Table], notes: Sequence[str]) -> Non
     for table in tables:
         shown = RichTable(title=Text(table.title), title_justify="left", box=SIMPLE, pad_edge=False)
         for i, head in enumerate(table.heads):
-            if i < text_columns(table):
+            if i < table.text_columns:
                 shown.add_column(head, overflow="fold", min_width=10)
             else:
                 shown.add_column(head, justify="right", no_wrap=True)
@@ -95,74 +153,22 @@ def comma_separated(rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
     """
     tests = {(r["benchmark"], r["metric"], r["minus_scorer"], r["minus_model"]): r for r in comparisons}
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*rows[0], *TEST_COLUMNS], lineterminator="\n")
+    writer = csv.DictWriter(text, [*rows[0], *AGAINST_HEADS], lineterminator="\n")
     writer.writeheader()
     for row in rows:
         test = tests.get((row["benchmark"], row["metric"], row["scorer"], row["model"]))
-        writer.writerow({**row, "files": " ".join(row["files"]), **(_tested(test) if test else {})})
+        writer.writerow({**row, "files": " ".join(row["files"]), **(_against(test) if test else {})})
     return text.getvalue()
 
 
-def _tested(test: Row) -> Row:
+def _against(test: Row) -> Row:
     values = (test[key] for key in ("difference", "ci_low", "ci_high", "p", "p_holm"))
-    return dict(zip(TEST_COLUMNS, (scorer_name(test["scorer"], test["model"]), *values), strict=True))
+    return dict(zip(AGAINST_HEADS, (scorer_name(test["scorer"], test["model"]), *values), strict=True))
 
 
 def _trimmed(table: Table) -> Table:
     used = [i for i in range(len(table.heads)) if any(cells[i] != NONE for cells in table.lines)]
     return Table(table.title, [table.heads[i] for i in used], [[cells[i] for i in used] for cells in table.lines])
-
-
-def text_columns(table: Table) -> int:
-    """How many columns of text stand before the numbers."""
-    return sum(head in TEXT_HEADS for head in table.heads)
-
-
-def _values(row: Row) -> list[str]:
-    return [
-        row["scorer"],
-        row["model"] or NONE,
-        row["metric"],
-        number(row["value"]),
-        number(row["sd"]),
-        interval_cell(row),
-        number(row["published"]),
-        NONE if row["trials"] in (None, 1) else str(row["trials"]),
-        *size_cells(row),
-    ]
-
-
-def _test(row: Row) -> list[str]:
-    return [
-        row["metric"],
-        row["minus_scorer"],
-        row["minus_model"] or NONE,
-        number(row["difference"]),
-        interval_cell(row),
-        number(row["p"], 4),
-        number(row["p_holm"], 4),
-        *size_cells(row),
-    ]
-
-
-def _costs(row: Row) -> tuple[str, ...]:
-    names = row["benchmark"], row["scorer"], row["model"] or NONE
-    return *names, *(number(row[key], digits) for key, digits in COSTS.items())
-
-
-def interval_cell(row: Row) -> str:
-    """The 95% interval, or a dash for none."""
-    return NONE if row["ci_low"] is None else f"{number(row['ci_low'])} to {number(row['ci_high'])}"
-
-
-def size_cells(row: Row) -> tuple[str, str]:
-    """Instances, and their share of all."""
-    return str(row["n"]), f"{row['coverage']:.1%}"
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """The value, or a dash for none."""
-    return NONE if value is None else f"{value:.{digits}f}"
 
 
 def _line(values: Iterable[str]) -> str:

@@ -28,9 +28,9 @@ from rich.progress import Progress
 
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Metric, mean_metric
-from eval_benchmarks.jobs import Job
+from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
@@ -83,11 +83,12 @@ class Rows:
 def run_harness(benchmark: Rows, url: str, out: Path) -> float:
     """Seconds of one run of the stage, from the benchmark to its table."""
     started = time.perf_counter()
-    job = Job(benchmark, RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling()), "judge")
+    scorer = RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling())
+    job = ScoringJob(benchmark, scorer, "judge")
     with Progress(console=Console(stderr=True, force_terminal=False)) as progress:
         scored = score(job, out / job.file, progress)
-    result = Result(benchmark, job.scorer.name, job.model, job.file, job.scorer.identity, None, scored)
-    (row,) = summary_rows(measured([result]), draws=1_000, seed=0)
+    trial = Trial(benchmark, scorer.name, job.model, job.file, scorer.identity, None, scored)
+    (row,) = summary_rows(group_trials([trial]), draws=1_000, seed=0)
     assert row["n"] == len(benchmark.examples)
     return time.perf_counter() - started
 

@@ -22,9 +22,9 @@ def main(argv: Sequence[str]) -> int:
     argparse.ArgumentParser(prog="python -m experiments.timing.statistics_speed", description=__doc__).parse_args(argv)
     from eval_benchmarks.output.comparisons import comparison_rows
     from eval_benchmarks.output.summary import summary_rows
-    from eval_benchmarks.results import measured
+    from eval_benchmarks.trials import group_trials
 
-    scorers = measured(random_results())
+    scorers = group_trials(random_trials())
     seconds = {}
     for name, part in (("intervals", summary_rows), ("tests", comparison_rows)):
         started = time.process_time()
@@ -37,12 +37,12 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def random_results() -> list:
-    """A Result for each of SCORERS scorers, the last of which is RAG-Zeval."""
+def random_trials() -> list:
+    """A Trial for each of SCORERS scorers, the last of which is RAG-Zeval."""
     import numpy as np
 
     from eval_benchmarks.datasets.ragchecker_meta import FOLDER, LABELLED, RagcheckerMeta
-    from eval_benchmarks.results import Result
+    from eval_benchmarks.trials import Trial
     from rag_zeval.scorers.score import Score, Scored
 
     rng = np.random.default_rng(0)
@@ -51,7 +51,7 @@ def random_results() -> list:
         path.parent.mkdir()
         path.write_text(json.dumps([_labelled(i // 2, int(rng.integers(-2, 3))) for i in range(2 * INSTANCES)]))
         benchmark = RagcheckerMeta(Path(folder))
-    results = []
+    trials = []
     for number in range(SCORERS):
         lacking = 0.05 * (number % 5 == 1)
         scored = {}
@@ -59,8 +59,8 @@ def random_results() -> list:
             scores = [None if rng.random() < lacking else round(rng.random(), 2) for _ in range(2)]
             scored[example.id] = Scored(example.id, tuple(map(Score, scores)))
         name = "rag_zeval" if number == SCORERS - 1 else f"scorer-{number}"
-        results.append(Result(benchmark, name, None, name, name, None, scored))
-    return results
+        trials.append(Trial(benchmark, name, None, name, name, None, scored))
+    return trials
 
 
 def _labelled(number: int, label: int) -> dict:

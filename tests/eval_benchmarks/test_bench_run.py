@@ -15,42 +15,27 @@ from typing import Any
 import pytest
 from hostile_server import shows_key
 
-from eval_benchmarks.__main__ import main
-from eval_benchmarks.output.summary import KEYS
+from eval_benchmarks.bench import _failures
+from eval_benchmarks.datasets.nano_eval import NanoEval
+from eval_benchmarks.jobs import ScoringJob
+from rag_zeval.files import model_sha256
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import Score, Scored
 
 ROOT = Path(__file__).parents[2]
-Rows = dict[tuple[str, str | None, str], dict[str, Any]]
 
 
-def summary(out: Path) -> Rows:
-    """The rows by scorer, model and metric, without their seconds, of which two runs differ."""
-    rows = json.loads((out / "summary.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
-    assert all(list(row) == KEYS for row in rows)
-    assert all((row.pop("seconds") is None) == (not row["calls"] and not row["cached"]) for row in rows)
-    return {(row["scorer"], row["model"], row["metric"]): row for row in rows}
-
-
-def row_file(out: Path, *names: str) -> list[dict[str, Any]]:
-    (path,) = [p for p in (out / "rows").iterdir() if all(name in p.name for name in names)]
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_judges_stand_side_by_side_with_paired_differences(
-    judge_server: Any, nano_words: list[str], tmp_path: Path, capfd: Any
-) -> None:
+def test_judges_stand_side_by_side_with_paired_differences(judge_server: Any, nano: Any, capfd: Any) -> None:
     yes, perfect = judge_server.spec("yes"), judge_server.spec("perfect")
-    words = [*nano_words, "scorers=[rag_zeval,rouge_l]", f"models=['{yes}','{perfect}']", f"out_dir={tmp_path / 'out'}"]
-    assert main(words) == 0
-    rows = summary(tmp_path / "out")
+    assert nano("scorers=[rag_zeval,rouge_l]", judge_server.models("yes", "perfect")) == 0
+    rows = nano.summary()
 
     def value(model: str | None, metric: str, scorer: str = "rag_zeval") -> float:
-        found: float = rows[scorer, model, metric]["value"]
-        return found
+        return rows[scorer, model, metric]["value"]
 
     for metric in ("ranking_accuracy", "verdict_accuracy", "verdict_tpr", "verdict_tnr", "format_rate"):
         assert value(perfect, metric) == 1
@@ -67,36 +52,31 @@ def test_judges_stand_side_by_side_with_paired_differences(
     assert (cost["calls"], cost["prompt_tokens"], cost["completion_tokens"]) == (24, 168, 120)
     assert ("rouge_l", None, "verdict_accuracy") not in rows
     assert 0 <= value(None, "ranking_accuracy", "rouge_l") <= 1
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest = json.loads((nano.out / "manifest.json").read_text())
     assert manifest["data"]["nano_eval"]["examples"] == 24
     assert {entry["prompt_hash"] is None for entry in manifest["rows"] if entry["scorer"] == "rouge_l"} == {True}
-    assert all((tmp_path / "out" / entry["file"]).is_file() for entry in manifest["rows"])
+    assert all((nano.out / entry["file"]).is_file() for entry in manifest["rows"])
     shown = capfd.readouterr().out
     assert "ranking_accuracy" in shown and "95% interval" in shown and "tokens out" in shown
-    assert "| rag_zeval |" in (tmp_path / "out" / "tables.md").read_text()
+    assert "| rag_zeval |" in (nano.out / "tables.md").read_text()
 
 
-def test_the_schema_reaches_the_judge_and_makes_rows_of_their_own(
-    judge_server: Any, nano_words: list[str], tmp_path: Path
-) -> None:
-    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{judge_server.spec('perfect')}']", f"out_dir={tmp_path}"]
+def test_the_schema_reaches_the_judge_and_makes_rows_of_their_own(judge_server: Any, nano: Any) -> None:
+    words = ["scorers=[rag_zeval]", judge_server.models("perfect")]
     requests = judge_server.server.requests
-    assert main(words) == 0
-    asked, files = len(requests), set((tmp_path / "rows").iterdir())
+    assert nano(*words) == 0
+    asked, files = len(requests), set((nano.out / "rows").iterdir())
     assert not any("response_format" in request for request in requests)
-    assert main([*words, "judge.structured=true"]) == 0
+    assert nano(*words, "judge.structured=true") == 0
     assert len(requests) == 2 * asked
     assert {request["response_format"]["type"] for request in requests[asked:]} == {"json_schema"}
-    assert len(set((tmp_path / "rows").iterdir()) - files) == len(files)
+    assert len(set((nano.out / "rows").iterdir()) - files) == len(files)
 
 
-def test_replies_that_cannot_be_read_are_missing_and_never_zero(
-    judge_server: Any, nano_words: list[str], tmp_path: Path, capfd: Any
-) -> None:
+def test_replies_that_cannot_be_read_are_missing_and_never_zero(judge_server: Any, nano: Any, capfd: Any) -> None:
     fenced, prose = judge_server.spec("fenced"), judge_server.spec("prose")
-    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{fenced}','{prose}']", f"out_dir={tmp_path}"]
-    assert main(words) == 1
-    rows = summary(tmp_path)
+    assert nano("scorers=[rag_zeval]", judge_server.models("fenced", "prose")) == 1
+    rows = nano.summary()
     read = rows["rag_zeval", fenced, "format_rate"], rows["rag_zeval", fenced, "verdict_accuracy"]
     assert [(row["value"], row["coverage"]) for row in read] == [(0, 1), (1, 1)]
     unread = rows["rag_zeval", prose, "ranking_accuracy"], rows["rag_zeval", f"{prose} minus {fenced}", "verdict_tpr"]
@@ -107,112 +87,98 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(
     assert line.startswith(f"nano_eval, rag_zeval by {prose}: an answer without a score: failed: format: ")
     assert shown.err.startswith(f"error: no score at all: nano_eval, rag_zeval by {prose}: failed: format: ")
     assert shown.err.count("\n") == 1 and fenced not in shown.err
-    assert (tmp_path / "manifest.json").is_file()  # all is written all the same
+    assert (nano.out / "manifest.json").is_file()  # all is written all the same
 
 
-def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown() -> None:
-    from eval_benchmarks.bench import _failures
-    from eval_benchmarks.datasets.nano_eval import NanoEval
-    from eval_benchmarks.results import Result
-    from rag_zeval.scorers.score import Score, Scored
-
+def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown(make_trial: Any) -> None:
     def lines(statuses: list[str]) -> list[str]:
         scored = {str(i): Scored(str(i), (Score(None, status), Score(1.0))) for i, status in enumerate(statuses)}
-        return list(_failures(Result(NanoEval(1, 1, 1), "rag_zeval", "M", "file.jsonl", "", None, scored)))
+        return list(_failures(make_trial(NanoEval(1, 1, 1), scored, "rag_zeval")))
 
     who = "nano_eval, rag_zeval by M: "
     assert lines(["failed: no claims", "failed: cut at 9", "failed: cut at 10", "failed: cut at 9"]) == [
         f"{who}an answer without a score: failed: cut at 9 (and 2 like it)",
         f"{who}an answer without a score: failed: no claims",
     ]
-    assert lines([*"abcdefg"])[5:] == [f"{who}2 more answers without a score, for other reasons: see rows/file.jsonl"]
+    rest = "2 more answers without a score, for other reasons: see rows/rag_zeval-M-0.jsonl"
+    assert lines([*"abcdefg"])[5:] == [f"{who}{rest}"]
 
 
 def test_the_key_and_the_number_of_open_requests_reach_the_endpoint(
-    judge_server: Any, nano_words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any
+    judge_server: Any, nano: Any, monkeypatch: Any, capsys: Any
 ) -> None:
     judge_server.server.delay = 0.02
-    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{judge_server.spec('perfect')}']", f"out_dir={tmp_path}"]
+    words = ["scorers=[rag_zeval]", judge_server.models("perfect")]
     words += ["judge.api_key_env=BENCH_TEST_KEY", "judge.concurrency=1"]
-    assert main(words) == 2
+    assert nano(*words) == 2
     assert "variable BENCH_TEST_KEY is not set" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    assert not nano.out.exists()
     monkeypatch.setenv("BENCH_TEST_KEY", "secret-of-the-test")
-    assert main(words) == 0
+    assert nano(*words) == 0
     assert {headers["authorization"] for headers in judge_server.server.headers} == {"Bearer secret-of-the-test"}
     assert judge_server.server.open_most == 1
-    assert "secret-of-the-test" not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert "secret-of-the-test" not in "".join(path.read_text() for path in nano.out.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["scorers=[rag_zeval,rouge_l]", "models=['SPEC']"], "OPENAI_API_KEY"),
+        (["scorers=[rag_zeval,rouge_l]", "models=['SPEC']", "judge.api_key_env=BENCH_KEY"], "BENCH_KEY"),
+        (["scorers=[embedding_similarity,rouge_l]", "embeddings.model='SPEC'"], "OPENAI_API_KEY"),
+    ],
+)
 def test_a_broken_key_is_one_line_before_anything_is_scored(
-    judge_server: Any, nano_words: list[str], tmp_path: Path, monkeypatch: Any, capsys: Any
+    words: list[str], name: str, judge_server: Any, nano: Any, monkeypatch: Any, capsys: Any
 ) -> None:
-    spec = judge_server.spec("perfect")
-    said = "error: environment variable {} is no API key: no HTTP header can carry what it holds\n"
-    for words, name in (
-        (["scorers=[rag_zeval,rouge_l]", f"models=['{spec}']"], "OPENAI_API_KEY"),
-        (["scorers=[rag_zeval,rouge_l]", f"models=['{spec}']", "judge.api_key_env=BENCH_KEY"], "BENCH_KEY"),
-        (["scorers=[embedding_similarity,rouge_l]", f"embeddings.model='{spec}'"], "OPENAI_API_KEY"),
-    ):
-        with monkeypatch.context() as patched:
-            patched.setenv(name, "sk-canary\r\nX: y")
-            assert main([*nano_words, *words, f"out_dir={tmp_path}"]) == 2
-        shown = capsys.readouterr()
-        assert (shown.err, shown.out, list(tmp_path.iterdir())) == (said.format(name), "", [])
+    monkeypatch.setenv(name, "sk-canary\r\nX: y")
+    assert nano(*(word.replace("SPEC", judge_server.spec("perfect")) for word in words)) == 2
+    shown = capsys.readouterr()
+    assert shown.err == f"error: environment variable {name} is no API key: no HTTP header can carry what it holds\n"
+    assert shown.out == "" and not nano.out.exists()
 
 
-def test_limits_reach_the_endpoint_and_a_key_that_comes_back_stands_nowhere(
-    hostile: Any, write_wikieval: Any, tmp_path: Path, monkeypatch: Any, capfd: Any
-) -> None:
-    canary = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
-    monkeypatch.setenv("OPENAI_API_KEY", canary)
-    hostile.honest = literal_reply
-    texts = {"answer": "It is so.", "poor_answer": "It is not.", "ungrounded_answer": "Is it?"}
-    data = write_wikieval(*({**texts, "question": f"question {n}", "context_v1": ["It is so."]} for n in range(4)))
-    words = ["benchmarks=[wikieval]", "scorers=[rag_zeval,is_correct]", f"models=['openai:judge@{hostile.url}']"]
-    words += [f"data_dir={data}", "bootstrap.draws=20", "judge.timeout=1", "judge.max_body_mib=0.5"]
-    for mode, said in (
+@pytest.mark.parametrize(
+    ("mode", "line"),
+    [
         ("an endless body", "the answer is longer than 0.5 MiB"),
         ("hangs", "no answer within 1 s"),
         ("the key in an error", "HTTP 400: Incorrect API key provided: [key]."),
         ("the key in a reply", ""),
-    ):
-        hostile.mix(dict.fromkeys((1, 2), mode))
-        out = tmp_path / mode
-        assert main([*words, f"out_dir={out}"]) == 0
-        shown = capfd.readouterr()
-        assert said in shown.out
-        contents = [path.read_bytes() for path in out.rglob("*") if path.is_file()]
-        assert [
-            key for text in (shown.out.encode(), shown.err.encode(), *contents) for key in shows_key(text, canary)
-        ] == []
-        assert [path.stat().st_mode & 0o777 for path in out.glob("replies.sqlite*")] in ([0o600], [0o600] * 3)
-
-
-def test_only_questions_without_a_reply_are_asked_again(
-    judge_server: Any, nano_words: list[str], tmp_path: Path
+    ],
+)
+def test_limits_reach_the_endpoint_and_a_key_that_comes_back_stands_nowhere(
+    mode: str, line: str, hostile: Any, wikieval: Any, monkeypatch: Any, capfd: Any
 ) -> None:
-    models = f"models=['{judge_server.spec('refusing')}','{judge_server.spec('prose')}']"
-    words = [*nano_words, "scorers=[rag_zeval]", models, f"out_dir={tmp_path}"]
-    assert main(words) == 1
+    canary = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
+    monkeypatch.setenv("OPENAI_API_KEY", canary)
+    hostile.honest = literal_reply
+    hostile.mix(dict.fromkeys((1, 2), mode))
+    run = wikieval(*({"question": f"question {n}"} for n in range(4)))
+    words = ["scorers=[rag_zeval,is_correct]", f"models=['openai:judge@{hostile.url}']"]
+    assert run(*words, "judge.timeout=1", "judge.max_body_mib=0.5") == 0
+    shown = capfd.readouterr()
+    assert line in shown.out
+    contents = [path.read_bytes() for path in run.out.rglob("*") if path.is_file()]
+    assert not any([*shows_key(text, canary)] for text in (shown.out.encode(), shown.err.encode(), *contents))
+    assert [path.stat().st_mode & 0o777 for path in run.out.glob("replies.sqlite*")] in ([0o600], [0o600] * 3)
+
+
+def test_only_questions_without_a_reply_are_asked_again(judge_server: Any, nano: Any) -> None:
+    words = ["scorers=[rag_zeval]", judge_server.models("refusing", "prose")]
+    assert nano(*words) == 1
     assert judge_server.asked == {"refusing": 24, "prose": 24}
-    row = summary(tmp_path)["rag_zeval", judge_server.spec("refusing"), "format_rate"]
+    row = nano.summary()["rag_zeval", judge_server.spec("refusing"), "format_rate"]
     assert (row["value"], row["coverage"], row["prompt_tokens"]) == (None, 0, None)
     judge_server.as_perfect.add("refusing")
-    assert main(words) == 1
-    assert judge_server.asked == {"refusing": 48, "prose": 24}
-    assert summary(tmp_path)["rag_zeval", judge_server.spec("refusing"), "ranking_accuracy"]["value"] == 1
-    assert main(words) == 1
-    assert judge_server.asked == {"refusing": 48, "prose": 24}
+    for _ in range(2):  # the second time nothing is asked
+        assert nano(*words) == 1
+        assert judge_server.asked == {"refusing": 48, "prose": 24}
+        assert nano.summary()["rag_zeval", judge_server.spec("refusing"), "ranking_accuracy"]["value"] == 1
 
 
-def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[str], tmp_path: Path) -> None:
+def test_another_model_at_the_same_place_gets_rows_of_its_own(nano: Any, tmp_path: Path) -> None:
     """The row file's name follows the weights: here those of two folders that stand at one path in turn."""
-    from eval_benchmarks.datasets.nano_eval import NanoEval
-    from eval_benchmarks.jobs import Job
-    from rag_zeval.files import model_sha256
-    from rag_zeval.models.language_model import Sampling
-
     folder, names = tmp_path / "model", set()
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -222,16 +188,17 @@ def test_another_model_at_the_same_place_gets_rows_of_its_own(nano_words: list[s
         for sampling in (Sampling(), Sampling(temperature=0)):
             for variant in ("paper", "compact"):
                 for benchmark in (NanoEval(1, 1, 1), NanoEval(1, 2, 1)):
-                    names.add(Job(benchmark, RagZeval(backend, variant, sampling), str(folder)).file)
+                    names.add(ScoringJob(benchmark, RagZeval(backend, variant, sampling), str(folder)).file)
     assert len(names) == 16
 
 
 def bench(*words: str, data_dir: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "RAG_ZEVAL_DATA": str(data_dir), "PYTHONPATH": str(ROOT)}
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # `pytest &` ignores it
-    started = f"{handled}; import runpy; runpy.run_module('eval_benchmarks', run_name='__main__')"
-    command = [sys.executable, "-c", started, *words]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdout=-1, stderr=-1)
+    code = f"{handled}; import runpy; runpy.run_module('eval_benchmarks', run_name='__main__')"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=ROOT, env=environment, text=True, stdout=-1, stderr=-1
+    )
 
 
 def stopped_midway(
@@ -251,17 +218,16 @@ def stopped_midway(
     return subprocess.CompletedProcess(process.args, process.returncode, *shown), files
 
 
-def test_ctrl_c_is_one_line_and_130(write_ragchecker: Any, tmp_path: Path) -> None:
+def test_ctrl_c_is_one_line_and_130(write_ragchecker: Any, out: Path) -> None:
     words = ["benchmarks=[ragchecker_meta]", "scorers=[rouge_l]"]
-    done, _ = stopped_midway(signal.SIGINT, tmp_path / "out", *words, data_dir=write_ragchecker(60, 300))
+    done, _ = stopped_midway(signal.SIGINT, out, *words, data_dir=write_ragchecker(60, 300))
     assert done.returncode == 130
     assert done.stderr.startswith("interrupted") and done.stderr.count("\n") == 1
-    assert not (tmp_path / "out" / "summary.json").exists()
+    assert not (out / "summary.json").exists()
 
 
-def test_killed_and_run_again_it_has_the_same_rows_none_twice(write_ragchecker: Any, tmp_path: Path) -> None:
-    data_dir = write_ragchecker(60, 300)
-    out, whole = tmp_path / "out", tmp_path / "whole"
+def test_killed_and_run_again_it_has_the_same_rows_none_twice(write_ragchecker: Any, run: Any, tmp_path: Path) -> None:
+    data_dir, out, whole = write_ragchecker(60, 300), run.out, tmp_path / "whole"
     words = ["benchmarks=[ragchecker_meta]", "scorers=[bleu,rouge_l]", "bootstrap.draws=200"]
     killed, files = stopped_midway(signal.SIGKILL, out, *words, data_dir=data_dir)
     assert killed.returncode == -signal.SIGKILL
@@ -273,45 +239,40 @@ def test_killed_and_run_again_it_has_the_same_rows_none_twice(write_ragchecker: 
     for folder in (out, whole):
         again = bench(*words, f"out_dir={folder}", data_dir=data_dir)
         assert again.communicate()[1] == "" and again.returncode == 0
-    assert len(row_file(out, "rouge_l")) == 60
+    assert len(run.rows("rouge_l")) == 60
     for name in ("bleu", "rouge_l", "ragchecker_shipped"):
-        assert row_file(out, name) == row_file(whole, name)
-    assert summary(out) == summary(whole)
+        assert run.rows(name) == run.rows(name, whole)
+    assert run.summary() == run.summary(whole)
 
 
-def test_rows_are_taken_over_by_a_run_that_asks_for_more(nano_words: list[str], tmp_path: Path, capsys: Any) -> None:
-    words = [*nano_words, f"out_dir={tmp_path}", "bootstrap.draws=20"]
-    assert main([*words, "scorers=[bleu]"]) == 0
-    first = row_file(tmp_path, "bleu")
-    assert main([*words, "scorers=[bleu,rouge_l]"]) == 0
-    assert row_file(tmp_path, "bleu") == first
-    assert {scorer for scorer, _, _ in summary(tmp_path)} == {"bleu", "rouge_l"}
+def test_rows_are_taken_over_by_a_run_that_asks_for_more(nano: Any) -> None:
+    assert nano("scorers=[bleu]") == 0
+    first = nano.rows("bleu")
+    assert nano("scorers=[bleu,rouge_l]") == 0
+    assert nano.rows("bleu") == first
+    assert {scorer for scorer, _, _ in nano.summary()} == {"bleu", "rouge_l"}
 
 
-def test_a_model_that_is_not_trained_yet_is_left_out_with_a_line(
-    nano_words: list[str], tmp_path: Path, capsys: Any
-) -> None:
-    words = [*nano_words, f"out_dir={tmp_path}", "models=[runs/no-such-run/model]"]
-    assert main([*words, "scorers=[bleu,rag_zeval]"]) == 0
+def test_a_model_that_is_not_trained_yet_is_left_out_with_a_line(nano: Any, capsys: Any) -> None:
+    words = ["models=[runs/no-such-run/model]"]
+    assert nano(*words, "scorers=[bleu,rag_zeval]") == 0
     assert "rag_zeval by runs/no-such-run/model: no model there yet; `make train`" in capsys.readouterr().out
-    assert main([*words, "scorers=[rag_zeval]"]) == 2
+    assert nano(*words, "scorers=[rag_zeval]") == 2
     assert "nothing could be scored" in capsys.readouterr().err
 
 
-def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
-    nano_words: list[str], tmp_path: Path, capfd: Any
-) -> None:
-    words = [*nano_words, "scorers=[bleu]", f"data_dir={tmp_path / 'none'}", f"out_dir={tmp_path / 'out'}"]
-    assert main([*words, "benchmarks=[ragchecker_meta,wikieval,nano_eval]"]) == 0
-    shown, written = capfd.readouterr().out, (tmp_path / "out" / "tables.md").read_text()
+def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_path: Path, capfd: Any) -> None:
+    words = ["scorers=[bleu]", f"data_dir={tmp_path / 'none'}"]
+    assert nano(*words, "benchmarks=[ragchecker_meta,wikieval,nano_eval]") == 0
+    shown, written = capfd.readouterr().out, (nano.out / "tables.md").read_text()
     for name in ("ragchecker_meta (Table 2", "wikieval (Table 1"):
         (line,) = [line for line in written.splitlines() if name in line]
         assert line.startswith("- left out: ") and line.endswith("`make data` gets it")
         assert line.removeprefix("- ") in shown.splitlines()
-    assert {row["benchmark"] for row in summary(tmp_path / "out").values()} == {"nano_eval"}
+    assert {row["benchmark"] for row in nano.summary().values()} == {"nano_eval"}
     for name in ("nano_eval: no tests against RAG-Zeval", "densities.png is not drawn", "cases.html is not written"):
         assert f"- {name}" in written and name in shown
-    assert main([*words, "benchmarks=[wikieval]"]) == 2
+    assert nano(*words, "benchmarks=[wikieval]") == 2
     assert "no benchmark can run: wikieval" in capfd.readouterr().err
 
 
@@ -320,7 +281,7 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
     [
         (["scorers=[blue]"], "scorers: there is no 'blue' (did you mean 'bleu'?)"),
         (["benchmarks=[nano]"], "benchmarks: there is no 'nano'"),
-        (["benchmarks=nano_eval"], "benchmarks: expected a list"),
+        (["benchmarks=nano_eval"], "benchmarks: must be a list of names, such as benchmarks=[ragchecker_meta]"),
         (["scorers=[rag_zeval]", "models=[no/such/folder]"], "models: no/such/folder: no model there"),
         (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "models: transformers:no/such: no model there"),
         (["scorers=[rag_zeval]", "models=[]"], "models: a judge needs at least one"),
@@ -332,7 +293,10 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         (["judge.concurrency=0"], "judge.concurrency: must be a whole number of at least 1, found 0"),
         (["judge.api_key_env=5"], "judge.api_key_env: must be the name of an environment variable, found 5"),
         (["data_dir=null"], "data_dir: must be a folder, found null"),
-        (["models=openai:m@http://h/v1"], "models: expected a list"),
+        (
+            ["models='openai:m@http://me:secret@h/v1'"],
+            "models: must be a list of names, such as models=[checkpoints/nano-base]",
+        ),
         (["models=['openai:m@http://me:secret@h/v1']"], "without user, password or query"),
         (["scorers=[rag_zeval]", "models=['openai:m@http://h/v1?key=secret']"], "without user, password or query"),
         (["judge.structured=1"], "judge.structured: must be true or false, found 1"),
@@ -352,39 +316,30 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(
         (["judge.temperature=hot"], "judge.temperature: must be a number"),
         (["judge.variant=papre"], "prompt variant 'papre' does not exist"),
         (["scorer=[bleu]"], "there is no key 'scorer' (did you mean 'scorers'?)"),
+        (["out_dir=null"], "out_dir: must be a folder, found null"),
+        (["out_dir={folder}/file/out"], "directory"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_exit_2(
-    words: list[str], message: str, tmp_path: Path, capsys: Any
-) -> None:
-    assert main(["benchmarks=[nano_eval]", "scorers=[bleu]", *words, f"out_dir={tmp_path / 'out'}"]) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
-    assert shown.out == "" and not (tmp_path / "out").exists() and "secret" not in shown.err
-
-
-def test_an_out_dir_that_cannot_be_is_one_line_before_anything_is_scored(
-    nano_words: list[str], tmp_path: Path, capsys: Any
+    words: list[str], message: str, run: Any, tmp_path: Path, capsys: Any
 ) -> None:
     (tmp_path / "file").write_text("")
-    for out, message in (("null", "out_dir: must be a folder, found null"), (tmp_path / "file" / "out", "directory")):
-        assert main([*nano_words, "scorers=[bleu]", f"out_dir={out}"]) == 2
-        shown = capsys.readouterr()
-        assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
-        assert shown.out == ""
+    words = [word.format(folder=tmp_path) for word in words]
+    assert run("benchmarks=[nano_eval]", "scorers=[bleu]", *words) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
+    assert shown.out == "" and not run.out.exists() and "secret" not in shown.err
 
 
-def test_bad_data_stop_it_before_any_model_is_loaded(write_ragchecker: Any, tmp_path: Path) -> None:
+def test_bad_data_stop_it_before_any_model_is_loaded(write_ragchecker: Any, tmp_path: Path, out: Path) -> None:
     data_dir = write_ragchecker(change=lambda rows: rows[3].pop("correctness_label"))
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("not even JSON")  # loading it would be another error
-    words = ["scorers=[rag_zeval]", f"models=['{tmp_path / 'model'}']", f"out_dir={tmp_path / 'out'}"]
+    words = ["scorers=[rag_zeval]", f"models=['{tmp_path / 'model'}']", f"out_dir={out}"]
     process = bench(*words, data_dir=data_dir)
-    err = process.communicate()[1]
-    assert process.returncode == 2
     where = data_dir / "ragchecker_meta" / "human_labeled_data.json"
-    assert err == f"error: {where}: row 3: field 'correctness_label' is missing\n"
-    assert not (tmp_path / "out").exists()
+    assert process.communicate()[1] == f"error: {where}: row 3: field 'correctness_label' is missing\n"
+    assert process.returncode == 2 and not out.exists()
 
 
 def test_help_is_at_once_and_loads_nothing_heavy() -> None:
@@ -399,109 +354,106 @@ def test_help_is_at_once_and_loads_nothing_heavy() -> None:
     assert "benchmarks: [ragchecker_meta, wikieval, nano_eval, nano_cad]" in done.stdout
 
 
-def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
     pytest.importorskip("torch")
     monkeypatch.setattr("rag_zeval.scorers.rag_zeval.GROUP", 4)
     base = "checkpoints/nano-base"
-    words = ["benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=[{base}]", "nano_eval.n=5", "bootstrap.draws=20"]
-    assert main([*words, f"out_dir={tmp_path / 'whole'}"]) == 0
+    words = ["benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=[{base}]", "nano_eval.n=5"]
+    assert run(*words, f"out_dir={tmp_path / 'whole'}") == 0
     shutil.copytree(tmp_path / "whole", tmp_path / "killed")
     (rows,) = (tmp_path / "killed" / "rows").iterdir()
     lines = rows.read_text().splitlines(keepends=True)
     rows.write_text("".join(lines[:6]) + lines[6][:40])  # in the middle of a group, in the middle of a row
     (tmp_path / "killed" / "summary.json").unlink()
-    assert main([*words, f"out_dir={tmp_path / 'killed'}"]) == 0
+    assert run(*words, f"out_dir={tmp_path / 'killed'}") == 0
     texts = ((tmp_path / run / "rows" / rows.name).read_text() for run in ("whole", "killed"))
     whole, killed = (re.sub('"seconds": [0-9.]+', "", text) for text in texts)
     assert killed == whole and len(lines) == 10
-    assert summary(tmp_path / "killed") == summary(tmp_path / "whole")
+    assert run.summary(tmp_path / "killed") == run.summary(tmp_path / "whole")
 
 
 def test_rows_to_which_no_reply_came_are_asked_again_in_the_same_file(
-    judge_server: Any, nano_words: list[str], tmp_path: Path, capsys: Any
+    judge_server: Any, nano: Any, capsys: Any
 ) -> None:
-    replies, spec = judge_server.server.replies, judge_server.spec("perfect")
+    replies = judge_server.server.replies
     judge_server.server.replies = lambda body: None if len(judge_server.server.requests) % 3 == 0 else replies(body)
-    words = [*nano_words, "scorers=[rag_zeval]", f"models=['{spec}']", f"out_dir={tmp_path}"]
-    assert main(words) == 0
+    words = ["scorers=[rag_zeval]", judge_server.models("perfect")]
+    assert nano(*words) == 0
     judge_server.server.replies = replies
-    (rows,) = (tmp_path / "rows").iterdir()
+    (rows,) = (nano.out / "rows").iterdir()
     inode, before, asked = rows.stat().st_ino, rows.read_bytes(), judge_server.asked["perfect"]
-    failed = sum(not row["final"] for row in row_file(tmp_path, "rag_zeval"))
+    failed = sum(not row["final"] for row in nano.rows("rag_zeval"))
     with open(rows, "ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        assert main(words) == 2
+        assert nano(*words) == 2
     assert f"error: {rows}: another run is writing this file\n" in capsys.readouterr().err
     assert rows.read_bytes() == before and judge_server.asked["perfect"] == asked
-    assert main(words) == 0
+    assert nano(*words) == 0
     assert rows.stat().st_ino == inode and judge_server.asked["perfect"] == asked + failed > asked
-    assert all(row["final"] for row in row_file(tmp_path, "rag_zeval")) and len(row_file(tmp_path, "rag_zeval")) == 24
+    assert [row["final"] for row in nano.rows("rag_zeval")] == [True] * 24
 
 
-def test_a_judge_is_asked_with_the_prompt_its_card_names() -> None:
-    card = {"variant": "verdict-last"}
-    asked = RagZeval(ScriptedBackend([], card=card), None, Sampling())
-    assert asked.prompt_hash == find_variant("verdict-last").prompt_hash
-    assert (
-        RagZeval(ScriptedBackend([], card=card), "paper", Sampling()).prompt_hash == find_variant("paper").prompt_hash
-    )
-    assert RagZeval(ScriptedBackend([]), None, Sampling()).variant == "paper"
+@pytest.mark.parametrize(
+    ("card", "variant", "prompt"),
+    [
+        ({"variant": "verdict-last"}, None, "verdict-last"),
+        ({"variant": "verdict-last"}, "paper", "paper"),
+        ({}, None, "paper"),
+    ],
+)
+def test_a_judge_is_asked_with_the_prompt_its_card_names(card: Any, variant: str | None, prompt: str) -> None:
+    scorer = RagZeval(ScriptedBackend([], card=card), variant, Sampling())
+    assert (scorer.variant, scorer.prompt_hash) == (prompt, find_variant(prompt).prompt_hash)
 
 
 def test_measures_are_scored_by_each_model_and_what_is_asked_twice_costs_once(
-    literal_judge: Any, nano_words: list[str], tmp_path: Path, capsys: Any
+    literal_judge: Any, nano: Any, capsys: Any
 ) -> None:
     spec = literal_judge.spec()
-    chosen = "scorers=[bleu,ragas_faithfulness,ragchecker_precision]"
-    words = [*nano_words, chosen, f"models=['{spec}',runs/no-such-run/model]", f"out_dir={tmp_path}"]
-    assert main(words) == 0
-    faithfulness = summary(tmp_path)["ragas_faithfulness", spec, "ranking_accuracy"]
+    words = ["scorers=[bleu,ragas_faithfulness,ragchecker_precision]"]
+    words += [f"models=['{spec}',runs/no-such-run/model]"]
+    assert nano(*words) == 0
+    faithfulness = nano.summary()["ragas_faithfulness", spec, "ranking_accuracy"]
     assert faithfulness["coverage"] == 1
     asked = len(literal_judge.requests)
     assert faithfulness["calls"] == asked and faithfulness["prompt_tokens"] >= 7 * asked
-    notes = json.loads((tmp_path / "manifest.json").read_text())["notes"]
+    notes = json.loads((nano.out / "manifest.json").read_text())["notes"]
     assert "left out: nano_eval, ragchecker_precision: the benchmark has no truth" in notes
     models = "ragas_faithfulness, ragchecker_precision by runs/no-such-run/model: no model there yet"
     assert any(line.startswith(f"left out: {models}") for line in notes)
     assert "from cache" in capsys.readouterr().out
-    (rows,) = (path for path in (tmp_path / "rows").iterdir() if "ragas" in path.name)
+    (rows,) = (nano.out / "rows").glob("*ragas*")
     lines = rows.read_text().splitlines(keepends=True)
     rows.write_text("".join(lines[:5]) + lines[5][:40])  # killed in the middle of a row
-    assert main(words) == 0
+    assert nano(*words) == 0
     assert len(literal_judge.requests) == asked  # what was asked before the kill stands in the cache
-    assert len(row_file(tmp_path, "ragas")) == 24
-    assert summary(tmp_path)["ragas_faithfulness", spec, "ranking_accuracy"]["coverage"] == 1
+    assert len(nano.rows("ragas")) == 24
+    assert nano.summary()["ragas_faithfulness", spec, "ranking_accuracy"]["coverage"] == 1
 
 
-def test_a_judge_of_one_world_is_not_asked_with_other_prompts(
-    literal_judge: Any, nano_words: list[str], tmp_path: Path, capsys: Any
-) -> None:
+def test_a_judge_of_one_world_is_not_asked_with_other_prompts(nano: Any, capsys: Any) -> None:
     pytest.importorskip("torch")
-    words = [*nano_words, "scorers=[bleu,ragas_faithfulness]", "models=[checkpoints/nano-base]", f"out_dir={tmp_path}"]
-    assert main(words) == 0
+    assert nano("scorers=[bleu,ragas_faithfulness]", "models=[checkpoints/nano-base]") == 0
     line = "nano_eval, ragas_faithfulness by checkpoints/nano-base: this judge knows only its own prompt"
     assert f"left out: {line}" in capsys.readouterr().out
 
 
-def test_vectors_come_from_their_own_model_with_its_own_key(
-    literal_judge: Any, write_ragchecker: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
+def test_vectors_come_from_their_own_model_with_its_own_key(literal_judge: Any, literal: Any, monkeypatch: Any) -> None:
     def one_truth(rows: list[dict[str, Any]]) -> None:
         for row in rows:
             row["gt_answer"] = "word1. word2."
 
     judge, vectors = literal_judge.spec(), literal_judge.spec("small")
-    data, out = write_ragchecker(4, change=one_truth), tmp_path
-    words = [f"data_dir={data}", f"out_dir={out}", f"models=['{judge}']", f"embeddings.model='{vectors}'"]
-    words += ["benchmarks=[ragchecker_meta]", "scorers=[ragas_answer_similarity,ragas_answer_correctness]"]
     monkeypatch.setenv("VECTOR_KEY", "secret-of-the-vectors")
-    assert main([*words, "embeddings.api_key_env=VECTOR_KEY", "bootstrap.draws=20"]) == 0
-    rows = summary(out)
+    run = literal(4, change=one_truth)
+    words = ["scorers=[ragas_answer_similarity,ragas_answer_correctness]", "embeddings.api_key_env=VECTOR_KEY"]
+    assert run(*words, f"embeddings.model='{vectors}'") == 0
+    rows = run.summary()
     alone = rows["ragas_answer_similarity", vectors, "pearson"]  # no judge: once, by the model of sentences
     assert (alone["coverage"], alone["calls"], alone["cached"]) == (1, 9, 7)  # eight answers, and one truth of all
     both = rows["ragas_answer_correctness", judge, "pearson"]
     assert (both["coverage"], both["calls"], both["cached"]) == (1, 8 + 4 + 8, 4 + 16)  # vectors are all there already
     sent = zip(literal_judge.requests, literal_judge.headers, strict=True)
-    keys = {(body["model"], given["authorization"]) for body, given in sent}
+    keys = {(body["model"], headers["authorization"]) for body, headers in sent}
     assert keys == {("small", "Bearer secret-of-the-vectors"), ("judge", "Bearer none")}
-    assert "secret-of-the-vectors" not in "".join(path.read_text() for path in out.rglob("*.json*"))
+    assert "secret-of-the-vectors" not in "".join(path.read_text() for path in run.out.rglob("*.json*"))

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.__main__ import main
-from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from rag_zeval.judge.evaluator import Example
@@ -19,10 +18,10 @@ from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scripted_judge import ScriptedJudge
 
 
-class Pairs:
+class Pairs(Benchmark):
     """A benchmark whose one metric is the mean score of the first answer."""
 
-    name, world, data_hash, shipped, human, no_ceiling = "pairs", None, "hash", (), (), None
+    name, data_hash = "pairs", "hash"
 
     def __init__(self, n: int):
         self.examples = [Example(str(i), "q", "r", (f"first {i}", f"second {i}")) for i in range(n)]
@@ -39,19 +38,19 @@ def judged(ids: list[str], values: list[tuple[float | None, float | None]]) -> d
     return {id_: Scored(id_, tuple(map(Score, both))) for id_, both in zip(ids, values, strict=True)}
 
 
-def found(original: Any, exchanged: Any) -> dict[str, tuple[float, int]]:
+def metrics_of(original: Any, exchanged: Any) -> dict[str, tuple[float, int]]:
     """Value and n of each metric; `exchanged` are the scores in the order shown."""
     benchmark = Pairs(len(original))
     both = BothOrders(benchmark, judged([e.id for e in benchmark.examples], original))
     assert [e.answers for e in both.examples] == [e.answers[::-1] for e in benchmark.examples]
     metrics = both.metrics(judged([e.id for e in both.examples], exchanged))
-    return {m.name: (m.statistic.point(m.scored), int(m.scored.sum())) for m in metrics if m.scored.any()}
+    return {m.name: (m.value, m.n) for m in metrics if m.scored.any()}
 
 
 def test_a_flip_is_another_decision_and_a_tie_is_a_decision() -> None:
     original = [(1.0, 0.0), (1.0, 0.0), (0.5, 0.5), (0.5, 0.5), (None, 1.0)]
     exchanged = [(0.0, 1.0), (1.0, 0.0), (0.5, 0.5), (1.0, 0.5), (1.0, 0.0)]
-    metrics = found(original, exchanged)
+    metrics = metrics_of(original, exchanged)
     assert metrics["flip_rate"] == (0.5, 4)  # the second and the fourth
     assert metrics["first_minus_second"] == (pytest.approx((0 + 1 + 0 + 0.25) / 4), 4)
     assert metrics["first"] == (pytest.approx((1 + 0.5 + 0.5 + 0.5) / 4), 4)
@@ -59,7 +58,7 @@ def test_a_flip_is_another_decision_and_a_tie_is_a_decision() -> None:
 
 @given(st.lists(pair, min_size=1, max_size=8))
 def test_a_judge_that_does_not_see_the_place_has_no_bias(values: Any) -> None:
-    metrics = found(values, [both[::-1] for both in values])
+    metrics = metrics_of(values, [both[::-1] for both in values])
     whole = [both for both in values if None not in both]
     if not whole:
         assert metrics == {}
@@ -71,7 +70,7 @@ def test_a_judge_that_does_not_see_the_place_has_no_bias(values: Any) -> None:
 @given(st.lists(st.tuples(pair, pair), min_size=1, max_size=8))
 def test_which_order_came_first_does_not_matter(values: Any) -> None:
     original, exchanged = ([both[i] for both in values] for i in (0, 1))
-    one, other = found(original, exchanged), found(exchanged, original)
+    one, other = metrics_of(original, exchanged), metrics_of(exchanged, original)
     assert one.keys() == other.keys()
     for name in ("flip_rate", "first_minus_second"):
         if name in one:
@@ -97,28 +96,26 @@ def first_is_right(body: dict[str, Any]) -> str:
 
 
 def test_judges_are_asked_in_both_orders_on_request_only(
-    scripted_judge: ScriptedJudge, write_wikieval: Any, tmp_path: Path
+    scripted_judge: ScriptedJudge, wikieval: Any, out: Path
 ) -> None:
     scripted_judge.replies = first_is_right
-    texts = ("question", "answer", "poor_answer", "ungrounded_answer")
-    data = write_wikieval(*({**{name: f"{name} {i}" for name in texts}, "context_v1": ["good"]} for i in range(4)))
-    words = ["benchmarks=[wikieval]", "scorers=[bleu,rag_zeval]", f"models=['{scripted_judge.spec()}']"]
-    words += [f"data_dir={data}", f"out_dir={tmp_path / 'out'}", "bootstrap.draws=50", "judge.variant=paper"]
+    run = wikieval(*[{}] * 4)
+    words = ["scorers=[bleu,rag_zeval]", f"models=['{scripted_judge.spec()}']", "judge.variant=paper"]
 
     def rows() -> dict[Any, Any]:
-        summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+        summary = json.loads((out / "summary.json").read_text())
         return {(row["benchmark"], row["scorer"], row["metric"]): row for row in summary}
 
-    assert main(words) == 0
+    assert run(*words) == 0
     assert len(scripted_judge.requests) == 8 and {name for name, _, _ in rows()} == {"wikieval"}
-    assert main([*words, "judge.swapped=true"]) == 0
+    assert run(*words, "judge.swapped=true") == 0
     assert len(scripted_judge.requests) == 16  # the first eight are there already
-    found = rows()
-    assert {scorer for name, scorer, _ in found if name == "wikieval_both_orders"} == {"rag_zeval"}
-    bias = [found["wikieval_both_orders", "rag_zeval", metric] for metric in ("flip_rate", "first_minus_second")]
+    both = rows()
+    assert {scorer for name, scorer, _ in both if name == "wikieval_both_orders"} == {"rag_zeval"}
+    bias = [both["wikieval_both_orders", "rag_zeval", metric] for metric in ("flip_rate", "first_minus_second")]
     assert [(row["value"], row["n"], row["calls"]) for row in bias] == [(1, 8, 8)] * 2
-    assert found["wikieval", "rag_zeval", "poor_answer/pairwise_middle"]["value"] == 0.5  # the good one first in half
-    assert found["wikieval_both_orders", "rag_zeval", "poor_answer/pairwise_best"]["value"] == 1  # ties, all of them
+    assert both["wikieval", "rag_zeval", "poor_answer/pairwise_middle"]["value"] == 0.5  # the good one first in half
+    assert both["wikieval_both_orders", "rag_zeval", "poor_answer/pairwise_best"]["value"] == 1  # ties, all of them
     files = bias[0]["files"]
-    assert files != found["wikieval", "rag_zeval", "poor_answer/pairwise_best"]["files"]
-    assert [(tmp_path / "out" / file).is_file() for file in files] == [True]
+    assert files != both["wikieval", "rag_zeval", "poor_answer/pairwise_best"]["files"]
+    assert [(out / file).is_file() for file in files] == [True]

@@ -41,8 +41,8 @@ def test_only_replies_that_came_for_a_call_are_paid_for() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "cannot be read as JSON"),
-        ([], "expected a JSON object of models, found list"),
+        ("{", "prices.json:1: not valid JSON"),
+        ([], "expected a JSON object, found list"),
         ({"m": 3}, "model 'm': expected a JSON object, found int"),
         ({"m": {"prompt": 1}}, "model 'm': field 'completion' is missing"),
         ({"m": {"prompt": "1", "completion": 1}}, "model 'm': field 'prompt' must be int or float, found str"),
@@ -55,4 +55,4 @@ def test_a_bad_list_is_one_line(content: Any, said: str, tmp_path: Path) -> None
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(InputError) as error:
         read_prices(path)
-    assert str(error.value).startswith(f"{path}: ") and said in str(error.value)
+    assert str(error.value).startswith(f"{path}:") and said in str(error.value)

@@ -9,33 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.retrieval import KS, Asked, hit, hit_rate, main, mean_recall, read_questions, recall
+from eval_benchmarks.retrieval import KS, Question, hit_rate, main, mean_recall, read_questions, recall
 from rag_zeval.errors import InputError, exit_status
 
 IDS = st.sampled_from("abcdefgh")
-ASKED = st.builds(Asked, st.lists(IDS, max_size=10).map(tuple), st.frozensets(IDS, min_size=1), st.just("easy"))
+QUESTIONS = st.builds(Question, st.lists(IDS, max_size=10).map(tuple), st.frozensets(IDS, min_size=1), st.just("easy"))
 
 
 def row(retrieved: list[Any], gold: list[Any], slice_tag: str = "easy") -> dict[str, Any]:
     return {"question": "Which?", "retrieved": retrieved, "gold_chunk_ids": gold, "slice_tag": slice_tag}
 
 
-@given(ASKED, st.integers(1, 12))
-def test_recall_counts_the_gold_chunks_that_are_ranked_in_time(asked: Asked, k: int) -> None:
-    ranks = [asked.retrieved.index(one) for one in asked.gold if one in asked.retrieved]
-    assert recall(asked, k) == sum(rank < k for rank in ranks) / len(asked.gold)
-    assert hit(asked, k) == any(rank < k for rank in ranks)
-    assert recall(asked, k) <= recall(asked, k + 1) <= 1
-    assert recall(asked, k) <= hit(asked, k)
-    if len(asked.gold) == 1:
-        assert recall(asked, k) == hit(asked, k)  # where the text's name for a hit is right
+@given(QUESTIONS, st.integers(1, 12))
+def test_recall_counts_the_gold_chunks_that_are_ranked_in_time(question: Question, k: int) -> None:
+    ranks = [question.retrieved.index(id_) for id_ in question.gold if id_ in question.retrieved]
+    assert recall(question, k) == sum(rank < k for rank in ranks) / len(question.gold)
+    hit = hit_rate([question], k)[0]
+    assert hit == any(rank < k for rank in ranks)
+    assert recall(question, k) <= recall(question, k + 1) <= 1
+    assert recall(question, k) <= hit
+    if len(question.gold) == 1:
+        assert recall(question, k) == hit  # where the text's name for a hit is right
 
 
 @given(st.integers(0, 30), st.integers(1, 30))
 def test_the_interval_of_a_hit_rate_is_wilsons(hits: int, n: int) -> None:
     hits = min(hits, n)
-    found = [Asked(("a",), frozenset("a" if i < hits else "b"), "x") for i in range(n)]
-    value, (low, high) = hit_rate(found, 1)
+    questions = [Question(("a",), frozenset("a" if i < hits else "b"), "x") for i in range(n)]
+    value, (low, high) = hit_rate(questions, 1)
     assert value == hits / n
     z, p = 1.959963984540054, hits / n
     for bound, sign in ((low, -1), (high, 1)):
@@ -45,7 +46,7 @@ def test_the_interval_of_a_hit_rate_is_wilsons(hits: int, n: int) -> None:
 
 
 def test_mean_recall_is_no_hit_rate() -> None:
-    questions = [Asked(("a", "x"), frozenset("ab"), "x"), Asked(("c", "d"), frozenset("cd"), "x")]
+    questions = [Question(("a", "x"), frozenset("ab"), "x"), Question(("c", "d"), frozenset("cd"), "x")]
     value, (low, high) = mean_recall(questions, 2)
     assert (value, low, high) == (0.75, 0.5, 1.0)
     assert hit_rate(questions, 2)[0] == 1
@@ -95,7 +96,7 @@ def test_a_bad_row_is_one_line_and_does_not_count(tmp_path: Path, capsys: Any) -
     for line, (number, message) in zip(lines, expected, strict=True):
         assert line.startswith(f"left out: {path}:{number}: {message}")
     good, _ = read_questions(path)
-    assert good == [Asked(("a",), frozenset("a"), "easy"), Asked(("a",), frozenset("b"), "easy")]
+    assert good == [Question(("a",), frozenset("a"), "easy"), Question(("a",), frozenset("b"), "easy")]
 
 
 @pytest.mark.parametrize(

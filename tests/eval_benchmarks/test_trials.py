@@ -12,44 +12,46 @@ from scipy import stats
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.summary import KEYS, summary_rows
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.files import Row
-from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.statistics.bootstrap import multiplicities
 
 
-def result(benchmark: Any, trial: int, value: Callable[[int], float | None], **changes: Any) -> Result:
-    """A result whose example number i has the scores 0 and value(i)."""
-    scored = {}
-    for number, example in enumerate(benchmark.examples):
-        scores = (Score(0.0), Score(value(number)))
-        scored[example.id] = Scored(example.id, scores, calls=2, retries=1, failures=1, cached=3, seconds=0.5)
-    fields = {"scorer": "judge", "model": "M", "file": f"{trial}.jsonl", "identity": "", "prompt_hash": "p"}
-    return Result(benchmark, **{**fields, **changes}, scored=scored, trial=trial)
-
-
-def rows_of(results: list[Result], metric: str, draws: int = 200) -> list[Row]:
-    rows = summary_rows(measured(results), draws, 7)
+def rows_of(trials: list[Trial], metric: str, draws: int = 200) -> list[Row]:
+    rows = summary_rows(group_trials(trials), draws, 7)
     assert all(list(row) == KEYS for row in rows)
     return [row for row in rows if row["metric"] == metric and row["scorer"] == "judge"]
 
 
+@pytest.fixture(scope="session")
+def trial(score_by: Any, make_trial: Any) -> Any:
+    """A trial in which example number i has the scores 0 and value(i)."""
+
+    def make(benchmark: Any, number: int, value: Callable[[int], float | None], **names: Any) -> Trial:
+        costs = {"calls": 2, "retries": 1, "failures": 1, "cached": 3, "seconds": 0.5}
+        return make_trial(benchmark, score_by(benchmark, lambda i: (0.0, value(i)), **costs), number=number, **names)
+
+    return make
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.data())
-def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(nano: NanoEval, data: st.DataObject) -> None:
+def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(
+    nano: NanoEval, trial: Any, data: st.DataObject
+) -> None:
     """Against a loop: the mean over trials of the mean of what each scored, instances drawn once for all."""
     n = len(nano.examples) - len(nano.ranked)
     values = st.lists(st.sampled_from([None, 1.0, -1.0, 0.0]), min_size=n, max_size=n)
-    trials = data.draw(st.lists(values.filter(any), min_size=2, max_size=3))
+    drawn = data.draw(st.lists(values.filter(any), min_size=2, max_size=3))
 
-    def value(trial: int, number: int) -> float | None:
-        return 0.0 if number < len(nano.ranked) else trials[trial][number - len(nano.ranked)]
+    def value(number_of_trial: int, number: int) -> float | None:
+        return 0.0 if number < len(nano.ranked) else drawn[number_of_trial][number - len(nano.ranked)]
 
     (row,) = rows_of(
-        [result(nano, t, lambda i, t=t: value(t, i)) for t in range(len(trials))],  # type: ignore[misc]
+        [trial(nano, t, lambda i, t=t: value(t, i)) for t in range(len(drawn))],  # type: ignore[misc]
         "pairwise_middle",
     )
-    known = [[t[i] for t in trials] for i in range(n)]
+    known = [[t[i] for t in drawn] for i in range(n)]
     better = [1 if supports[1] > supports[0] else -1 for supports in nano.pair_supports]
     points = [
         [np.nan if v is None else (np.sign(v) * b + 1) / 2 for v in k] for k, b in zip(known, better, strict=True)
@@ -60,12 +62,12 @@ def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(nano: Na
     assert row["sd"] == pytest.approx(means.std(ddof=1))
     assert row["coverage"] == pytest.approx((~np.isnan(table)).mean())
     there = table[~np.isnan(table).all(1)]
-    assert (row["n"], row["trials"]) == (len(there), len(trials))
+    assert (row["n"], row["trials"]) == (len(there), len(drawn))
     loop = []
     for times in multiplicities(len(there), 200, 7).astype(int):
-        drawn = np.repeat(there, times, axis=0)
-        if not np.isnan(drawn).all(0).any():
-            loop.append(np.nanmean(drawn, axis=0).mean())
+        sample = np.repeat(there, times, axis=0)
+        if not np.isnan(sample).all(0).any():
+            loop.append(np.nanmean(sample, axis=0).mean())
     assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(np.percentile(loop, [2.5, 97.5])))
 
 
@@ -76,16 +78,16 @@ def nano() -> Any:
     return benchmark
 
 
-def test_correlations_over_trials_leave_out_what_a_trial_has_not(write_ragchecker: Any) -> None:
+def test_correlations_over_trials_leave_out_what_a_trial_has_not(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker(14))
     rng = np.random.default_rng(0)
     values = rng.random((3, 14)).round(1)
     missing = {(0, 3), (1, 3), (2, 3), (1, 5)}
-    results = [
-        result(benchmark, t, lambda i, t=t: None if (t, i) in missing else float(values[t, i]))  # type: ignore[misc]
+    trials = [
+        trial(benchmark, t, lambda i, t=t: None if (t, i) in missing else float(values[t, i]))  # type: ignore[misc]
         for t in range(3)
     ]
-    (row,) = rows_of(results, "kendall")
+    (row,) = rows_of(trials, "kendall")
     found = []
     for t in range(3):
         kept = [i for i in range(14) if (t, i) not in missing]
@@ -97,10 +99,10 @@ def test_correlations_over_trials_leave_out_what_a_trial_has_not(write_ragchecke
     assert row["ci_low"] < row["value"] < row["ci_high"]
 
 
-def test_a_trial_without_a_value_is_no_part_of_the_mean(write_ragchecker: Any) -> None:
+def test_a_trial_without_a_value_is_no_part_of_the_mean(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     scored, constant, silent = (
-        result(benchmark, trial, value) for trial, value in enumerate([float, lambda i: 1.0, lambda i: None])
+        trial(benchmark, number, value) for number, value in enumerate([float, lambda i: 1.0, lambda i: None])
     )
     (alone,) = rows_of([scored], "pearson")
     (row,) = rows_of([scored, constant, silent], "pearson")
@@ -110,35 +112,36 @@ def test_a_trial_without_a_value_is_no_part_of_the_mean(write_ragchecker: Any) -
     assert (none["value"], none["ci_low"], none["sd"]) == (None, None, None)
 
 
-def test_a_row_carries_what_it_cost_and_where_it_comes_from(write_ragchecker: Any) -> None:
+def test_a_row_carries_what_it_cost_and_where_it_comes_from(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
-    (row,) = rows_of([result(benchmark, trial, float) for trial in (1, 0)], "pearson")
+    (row,) = rows_of([trial(benchmark, number, float) for number in (1, 0)], "pearson")
     costs = [row[name] for name in ("calls", "cached", "retries", "failures", "seconds")]
     assert costs == [48, 72, 24, 24, 12.0]
-    assert (row["prompt_hash"], row["data_hash"]) == ("p", benchmark.data_hash)
-    assert row["files"] == ["rows/0.jsonl", "rows/1.jsonl"]
-    other = result(benchmark, 0, lambda i: -float(i), model="N", file="n.jsonl")
-    first, second, difference = rows_of([result(benchmark, 0, float), other], "pearson")
-    assert difference["files"] == [*first["files"], *second["files"]] == ["rows/0.jsonl", "rows/n.jsonl"]
+    assert (row["prompt_hash"], row["data_hash"]) == ("hash", benchmark.data_hash)
+    assert row["files"] == ["rows/judge-M-0.jsonl", "rows/judge-M-1.jsonl"]
+    other = trial(benchmark, 0, lambda i: -float(i), model="N")
+    first, second, difference = rows_of([trial(benchmark, 0, float), other], "pearson")
+    assert difference["files"] == [*first["files"], *second["files"]]
+    assert difference["files"] == ["rows/judge-M-0.jsonl", "rows/judge-N-0.jsonl"]
     assert (difference["calls"], difference["sd"], difference["trials"]) == (None, None, None)
 
 
-def test_trials_of_models_that_come_between_others_stay_together(write_ragchecker: Any) -> None:
+def test_trials_of_models_that_come_between_others_stay_together(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     names = [("judge", "M", 0), ("other", "M", 0), ("judge", "N", 0), ("judge", "M", 1)]
-    results = [result(benchmark, trial, float, scorer=scorer, model=model) for scorer, model, trial in names]
-    assert [(one.name, len(one.trials)) for one in measured(results)] == [
+    trials = [trial(benchmark, number, float, scorer=scorer, model=model) for scorer, model, number in names]
+    assert [(one.name, len(one.trials)) for one in group_trials(trials)] == [
         ("judge by M", 2),
         ("other by M", 1),
         ("judge by N", 1),
     ]
 
 
-def test_annotators_are_a_row_of_their_own(write_ragchecker: Any) -> None:
+def test_annotators_are_a_row_of_their_own(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     (row,) = [
         r
-        for r in summary_rows(measured([result(benchmark, 0, float)]), 50, 0)
+        for r in summary_rows(group_trials([trial(benchmark, 0, float)]), 50, 0)
         if (r["scorer"], r["metric"]) == ("human", "spearman")
     ]
     assert row["value"] == pytest.approx(stats.spearmanr(*benchmark.labels.T).statistic)

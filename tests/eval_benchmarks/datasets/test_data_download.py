@@ -144,8 +144,8 @@ def test_the_command_brings_everything_with_licences(
     ("word", "message"),
     [
         ("data_dir=null", "data_dir: must be a folder, found null"),
-        ("download.hub=null", "download.hub: must be the address of a server, found null"),
-        ("download.hub=there", "download.hub: must begin with http:// or https://, found there"),
+        ("download.hub=null", "download.hub: must be an address that begins with http:// or https://, found null"),
+        ("download.hub=there", "download.hub: must be an address that begins with http:// or https://, found there"),
         ("data_dir={file}/data", "directory"),
     ],
 )

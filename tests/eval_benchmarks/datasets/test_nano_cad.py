@@ -47,7 +47,7 @@ def test_the_true_support_ranks_the_answers() -> None:
         e.id: Scored(e.id, tuple(Score(world.true_support(text, facts[e.id])) for text in e.answers))
         for e in benchmark.examples
     }
-    assert {m.statistic.point(m.scored) for m in benchmark.metrics(scored)} == {1.0}
+    assert {m.value for m in benchmark.metrics(scored)} == {1.0}
 
 
 def test_the_shipped_prompts_are_about_remembered_test_people_and_stay_as_they_were_fixed() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
 from rag_zeval.models.language_model import Reply, Sampling
@@ -22,7 +22,7 @@ N = 20
 
 
 def values(benchmark: NanoEval, scored: dict[str, Scored]) -> dict[str, tuple[float, int]]:
-    return {m.name: (m.statistic.point(m.scored), int(m.scored.sum())) for m in benchmark.metrics(scored)}
+    return {m.name: (m.value, m.n) for m in benchmark.metrics(scored)}
 
 
 def judged(claims: list[list[tuple[str, bool]]], values: tuple[float | None, ...]) -> dict[str, Any]:
@@ -139,29 +139,24 @@ def test_an_answer_without_claims_has_no_score_and_says_so() -> None:
     assert scored.scores == (Score(None, "failed: no claims"),)
 
 
-def test_a_difference_is_taken_on_the_prompts_both_judges_scored() -> None:
+def test_a_difference_is_taken_on_the_prompts_both_judges_scored(make_trial: Any) -> None:
     benchmark = NanoEval(4, 1, 2)
     ranked = world.ranked_examples("test", 4, 4, 1)
 
-    def result(model: str, right: dict[int, bool]) -> Result:
+    def trial(model: str, right: dict[int, bool]) -> Trial:
         scored = {}
         for number, is_right in right.items():
-            example = ranked[number]
-            sign = 1 if is_right else -1
-            scored[example.id] = Scored(example.id, tuple(Score(sign * value) for value in example.true_support))
-        return Result(benchmark, "rag_zeval", model, "file", "identity", None, scored)
+            scores = tuple(Score(value if is_right else -value) for value in ranked[number].true_support)
+            scored[ranked[number].id] = Scored(ranked[number].id, scores)
+        return make_trial(benchmark, scored, "rag_zeval", model)
 
-    first, second = result("A", {0: True, 1: False, 2: True}), result("B", {1: True, 2: True, 3: False})
-    rows = {
-        row["model"]: row
-        for row in summary_rows(measured([first, second]), 100, 0)
-        if row["metric"] == "ranking_accuracy"
-    }
-    assert {model: (row["value"], row["n"], row["coverage"]) for model, row in rows.items()} == {
-        "A": (pytest.approx(2 / 3), 3, 0.75),
-        "B": (pytest.approx(2 / 3), 3, 0.75),
-        "B minus A": (0.5, 2, 0.5),
-    }
+    trials = [trial("A", {0: True, 1: False, 2: True}), trial("B", {1: True, 2: True, 3: False})]
+    rows = [row for row in summary_rows(group_trials(trials), 100, 0) if row["metric"] == "ranking_accuracy"]
+    assert [(row["model"], row["value"], row["n"], row["coverage"]) for row in rows] == [
+        ("A", pytest.approx(2 / 3), 3, 0.75),
+        ("B", pytest.approx(2 / 3), 3, 0.75),
+        ("B minus A", 0.5, 2, 0.5),
+    ]
 
 
 def test_the_test_set_is_the_one_that_was_fixed_before_any_tuning() -> None:

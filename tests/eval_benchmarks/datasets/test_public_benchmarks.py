@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.bleu import Bleu
 from rag_zeval.scorers.rouge_l import RougeL
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import Scored, Scorer
 
 SHIPPED = {"pearson": 0.497, "spearman": 0.469, "kendall": 0.372}  # of RAGChecker's own claim precision
 needs_data = pytest.mark.skipif(not os.environ.get("RAG_ZEVAL_DATA"), reason="RAG_ZEVAL_DATA names no data folder")
@@ -29,15 +29,11 @@ def public_data() -> Path:
 
 
 def values(metrics: Iterable[Metric]) -> dict[str, float]:
-    return {m.name: m.statistic.point(m.scored) for m in metrics}
+    return {m.name: m.value for m in metrics}
 
 
 def scored_by(scorer: Scorer, examples: list[Example]) -> dict[str, Scored]:
     return {scored.id: scored for scored in scorer.score(examples)}
-
-
-def by_rule(examples: list[Example], rule: Callable[[Example], tuple[float | None, ...]]) -> dict[str, Scored]:
-    return {e.id: Scored(e.id, tuple(Score(value) for value in rule(e))) for e in examples}
 
 
 @needs_data
@@ -58,7 +54,7 @@ def test_the_published_wikieval_values_come_out_on_the_whole_set() -> None:
     benchmark = Wikieval(public_data())
     for scorer in (Bleu(), RougeL()):
         metrics = benchmark.metrics(scored_by(scorer, benchmark.examples))
-        assert {int(m.scored.sum()) for m in metrics} == {len(benchmark.examples) // 2}
+        assert {m.n for m in metrics} == {len(benchmark.examples) // 2}
         assert not any('"' in e.question or e.answers[0].endswith("'") for e in benchmark.examples)
         if len(benchmark.examples) == 2 * 50:
             for name, value in values(metrics).items():
@@ -76,13 +72,13 @@ def test_correlations_are_of_all_annotator_rows_with_model2_minus_model1(write_r
 
 
 def test_a_missing_score_leaves_both_rows_out_and_is_the_median_in_the_authors_convention(
-    write_ragchecker: Any,
+    write_ragchecker: Any, score_by: Any
 ) -> None:
     benchmark = RagcheckerMeta(write_ragchecker(13))
-    scored = by_rule(benchmark.examples, lambda e: (0.0, None) if e.id == "3" else (0.0, float(int(e.id)) ** 2))
+    scored = score_by(benchmark, lambda i: (0.0, None if i == 3 else float(i) ** 2))
     del scored["7"]
     metrics = {m.name: m for m in benchmark.metrics(scored)}
-    assert metrics["pearson"].scored.sum() == 11
+    assert metrics["pearson"].n == 11
     kept = [i for i in range(13) if i not in (3, 7)]
     x, labels = np.array([i**2 for i in range(13)], float), benchmark.labels
     expected = stats.pearsonr(np.repeat(x[kept], 2), labels[kept].ravel()).statistic
@@ -91,12 +87,12 @@ def test_a_missing_score_leaves_both_rows_out_and_is_the_median_in_the_authors_c
     filled = metrics["spearman_missing_as_median"]
     assert filled.scored.all()
     expected = stats.spearmanr(np.repeat(x, 2), labels.ravel()).statistic
-    assert filled.statistic.point(filled.scored) == pytest.approx(expected)
+    assert filled.value == pytest.approx(expected)
 
 
-def test_a_scorer_without_any_score_has_no_value(write_ragchecker: Any) -> None:
+def test_a_scorer_without_any_score_has_no_value(write_ragchecker: Any, score_by: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
-    metrics = benchmark.metrics(by_rule(benchmark.examples, lambda e: (None, None)))
+    metrics = benchmark.metrics(score_by(benchmark, lambda i: None))
     assert len(metrics) == 6
     assert not any(m.scored.any() for m in metrics)
 
@@ -139,45 +135,34 @@ def test_bad_json_is_named_by_its_line(write_ragchecker: Any) -> None:
         RagcheckerMeta(path.parent.parent)
 
 
-def wikieval_row(number: int, **changes: Any) -> dict[str, Any]:
-    row = {
-        "question": f"Question: What is {number}?",
-        "answer": f"Answer: {number} is good",
-        "context_v1": [f"{number} is good", "indeed"],
-        "poor_answer": f"{number} is poor'",
-        "ungrounded_answer": f"{number} is ungrounded",
-    }
-    return {**row, **changes}
-
-
-def test_wikieval_compares_the_answer_with_both_negatives_in_alternating_order(write_wikieval: Any) -> None:
-    benchmark = Wikieval(write_wikieval(*(wikieval_row(i) for i in range(4))))
+def test_wikieval_compares_the_answer_with_both_negatives_in_alternating_order(
+    write_wikieval: Any, score_by: Any
+) -> None:
+    benchmark = Wikieval(write_wikieval(*[{}] * 4))
     first, second = benchmark.examples[0], benchmark.examples[2]
     assert (first.question, first.reference) == ("What is 0?", "0 is good\nindeed")
     assert first.answers == ("0 is good", "0 is poor")
     assert second.answers == ("1 is poor", "1 is good")
     likes = {"good": 2.0, "poor": 2.0, "ungrounded": 1.0}
-    found = values(benchmark.metrics(by_rule(benchmark.examples, lambda e: tuple(likes[a[5:]] for a in e.answers))))
-    assert {name: found[f"poor_answer/pairwise_{name}"] for name in ("best", "middle", "worst")} == {
-        "best": 1.0,
-        "middle": 0.5,
-        "worst": 0.0,
-    }
-    assert {found[f"ungrounded_answer/pairwise_{name}"] for name in ("best", "middle", "worst")} == {1.0}
+    scored = score_by(benchmark, lambda i: [likes[answer[5:]] for answer in benchmark.examples[i].answers])
+    found = values(benchmark.metrics(scored))
+    assert [found[f"poor_answer/pairwise_{name}"] for name in ("best", "middle", "worst")] == [1.0, 0.5, 0.0]
+    assert [found[f"ungrounded_answer/pairwise_{name}"] for name in ("best", "middle", "worst")] == [1.0] * 3
 
 
-def test_wikieval_leaves_missing_scores_out(write_wikieval: Any) -> None:
-    benchmark = Wikieval(write_wikieval(*(wikieval_row(i) for i in range(4))))
-    scored = by_rule(benchmark.examples, lambda e: (None, 0.0) if e.id == "1-poor_answer" else (0.0, 1.0))
+def test_wikieval_leaves_missing_scores_out(write_wikieval: Any, score_by: Any) -> None:
+    benchmark = Wikieval(write_wikieval(*[{}] * 4))
+    assert benchmark.examples[2].id == "1-poor_answer"
+    scored = score_by(benchmark, lambda i: (None, 0.0) if i == 2 else (0.0, 1.0))
     del scored["2-poor_answer"]
     metric = benchmark.metrics(scored)[0]
     assert metric.scored.tolist() == [True, False, False, True]
-    assert metric.statistic.point(metric.scored) == 0.5  # the good answer stands first in 0, second in 3
+    assert metric.value == 0.5  # the good answer stands first in 0, second in 3
 
 
 def test_a_sample_beside_the_whole_set_counts_once(write_wikieval: Any) -> None:
-    write_wikieval(*(wikieval_row(i) for i in range(2)), name="sample.jsonl")
-    benchmark = Wikieval(write_wikieval(*(wikieval_row(i) for i in range(5)), name="wikieval.jsonl"))
+    write_wikieval(*[{}] * 2, name="sample.jsonl")
+    benchmark = Wikieval(write_wikieval(*[{}] * 5, name="wikieval.jsonl"))
     assert len(benchmark.examples) == 10
 
 
@@ -191,7 +176,7 @@ def test_a_sample_beside_the_whole_set_counts_once(write_wikieval: Any) -> None:
 )
 def test_bad_wikieval_rows_are_named(write_wikieval: Any, change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Wikieval(write_wikieval(wikieval_row(0), wikieval_row(1, **change)))
+        Wikieval(write_wikieval({}, change))
 
 
 @pytest.mark.parametrize(

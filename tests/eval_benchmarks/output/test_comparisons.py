@@ -12,8 +12,7 @@ from scipy import stats
 from eval_benchmarks.benchmark import Metric, mean_metric
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.comparisons import KEYS, PairedTest, comparison_rows, paired_test
-from eval_benchmarks.results import MeanOfTrials, Result, measured
-from rag_zeval.scorers.score import Score, Scored
+from eval_benchmarks.trials import MeanOfTrials, Trial, group_trials
 from rag_zeval.statistics.bootstrap import Correlation, multiplicities
 
 DRAWS, SEED = 200, 3
@@ -113,51 +112,54 @@ def test_what_is_better_by_the_same_everywhere_has_the_smallest_p_and_equals_hav
 def test_without_a_difference_p_is_near_uniform() -> None:
     """Of 300 tests between scorers that are equally good, about one in twenty has p <= 0.05."""
     rng = np.random.default_rng(5)
-    found = []
+    ps = []
     for _ in range(300):
         first, second = (mean_metric("m", rng.normal(size=60).tolist()) for _ in range(2))
         test = paired_test(first, second, DRAWS, SEED)
         assert test is not None and test.p is not None
-        found.append(test.p)
-    assert 0.02 <= np.mean(np.array(found) <= 0.05) <= 0.09
-    assert np.mean(found) == pytest.approx(0.5, abs=0.06)
+        ps.append(test.p)
+    assert 0.02 <= np.mean(np.array(ps) <= 0.05) <= 0.09
+    assert np.mean(ps) == pytest.approx(0.5, abs=0.06)
 
 
-def result(benchmark: RagcheckerMeta, scorer: str, model: str | None, seed: int | None) -> Result:
-    """Scores by chance, none without a seed."""
-    rng = np.random.default_rng(seed)
-    scored = {}
-    for example in benchmark.examples:
-        scores = tuple(Score(None if seed is None else float(rng.random())) for _ in range(2))
-        scored[example.id] = Scored(example.id, scores)
-    return Result(benchmark, scorer, model, "file", "", None, scored)
+@pytest.fixture
+def random_trial(score_by: Any, make_trial: Any) -> Any:
+    """A trial with scores by chance, none without a seed."""
+
+    def make(benchmark: RagcheckerMeta, scorer: str, model: str | None, seed: int | None) -> Trial:
+        rng = np.random.default_rng(seed)
+        scored = score_by(benchmark, lambda i: rng.random(2).tolist() if seed else None)
+        return make_trial(benchmark, scored, scorer, model)
+
+    return make
 
 
-def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(write_ragchecker: Any) -> None:
+def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
+    write_ragchecker: Any, random_trial: Any
+) -> None:
     benchmark = RagcheckerMeta(write_ragchecker(30))
     others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("silent", "M", None)]
-    results = [result(benchmark, *one) for one in others] + [result(benchmark, "rag_zeval", "judge", 9)]
-    rows, untested = comparison_rows(measured(results), DRAWS, SEED)
+    trials = [random_trial(benchmark, *names) for names in (*others, ("rag_zeval", "judge", 9))]
+    rows, untested = comparison_rows(group_trials(trials), DRAWS, SEED)
     assert untested == [] and all(list(row) == KEYS for row in rows)
     for metric in ("pearson", "kendall_missing_as_median"):
         family = [row for row in rows if row["metric"] == metric]
-        assert [(row["minus_scorer"], row["minus_model"]) for row in family] == [one[:2] for one in others]
+        assert [(row["minus_scorer"], row["minus_model"]) for row in family] == [names[:2] for names in others]
         assert {(row["scorer"], row["model"]) for row in family} == {("rag_zeval", "judge")}
         silent = family.pop()
         assert (silent["difference"], silent["p"], silent["p_holm"], silent["n"]) == (None, None, None, 0)
         ps = sorted(row["p"] for row in family)
         stepped = np.maximum.accumulate([min(1, p * (3 - rank)) for rank, p in enumerate(ps)])
         assert sorted(row["p_holm"] for row in family) == pytest.approx(list(stepped))
-    metrics = {m.name: m for m in benchmark.metrics(results[-1].scored)}
-    bleu = {m.name: m for m in benchmark.metrics(results[0].scored)}
+    metrics = {m.name: m for m in benchmark.metrics(trials[-1].scored)}
+    bleu = {m.name: m for m in benchmark.metrics(trials[0].scored)}
     test = paired_test(metrics["spearman"], bleu["spearman"], DRAWS, SEED)
     (row,) = [row for row in rows if (row["metric"], row["minus_scorer"]) == ("spearman", "bleu")]
     assert test and (row["difference"], row["ci_low"], row["p"]) == (test.difference, test.interval[0], test.p)
 
 
-def test_without_rag_zeval_it_says_that_nothing_is_tested(write_ragchecker: Any) -> None:
-    rows, untested = comparison_rows(
-        measured([result(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)]), DRAWS, SEED
-    )
+def test_without_rag_zeval_it_says_that_nothing_is_tested(write_ragchecker: Any, random_trial: Any) -> None:
+    trial = random_trial(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)
+    rows, untested = comparison_rows(group_trials([trial]), DRAWS, SEED)
     assert rows == []
     assert untested == ["ragchecker_meta: no tests against RAG-Zeval, for it gave no scores here"]

@@ -20,9 +20,10 @@ from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.output.cases import case_page, find_case
 from eval_benchmarks.output.densities import density_figure
 from eval_benchmarks.output.latex import escape, latex
-from eval_benchmarks.output.outputs import write_outputs
+from eval_benchmarks.output.run_files import write_run_files
+from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.output.tables import Table, comma_separated, tables
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.scorers.score import Score, Scored
 
 HOSTILE = '<script>alert("1")</script> & {{ 7 * 7 }} \\input{x}'
@@ -32,31 +33,35 @@ def claim(text: str, supported: bool, quote: str) -> dict[str, Any]:
     return {"claim": text, "is_supported": supported, "grounding_evidence": [quote], "analysis": HOSTILE}
 
 
-def judged(benchmark: Benchmark, model: str, scores: Any, trial: int = 0) -> Result:
-    """A judge whose scores of example i are scores(i), one claim an answer; None has no trajectory."""
-    scored = {}
-    for number, example in enumerate(benchmark.examples):
-        values = scores(number)
-        trajectory = [
-            {"id": id_, "atomic_claims": [claim(f"{model} on {text}", bool(value), example.reference.split()[0])]}
-            for id_, text, value in zip("ABCD", example.answers, values or (), strict=False)
-        ]
-        given = tuple(map(Score, values or [None] * len(example.answers)))
-        scored[example.id] = Scored(example.id, given, {"trajectory": trajectory or None, "status": "ok"}, calls=1)
-    file = f"{model}-{trial}.jsonl"
-    return Result(benchmark, "rag_zeval", model, file, "", "hash", scored, trial)
+@pytest.fixture
+def judged(make_trial: Any) -> Any:
+    """A trial of RAG-Zeval whose scores of example i are scores(i), one claim an answer; None has no trajectory."""
+
+    def make(benchmark: Benchmark, model: str, scores: Any, number: int = 0) -> Trial:
+        scored = {}
+        for at, example in enumerate(benchmark.examples):
+            values = scores(at)
+            trajectory = [
+                {"id": id_, "atomic_claims": [claim(f"{model} on {text}", bool(value), example.reference.split()[0])]}
+                for id_, text, value in zip("ABCD", example.answers, values or (), strict=False)
+            ]
+            answers = tuple(map(Score, values or [None] * len(example.answers)))
+            parts = {"trajectory": trajectory or None, "status": "ok"}
+            scored[example.id] = Scored(example.id, answers, parts, calls=1)
+        return make_trial(benchmark, scored, "rag_zeval", model, number)
+
+    return make
 
 
 @pytest.fixture
-def written(write_ragchecker: Any, tmp_path: Path) -> Any:
-    """Two judges, the second in two trials, written into a folder: the folder, results and notes."""
+def written(write_ragchecker: Any, judged: Any, tmp_path: Path) -> Any:
+    """Two judges, the second in two trials, written into a folder: the folder, trials and notes."""
     benchmark = RagcheckerMeta(write_ragchecker(20))
-    results = [
-        judged(benchmark, "a|b_1", lambda i: (i % 3 / 2, 0.5)),
-        *(judged(benchmark, "judge", lambda i, t=t: None if i == 4 else (0.5, (i + t) % 5 / 4), t) for t in range(2)),  # type: ignore[misc]
-    ]
-    _, notes = write_outputs(tmp_path / "out", results, ["a note with | and _"], 100, 0)
-    return tmp_path / "out", results, notes
+    trials = [judged(benchmark, "a|b_1", lambda i: (i % 3 / 2, 0.5))]
+    for t in range(2):
+        trials.append(judged(benchmark, "judge", lambda i, t=t: None if i == 4 else (0.5, (i + t) % 5 / 4), t))
+    _, notes = write_run_files(tmp_path / "out", trials, ["a note with | and _"], 100, 0)
+    return tmp_path / "out", trials, notes
 
 
 def test_every_table_file_says_the_same(written: Any) -> None:
@@ -122,12 +127,10 @@ def test_the_latex_compiles(written: Any, tmp_path: Path) -> None:
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
 
 
-def test_a_column_without_anything_is_left_out(write_ragchecker: Any) -> None:
-    from eval_benchmarks.output.summary import summary_rows
-
+def test_a_column_without_anything_is_left_out(write_ragchecker: Any, score_by: Any, make_trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
-    scored = {e.id: Scored(e.id, (Score(0.0), Score(float(e.id)))) for e in benchmark.examples}
-    rows = summary_rows(measured([Result(benchmark, "unheard_of", None, "f", "", None, scored)]), 20, 0)
+    trial = make_trial(benchmark, score_by(benchmark, lambda i: (0.0, float(i))), "unheard_of", None)
+    rows = summary_rows(group_trials([trial]), 20, 0)
     (table,) = tables(rows, [])
     assert list(table.heads) == ["scorer", "metric", "value", "95% interval", "published", "n", "coverage"]
     assert {line[4] for line in table.lines} == {"-", "0.637", "0.592"}  # the annotators' alone is in print
@@ -135,8 +138,8 @@ def test_a_column_without_anything_is_left_out(write_ragchecker: Any) -> None:
 
 
 def test_the_densities_have_a_panel_for_each_scorer_and_a_curve_for_each_label(written: Any) -> None:
-    out, results, _ = written
-    scorers = measured(results)
+    out, trials, _ = written
+    scorers = group_trials(trials)
     figure = density_figure(scorers)
     panels = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title().replace("\n", " ") for ax in panels] == [
@@ -153,35 +156,37 @@ def test_the_densities_have_a_panel_for_each_scorer_and_a_curve_for_each_label(w
     assert (out / "densities.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_differences_that_are_all_the_same_have_no_density_but_are_drawn(write_ragchecker: Any) -> None:
-    figure = density_figure(measured([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: (0.5, 0.5))]))
+def test_differences_that_are_all_the_same_have_no_density_but_are_drawn(write_ragchecker: Any, judged: Any) -> None:
+    figure = density_figure(group_trials([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: (0.5, 0.5))]))
     lines = figure.axes[0].get_lines()
     assert lines and not any(len(line.get_xdata()) > 2 for line in lines)
-    silent = density_figure(measured([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: None)]))
+    silent = density_figure(group_trials([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: None)]))
     assert silent.axes[0].get_title() == "rag_zeval by m\ncoverage 0.0%" and not silent.axes[0].get_lines()
-    assert density_figure(measured([judged(NanoEval(1, 1, 1), "m", lambda i: None)])) is None
+    assert density_figure(group_trials([judged(NanoEval(1, 1, 1), "m", lambda i: None)])) is None
 
 
-def test_the_case_is_where_the_judges_differ_most(write_ragchecker: Any) -> None:
+def test_the_case_is_where_the_judges_differ_most(write_ragchecker: Any, judged: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     alone = judged(NanoEval(2, 1, 1), "first", lambda i: (0.0, 0.0, 0.0, 0.0)[: 4 if i < 2 else 2])
     first = judged(benchmark, "first", lambda i: (0.5, 0.5))
     between = judged(benchmark, "between", lambda i: (0.0, 1.0))
     last = judged(benchmark, "last", lambda i: None if i == 5 else (1.0, 0.0) if i == 7 else (0.5, 0.25))
-    case = find_case(measured([alone, first, between, last]))
+    case = find_case(group_trials([alone, first, between, last]))
     assert case is not None
     assert (case.example.id, case.gap, case.first.model, case.second.model) == ("7", 1.0, "first", "last")
-    assert find_case(measured([alone])) is None
+    assert find_case(group_trials([alone])) is None
     unread = judged(benchmark, "unread", lambda i: None)
-    assert find_case(measured([first, unread])) is None
+    assert find_case(group_trials([first, unread])) is None
 
 
-def test_the_case_page_shows_both_judges_and_runs_nothing(write_wikieval: Any) -> None:
+def test_the_case_page_shows_both_judges_and_runs_nothing(write_wikieval: Any, judged: Any) -> None:
     text = f"Paris {HOSTILE}"
     row = {"question": HOSTILE, "answer": text, "poor_answer": HOSTILE, "ungrounded_answer": "x", "context_v1": [text]}
     benchmark = Wikieval(write_wikieval(row))
     case = find_case(
-        measured([judged(benchmark, "one", lambda i: (1.0, 0.0)), judged(benchmark, "<b>two", lambda i: (0.0, 0.0))])
+        group_trials(
+            [judged(benchmark, "one", lambda i: (1.0, 0.0)), judged(benchmark, "<b>two", lambda i: (0.0, 0.0))]
+        )
     )
     assert case is not None
     page = case_page(case)
@@ -193,9 +198,9 @@ def test_the_case_page_shows_both_judges_and_runs_nothing(write_wikieval: Any) -
     assert not re.search(r'(src|href)="(?!data:)', page)
 
 
-def test_figures_of_an_earlier_run_do_not_stay(written: Any, write_wikieval: Any) -> None:
+def test_figures_of_an_earlier_run_do_not_stay(written: Any, judged: Any) -> None:
     out, _, _ = written
     assert (out / "densities.png").is_file() and (out / "cases.html").is_file()
-    _, notes = write_outputs(out, [judged(NanoEval(1, 1, 1), "m", lambda i: None)], [], 20, 0)
+    _, notes = write_run_files(out, [judged(NanoEval(1, 1, 1), "m", lambda i: None)], [], 20, 0)
     assert not (out / "densities.png").exists() and not (out / "cases.html").exists()
     assert [note.split(" ")[0] for note in notes] == ["densities.png", "cases.html"]

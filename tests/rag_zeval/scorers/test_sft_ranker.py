@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from omegaconf import DictConfig
 
+from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.jobs import _judge
 from rag_zeval.errors import InputError
@@ -66,17 +66,16 @@ def test_a_perfect_ranker_is_perfect_on_the_nano_world_and_has_no_verdicts() -> 
 
 @pytest.mark.parametrize("section", ["judge", "nano_eval"])
 def test_the_card_says_that_a_model_is_a_ranker(section: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(config: DictConfig, card: dict[str, str]) -> Any:
+    def judge(words: list[str], card: dict[str, str]) -> Any:
+        settings = read_settings(load_config("bench", words), BenchSettings)
         benchmark = NanoEval(1, 1, 2)
         benchmark.world = "nano" if section == "nano_eval" else None
-        return _judge(config, benchmark, ScriptedBackend([], card=card))
+        return _judge(settings, benchmark, ScriptedBackend([], card=card))
 
-    config = load_config("bench", [])
-    ranker = judge(config, CARD)
+    ranker = judge([], CARD)
     assert isinstance(ranker, SftRanker) and ranker.prompt_hash == RANKING.prompt_hash
-    assert isinstance(judge(config, {"world": "nano", "variant": "compact"}), RagZeval)
-    asked = load_config("bench", [f"{section}.variant=compact"])
-    assert isinstance(judge(asked, CARD), RagZeval)  # what is asked for goes before the card
+    assert isinstance(judge([], {"world": "nano", "variant": "compact"}), RagZeval)
+    assert isinstance(judge([f"{section}.variant=compact"], CARD), RagZeval)  # what is asked for goes before the card
 
 
 def test_the_evaluator_says_why_it_cannot_ask_a_ranker() -> None:

@@ -1,4 +1,4 @@
-"""Everything a benchmark run writes from its results."""
+"""The files that a benchmark run makes of its trials: rows, tables, figure and case study."""
 
 from __future__ import annotations
 
@@ -12,51 +12,42 @@ from eval_benchmarks.output.densities import density_figure
 from eval_benchmarks.output.latex import latex
 from eval_benchmarks.output.page import embedded, render
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.output.tables import Table, comma_separated, markdown, tables, text_columns
-from eval_benchmarks.results import Result, measured
+from eval_benchmarks.output.tables import Table, comma_separated, markdown, tables
+from eval_benchmarks.trials import Trial, by_benchmark, group_trials
 from rag_zeval.files import write_bytes, write_json, write_text
 
 
-def write_outputs(
-    out: Path, results: Sequence[Result], notes: Sequence[str], draws: int, seed: int
+def write_run_files(
+    out: Path, trials: Sequence[Trial], notes: Sequence[str], draws: int, seed: int
 ) -> tuple[list[Table], list[str]]:
     """Write summary.json, comparisons.json, tables.{md,tex,csv,html}, densities.png and cases.html into `out`.
 
     Returns the tables, and the notes with a line added for everything that could not be made.
     """
-    scorers = measured(results)
+    scorers = group_trials(trials)
     rows = summary_rows(scorers, draws, seed)
     comparisons, untested = comparison_rows(scorers, draws, seed)
     figure, case = density_figure(scorers), find_case(scorers)
     image = png(figure) if figure else None
-    benchmarks = {one.benchmark.name: one.benchmark for one in scorers}.values()
     notes = [*notes, *untested]
-    notes += [f"{b.name}: no row of annotators against each other: {b.no_ceiling}" for b in benchmarks if b.no_ceiling]
+    for name, (first, *_) in by_benchmark(scorers).items():
+        if first.benchmark.no_ceiling:
+            notes.append(f"{name}: no row of annotators against each other: {first.benchmark.no_ceiling}")
     if image is None:
         notes.append("densities.png is not drawn: it needs scores of the RAGChecker meta-evaluation")
     if case is None:
         notes.append("cases.html is not written: it needs an example that rag_zeval judged by two models")
-    made = tables(rows, comparisons)
-    page = render(
-        "tables.html",
-        name=out.name,
-        tables=made,
-        text_columns=text_columns,
-        notes=notes,
-        densities=embedded(image) if image else None,
-        case=case,
-    )
+    sections = tables(rows, comparisons)
+    densities = embedded(image) if image else None
     write_json(out / "summary.json", rows)
     write_json(out / "comparisons.json", comparisons)
-    for name, text in {
-        "tables.md": markdown(made, notes),
-        "tables.tex": latex(made, notes),
-        "tables.csv": comma_separated(rows, comparisons),
-        "tables.html": page,
-    }.items():
-        write_text(out / name, text)
+    write_text(out / "tables.md", markdown(sections, notes))
+    write_text(out / "tables.tex", latex(sections, notes))
+    write_text(out / "tables.csv", comma_separated(rows, comparisons))
+    page = render("tables.html", name=out.name, tables=sections, notes=notes, densities=densities, case=case)
+    write_text(out / "tables.html", page)
     for name, content in {"densities.png": image, "cases.html": case_page(case).encode() if case else None}.items():
         (out / name).unlink(missing_ok=True)  # of an earlier run, which had more
         if content is not None:
             write_bytes(out / name, content)
-    return made, notes
+    return sections, notes

@@ -1,9 +1,9 @@
-"""What was scored, and what a scorer's trials say together."""
+"""Trials: what a scorer gave to a benchmark each time, and what its trials say together."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,12 +16,15 @@ from rag_zeval.scorers.score import Scored
 from rag_zeval.statistics.bootstrap import Mask
 from rag_zeval.statistics.weighted_correlations import Floats
 
+COUNTS = ("calls", "cached", "retries", "failures", "seconds")  # of a scored example: summed over all
+TOKENS = ("prompt_tokens", "completion_tokens")  # and those that are known only where the endpoint tells them
+
 
 @dataclass(frozen=True)
-class Result:
+class Trial:
     """What one scorer (with one model, if it is a judge) gave to one benchmark; `file` holds the rows.
 
-    trial: which repetition of a sampled judge it is, from 0; price: of the judge's tokens, None if none is known.
+    number: which repetition of a sampled judge it is, from 0; price: of the judge's tokens, None if none is known.
     """
 
     benchmark: Benchmark
@@ -31,7 +34,7 @@ class Result:
     identity: str
     prompt_hash: str | None
     scored: Mapping[str, Scored]
-    trial: int = 0
+    number: int = 0
     price: Price | None = None
 
 
@@ -96,10 +99,10 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ScorerTrials:
     """One scorer with one model on one benchmark: its trials, and its metrics over them by name."""
 
-    trials: tuple[Result, ...]
+    trials: tuple[Trial, ...]
     estimates: Mapping[str, Estimate]
 
     @property
@@ -124,22 +127,16 @@ class Measured:
 
         Tokens are those that are known, of all replies used; dollars are of the replies paid for, where all are known.
         """
-        sums: Row = dict.fromkeys(("calls", "cached", "retries", "failures", "seconds"), 0)
-        tokens: dict[str, list[int]] = {"prompt_tokens": [], "completion_tokens": []}
-        dollars: float | None = 0.0
-        for result in self.trials:
-            for row in result.scored.values():
-                for name in sums:
-                    sums[name] += getattr(row, name)
-                for name, known in tokens.items():
-                    if (count := getattr(row, name)) is not None:
-                        known.append(count)
-                cost = result.price.paid(row) if result.price else None
-                dollars = None if dollars is None or cost is None else dollars + cost
-        asked = sums["calls"] or sums["cached"]
-        seconds = round(sums["seconds"], 3) if asked else None
-        totals = {name: sum(known) if known else None for name, known in tokens.items()}
-        return {**sums, "seconds": seconds, **totals, "dollars": dollars}
+        costs: Row = {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(TOKENS), "dollars": 0.0}
+        for trial in self.trials:
+            for scored in trial.scored.values():
+                for name in (*COUNTS, *TOKENS):
+                    if (amount := getattr(scored, name)) is not None:
+                        costs[name] = (costs[name] or 0) + amount
+                paid = trial.price.paid(scored) if trial.price else None
+                costs["dollars"] = None if paid is None or costs["dollars"] is None else costs["dollars"] + paid
+        asked = costs["calls"] or costs["cached"]
+        return {**costs, "seconds": round(costs["seconds"], 3) if asked else None}
 
 
 def scorer_name(scorer: str, model: str | None) -> str:
@@ -147,29 +144,37 @@ def scorer_name(scorer: str, model: str | None) -> str:
     return " by ".join(filter(None, (scorer, model)))
 
 
-def measured(results: Iterable[Result]) -> list[Measured]:
-    """Results that differ only in their trial together, in the order in which benchmarks, then scorers first come."""
-    results = list(results)
-    benchmarks = list(dict.fromkeys(result.benchmark.name for result in results))
-    groups: dict[tuple[str, str, str | None], list[Result]] = {}
-    for result in sorted(results, key=lambda result: (benchmarks.index(result.benchmark.name), result.trial)):
-        groups.setdefault((result.benchmark.name, result.scorer, result.model), []).append(result)
-    return [Measured(tuple(trials), _estimates(trials)) for trials in groups.values()]
+def group_trials(trials: Iterable[Trial]) -> list[ScorerTrials]:
+    """Those that differ only in their number together, in the order in which benchmarks, then scorers first come."""
+    trials = list(trials)
+    benchmarks = list(dict.fromkeys(trial.benchmark.name for trial in trials))
+    groups: dict[tuple[str, str, str | None], list[Trial]] = {}
+    for trial in sorted(trials, key=lambda trial: (benchmarks.index(trial.benchmark.name), trial.number)):
+        groups.setdefault((trial.benchmark.name, trial.scorer, trial.model), []).append(trial)
+    return [ScorerTrials(tuple(group), _estimates(group)) for group in groups.values()]
 
 
-def _estimates(trials: list[Result]) -> dict[str, Estimate]:
+def by_benchmark(scorers: Iterable[ScorerTrials]) -> dict[str, list[ScorerTrials]]:
+    """The scorers of each benchmark, by its name, in the order in which they come."""
+    groups: dict[str, list[ScorerTrials]] = {}
+    for scorer in scorers:
+        groups.setdefault(scorer.benchmark.name, []).append(scorer)
+    return groups
+
+
+def _estimates(trials: Sequence[Trial]) -> dict[str, Estimate]:
     """By name; a metric that only some trials have (no reply could be read in the others) is taken over those."""
     by_name: dict[str, list[Metric]] = {}
-    for result in trials:
-        for metric in result.benchmark.metrics(result.scored):
+    for trial in trials:
+        for metric in trial.benchmark.metrics(trial.scored):
             by_name.setdefault(metric.name, []).append(metric)
     return {name: _estimate(name, metrics, len(trials)) for name, metrics in by_name.items()}
 
 
 def _estimate(name: str, metrics: list[Metric], trials: int) -> Estimate:
-    points = [m.statistic.point(m.scored) if m.scored.any() else math.nan for m in metrics]
+    points = [metric.value for metric in metrics]
     defined = [metric for metric, value in zip(metrics, points, strict=True) if not math.isnan(value)]
     scored = np.logical_or.reduce([metric.scored for metric in metrics])
     together = metrics[0] if len(metrics) == 1 else Metric(name, MeanOfTrials(tuple(defined)), scored)
-    coverage = sum(float(metric.scored.mean()) for metric in metrics) / trials
+    coverage = sum(metric.coverage for metric in metrics) / trials
     return Estimate(together, tuple(value for value in points if not math.isnan(value)), coverage)

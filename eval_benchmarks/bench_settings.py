@@ -1,0 +1,185 @@
+"""The settings of a benchmark run, checked once: a wrong value is one line that names its key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal, TypeVar, get_origin
+
+from omegaconf import DictConfig, OmegaConf
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from rag_zeval.errors import InputError
+from rag_zeval.judge.prompt import find_variant
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.scorers.registry import JUDGE, MEASURES
+from rag_zeval.stages.config import nearest
+
+CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # how endpoints are called
+
+
+def _number(least: float, most: float) -> Any:
+    return Field(ge=least, le=most, description=f"a number from {least:g} to {most:g}")
+
+
+def _names(example: str, least: int = 1) -> Any:
+    return Field(min_length=least, description=f"a list of names, such as {example}")
+
+
+def _check_variant(name: str | None) -> str | None:
+    return None if name is None else find_variant(name).name
+
+
+# A description ends the sentence "must be ..." of an error. Numbers keep their type: 0 and 0.0 make two cache keys.
+Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
+Seed = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
+Limit = Annotated[int | float, _number(0.001, 1e6)]
+Flag = Annotated[bool, Field(description="true or false")]
+Text = Annotated[str, Field(min_length=1)]
+Folder = Annotated[Text, Field(description="a folder")]
+FolderOrNull = Annotated[Text | None, Field(description="a folder")]
+KeyName = Annotated[Text | None, Field(description="the name of an environment variable")]
+VariantName = Annotated[Text | None, AfterValidator(_check_variant), Field(description="the name of a prompt variant")]
+Server = Annotated[str, Field(pattern="^https?://", description="an address that begins with http:// or https://")]
+
+
+class Section(BaseModel):
+    """A part of `configs/bench.yaml`, where its keys are explained."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+
+class Judge(Section):
+    variant: VariantName
+    temperature: Annotated[int | float, _number(0, 10)]
+    top_p: Annotated[int | float, _number(0, 1)]
+    max_tokens: Count
+    seed: Seed
+    api_key_env: KeyName
+    structured: Flag
+    swapped: Flag
+    concurrency: Count
+    timeout: Limit
+    connect_timeout: Limit
+    max_body_mib: Limit
+    trials: Count
+
+    @property
+    def calls(self) -> dict[str, Any]:
+        """How endpoints are called: keyword arguments of `open_backend`."""
+        return {name: getattr(self, name) for name in CALLS}
+
+    def sampling(self, trial: int = 0) -> Sampling:
+        """How a judge is sampled in a trial, counted from 0."""
+        return Sampling(self.temperature, self.top_p, self.max_tokens, self.seed + trial)
+
+
+class Embeddings(Section):
+    model: Annotated[Text | None, Field(description="the name of a model")]
+    api_key_env: KeyName
+
+
+class BertScoreModel(Section):
+    model: FolderOrNull
+
+
+class ClaimChecker(Section):
+    model: FolderOrNull
+    remote_code: Flag
+
+
+class NanoEval(Section):
+    split: Annotated[Literal["dev", "test"], Field(description="dev or test")]
+    n: Count
+    seed_ranked: Seed
+    seed_pairs: Seed
+    variant: VariantName
+    max_tokens: Count
+
+
+class Bootstrap(Section):
+    draws: Count
+    seed: Seed
+
+
+class Servers(Section):
+    github: Server
+    hub: Server
+
+
+class RunSettings(Section):
+    """What the data and the tables of a run follow from: all that is needed to read a finished one."""
+
+    benchmarks: Annotated[
+        list[str], Field(min_length=1, description="a list of names, such as benchmarks=[ragchecker_meta]")
+    ]
+    data_dir: Folder
+    nano_eval: NanoEval
+    bootstrap: Bootstrap
+
+
+class BenchSettings(RunSettings):
+    """What a run scores, by which scorers and models, and where it goes."""
+
+    scorers: Annotated[list[str], _names("scorers=[bleu]")]
+    models: Annotated[list[str], _names("models=[checkpoints/nano-base]", least=0)]
+    out_dir: Folder
+    judge: Judge
+    embeddings: Embeddings
+    prices: Annotated[Text | None, Field(description="a file")]
+    bert_score: BertScoreModel
+    claim_checker: ClaimChecker
+
+    @property
+    def judged_scorers(self) -> list[str]:
+        """The scorers chosen that are run once per model, each once."""
+        names = dict.fromkeys(self.scorers)
+        return [name for name in names if name == JUDGE or (name in MEASURES and MEASURES[name].prompts)]
+
+
+class DownloadSettings(Section):
+    """Where public data come from, and where they go."""
+
+    data_dir: Folder
+    download: Servers
+
+
+S = TypeVar("S", bound=Section)
+
+
+def read_settings(config: DictConfig, kind: type[S]) -> S:
+    """The settings of a kind; other keys are left alone. Raises InputError naming the key whose value does not fit.
+
+    >>> read_settings(load_config("bench", ["bootstrap.draws=0"]), BenchSettings)
+    InputError: bootstrap.draws: must be a whole number of at least 1, found 0
+    """
+    try:
+        return kind.model_validate(OmegaConf.to_container(config, resolve=True))
+    except ValidationError as error:
+        raise InputError(_line(kind, error)) from error
+
+
+def _line(kind: type[Section], error: ValidationError) -> str:
+    """The first error as a line with the key, what its value must be, and what it is."""
+    first = error.errors(include_url=False)[0]
+    keys, wanted, part = [], None, kind
+    for key in map(str, first["loc"]):
+        field = getattr(part, "model_fields", {}).get(key)
+        if field is None:  # a place within the value
+            break
+        keys.append(key)
+        wanted, part = field.description, field.annotation
+    name, value = ".".join(keys), first["input"]
+    if first["type"] == "value_error":
+        return f"{name}: {first['ctx']['error']}"
+    if wanted is None or first["type"] == "missing":
+        return f"{name}: {first['msg']}"
+    if get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
+        return f"{name}: must be {wanted}"
+    return f"{name}: must be {wanted}, found {'null' if value is None else str(value) or 'nothing'}"
+
+
+def check_names(key: str, names: Sequence[str], known: Collection[str]) -> None:
+    """Raise InputError for a name that is not known, with the nearest one and all there are."""
+    for name in names:
+        if name not in known:
+            raise InputError(f"{key}: there is no '{name}'{nearest(name, [*known])}; there is: {', '.join(known)}")

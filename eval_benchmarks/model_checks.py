@@ -1,0 +1,94 @@
+"""What is looked at before any model is loaded: that every scorer has the models, folders and keys that it needs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from eval_benchmarks.bench_settings import BenchSettings, check_names
+from rag_zeval.errors import InputError
+from rag_zeval.models.endpoint import KEY_ENV
+from rag_zeval.models.keys import read_key
+from rag_zeval.models.language_model import can_constrain, check_spec, read_card
+from rag_zeval.models.nli import wants_code
+from rag_zeval.scorers.checked_claims import CheckedClaims
+from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
+
+RUNS = Path("runs")  # what the stages write: a model listed from there may simply not be trained yet
+
+
+def check_models(settings: BenchSettings) -> None:
+    """Raise InputError for an unknown scorer, a key that is not set or a model folder that is not there."""
+    check_names("scorers", settings.scorers, SCORERS)
+    for key, variable in (
+        ("judge.api_key_env", settings.judge.api_key_env),
+        ("embeddings.api_key_env", settings.embeddings.api_key_env),
+    ):
+        if variable is not None and read_key(variable) is None:
+            raise InputError(f"{key}: environment variable {variable} is not set")
+    for spec in settings.models:  # whether or not a judge is asked: config.yaml will show them
+        check_spec(spec)
+    _check_embeddings(settings)
+    if settings.bert_score.model is not None:
+        _check_has_model(f"bert_score.model: {settings.bert_score.model}", settings.bert_score.model)
+    _check_claim_checker(settings)
+    if settings.judged_scorers:
+        _check_judges(settings)
+
+
+def _check_embeddings(settings: BenchSettings) -> None:
+    spec = settings.embeddings.model
+    if spec is None:
+        for name in settings.scorers:
+            if name in MEASURES and MEASURES[name].embeds:
+                raise InputError(f"embeddings.model: {name} needs one: a folder, or openai:MODEL@http://host:port/v1")
+    elif check_spec(spec) is None:
+        _check_has_model(f"embeddings.model: {spec}", spec)
+    else:
+        read_key(settings.embeddings.api_key_env or KEY_ENV)
+
+
+def _check_claim_checker(settings: BenchSettings) -> None:
+    if CheckedClaims.name in settings.scorers and JUDGE not in settings.scorers:
+        raise InputError(f"scorers: {CheckedClaims.name} checks the claims that {JUDGE} writes; add {JUDGE}")
+    folder = settings.claim_checker.model
+    if folder is None:
+        return
+    where = f"claim_checker.model: {folder}"
+    _check_has_model(where, folder)
+    if wants_code(folder) and not settings.claim_checker.remote_code:
+        raise InputError(f"{where}: its config.json asks for code of its own; claim_checker.remote_code=true runs it")
+
+
+def _check_judges(settings: BenchSettings) -> None:
+    if not settings.models:
+        raise InputError("models: a judge needs at least one, such as models=[checkpoints/nano-base]")
+    for spec, times in Counter(settings.models).items():
+        if times > 1:
+            raise InputError(f"models: '{spec}' stands {times} times")
+        if settings.judge.structured and not can_constrain(spec):
+            raise InputError(f"judge.structured: replies of {spec} cannot be held to a schema; leave it out of models")
+        folder = _folder(spec)
+        if folder is None:
+            read_key(settings.judge.api_key_env or KEY_ENV)
+        elif not not_trained_yet(spec):
+            _check_has_model(f"models: {spec}", folder)
+            read_card(folder)
+
+
+def _check_has_model(where: str, folder: str | Path) -> None:
+    config = Path(folder) / "config.json"
+    if not config.is_file():
+        raise InputError(f"{where}: no model there ({config} is missing)")
+
+
+def _folder(spec: str) -> Path | None:
+    """Where a model lies; None for an endpoint, of which one sees that it answers when it is asked."""
+    return None if check_spec(spec) else Path(re.sub("^(transformers|vllm):", "", spec))
+
+
+def not_trained_yet(spec: str) -> bool:
+    """Whether the spec names a folder under `runs/` that holds no model yet: left out with a line, not refused."""
+    folder = _folder(spec)
+    return folder is not None and RUNS in folder.parents and not (folder / "config.json").is_file()
