@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.timing import device_speed
+from experiments.timing import device_speed, guidance
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ TOY = {
 def test_a_step_reads_the_weights_and_the_cache():
     from transformers.cache_utils import DynamicCache
 
-    model = device_speed.random_qwen2(TOY, dtype="bfloat16")
+    model = guidance.random_qwen2(TOY, dtype="bfloat16")
     cache = DynamicCache(config=model.config)
     model(torch.arange(10)[None], past_key_values=cache)
     held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
@@ -35,7 +35,7 @@ def test_a_step_reads_the_weights_and_the_cache():
 
 def test_the_shape_is_the_one_that_training_plans_with():
     kept = json.loads((ROOT / "train" / "model_shapes.json").read_text())["Qwen2.5-7B-Instruct"]
-    assert {key: kept[key] for key in device_speed.QWEN_7B} == device_speed.QWEN_7B and not kept["tie_word_embeddings"]
+    assert {key: kept[key] for key in guidance.QWEN_7B} == guidance.QWEN_7B and not kept["tie_word_embeddings"]
 
 
 def test_a_run_at_toy_size_is_written_and_shown(tmp_path, monkeypatch, capsys):

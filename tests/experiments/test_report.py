@@ -11,7 +11,7 @@ import pytest
 
 from eval_benchmarks.benchmark import Metric
 from experiments import __main__ as program
-from experiments.arm_results import encode_curve, encode_metric
+from experiments.arm_results import metric_values
 from experiments.estimates import UNREAD
 from rag_zeval.stages.config import load_config
 from rag_zeval.statistics.bootstrap import Ratio, paired_interval
@@ -42,10 +42,9 @@ class Results:
             "pairwise_middle": self.values(0.6 + gain),
             "verdict_accuracy": self.values(0.8 + verdicts),
         }
-        everything = np.ones(N, bool)
-        texts = {m: encode_metric(Metric(m, Ratio(top, np.ones(N)), everything)) for m, top in metrics.items()}
+        values = {name: top.tolist() for name, top in metrics.items()}
         if changes.pop("ranks_only", False):
-            del texts["verdict_accuracy"]
+            del values["verdict_accuracy"]
         step = np.arange(STEPS)
         curves = {
             "reward": step / STEPS + gain,
@@ -66,8 +65,8 @@ class Results:
             "base": "b" * 64,
             "answers": "a" * 64 if seed else None,
             "settings": {},
-            "benchmarks": {name: {"data_hash": "d", "prompt_hash": "p", "metrics": texts} for name in BENCHMARKS},
-            "curves": {name: encode_curve(list(curve)) for name, curve in curves.items()} if seed else {},
+            "benchmarks": {name: {"data_hash": "d", "prompt_hash": "p", "metrics": values} for name in BENCHMARKS},
+            "curves": {name: curve.tolist() for name, curve in curves.items()} if seed else {},
         }
         name = arm if seed is None else f"{arm}-seed{seed}"
         path = self.folder / self.experiment / f"{name}.json"
@@ -197,9 +196,9 @@ def test_replies_that_cannot_be_read_are_left_out_once_and_wrong_once(tmp_path: 
     base, trained = results.values(0.4), results.values(0.6)
     unread = results.rng.random(N) < 0.3
     for arm, seed, top, scored in (("base", None, base, np.ones(N, bool)), ("judge", 5, trained, ~unread)):
-        texts = {"ranking_accuracy": encode_metric(Metric("", Ratio(top, np.ones(N)), scored))}
-        texts["pairwise_middle"] = texts["ranking_accuracy"]
-        of = {name: {"data_hash": "d", "prompt_hash": "p", "metrics": texts} for name in BENCHMARKS}
+        values = metric_values(Metric("", Ratio(top, np.ones(N)), scored))
+        metrics = dict.fromkeys(("ranking_accuracy", "pairwise_middle"), values)
+        of = {name: {"data_hash": "d", "prompt_hash": "p", "metrics": metrics} for name in BENCHMARKS}
         results.write(arm, seed, benchmarks=of)
     _, summary = results.report()
     read, wrong = (row_of(summary, "judge", "ranking_accuracy" + more)["minus_base"] for more in ("", UNREAD))
