@@ -6,10 +6,10 @@ a local folder, and for the nano world the truth itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -24,87 +24,75 @@ SPECS = "oracle (nano world only) or nli:FOLDER"
 NOT_ASKED = f"not computed; entailment={SPECS} takes it from the saved rollouts"
 
 
-class Scorer(Protocol):
-    """Says of claims with their quotes how far the quotes entail the claim, in [0, 1]; None: it cannot say."""
+@dataclass(frozen=True)
+class Scorer:
+    """`score` says of each claim with its quotes how far they entail it, in [0, 1]; None: it cannot say."""
 
     name: str
-
-    def score(self, claims: Sequence[Claim]) -> list[float | None]:
-        """A value for each claim."""
+    score: Callable[[Sequence[Claim]], list[float | None]]
 
 
 def open_scorer(spec: str) -> Scorer:
     """Raises InputError for a spec that is none of SPECS, and for a folder without an NLI model."""
     kind, _, folder = spec.partition(":")
     if spec == "oracle":
-        return Oracle()
+        return Scorer("the exact oracle of the nano world", _by_truth)
     if kind == "nli" and folder:
-        return ByNLI(folder)
+        return Scorer(f"the NLI model {Path(folder).resolve().name}", _by_nli(folder))
     raise InputError(f"entailment={spec}: expected {SPECS}")
 
 
-class Oracle:
-    """The nano world's own truth: 1 if a quote states the claimed fact, else 0; None for what is no claim of it."""
-
-    name = "the exact oracle of the nano world"
-
-    def score(self, claims: Sequence[Claim]) -> list[float | None]:
-        found = (world.entailed(claim, quotes) for claim, quotes in claims)
-        return [None if entailed is None else float(entailed) for entailed in found]
+def _by_truth(claims: Sequence[Claim]) -> list[float | None]:
+    """1 if a quote states the claimed fact, else 0; None for what is no claim of the nano world."""
+    verdicts = (world.entailed(claim, quotes) for claim, quotes in claims)
+    return [None if entailed is None else float(entailed) for entailed in verdicts]
 
 
-class ByNLI:
+def _by_nli(folder: str) -> Callable[[Sequence[Claim]], list[float | None]]:
     """The model's probability, quotes in a row as premise and the claim as hypothesis; None where they do not fit."""
+    try:
+        model = NLI(folder)
+    except InputError as error:
+        raise InputError(f"entailment=nli:{error}") from error
+    known: dict[Claim, float | None] = {}  # rollouts of a prompt say much the same
 
-    def __init__(self, folder: str):
-        try:
-            self._model = NLI(folder)
-        except InputError as error:
-            raise InputError(f"entailment=nli:{error}") from error
-        self.name = f"the NLI model {Path(folder).resolve().name}"
-        self._known: dict[Claim, float | None] = {}  # rollouts of a prompt say much the same
+    def score(claims: Sequence[Claim]) -> list[float | None]:
+        new = [claim for claim in dict.fromkeys(claims) if claim not in known]
+        known.update(zip(new, model.score([(" ".join(quotes), claim) for claim, quotes in new]), strict=True))
+        return [known[claim] for claim in claims]
 
-    def score(self, claims: Sequence[Claim]) -> list[float | None]:
-        new = [claim for claim in dict.fromkeys(claims) if claim not in self._known]
-        values = self._model.score([(" ".join(quotes), claim) for claim, quotes in new])
-        self._known |= zip(new, values, strict=True)
-        return [self._known[claim] for claim in claims]
+    return score
 
 
-@dataclass(frozen=True)
-class Entailment:
-    """Mean over a step's supported claims, for each step that has any, and a sentence on what it was computed from."""
+def entailment_by_step(run: Path, steps: Steps, which: str, scorer: Scorer) -> tuple[Points, str]:
+    """Mean over a step's supported claims, for each step that has any, and a sentence on what it was computed from.
 
-    points: Points
-    said: str
-
-
-def entailment_by_step(run: Path, steps: Steps, which: str, scorer: Scorer) -> Entailment:
-    """Raises InputError if nothing can be computed: no rollouts saved, or no claim that the scorer can read."""
+    Raises InputError if nothing can be computed: no rollouts saved, or no claim that the scorer can read.
+    """
     from rich.progress import track
 
     files = step_files(run, which, steps)
     if not files:
         raise InputError(f"{run / 'rollouts' / which}: holds no rollouts of a step that is logged")
     means: list[tuple[int, float]] = []
-    rollouts = broken = scored = unread = 0
-    damaged: list[str] = []
+    counts, damaged = Counter[str](), []
     for step, path in track(files.items(), description="entailment", transient=True):
-        found = read_claims(path)
-        values = [value for value in scorer.score(found.claims) if value is not None]
+        read = read_claims(path)
+        values = [value for value in scorer.score(read.claims) if value is not None]
         if values:
             means.append((step, sum(values) / len(values)))
-        rollouts, broken, scored = rollouts + found.rollouts, broken + found.broken, scored + len(values)
-        unread, damaged = unread + len(found.claims) - len(values), damaged + found.damaged
+        unread = len(read.claims) - len(values)
+        counts.update(rollouts=read.rollouts, broken=read.broken, scored=len(values), unread=unread)
+        damaged += read.damaged
     left_out = {
-        "rollouts without the format": broken,
-        "claims it cannot read": unread,
+        "rollouts without the format": counts["broken"],
+        "claims it cannot read": counts["unread"],
         "lines that are no rollouts": len(damaged),
     }
-    counted = ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count) or "nothing"
-    first = f" (first: {damaged[0]})" if damaged else ""
+    listed = ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count) or "nothing"
+    listed += f" (first: {damaged[0]})" if damaged else ""
     if not means:
-        raise InputError(f"no claim that {scorer.name} could say anything of; left out: {counted}{first}")
-    said = f"by {scorer.name}, over {scored:,} supported claims of {rollouts:,} rollouts; left out: {counted}{first}"
+        raise InputError(f"no claim that {scorer.name} could say anything of; left out: {listed}")
     x, y = np.array(means, dtype=float).T
-    return Entailment((x, y), said)
+    claims = f"{counts['scored']:,} supported claims of {counts['rollouts']:,} rollouts"
+    return (x, y), f"by {scorer.name}, over {claims}; left out: {listed}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +48,8 @@ def read_claims(path: Path) -> StepClaims:
             step.damaged.append(f"{path.parent.name}/{path.name}:{number}: {error}")
         else:
             step.rollouts += 1
-            step.claims += supported_claims(trajectory)
+            claims = [claim for candidate in trajectory for claim in candidate.atomic_claims if claim.is_supported]
+            step.claims += [(claim.claim, claim.grounding_evidence) for claim in claims]
     return step
 
 
@@ -64,11 +64,3 @@ def _read(row: Row) -> Trajectory:
     if not claims_hold_text(trajectory, truth["variant"]):
         raise FormatError("a supported claim quotes nothing")
     return trajectory
-
-
-def supported_claims(trajectory: Trajectory) -> Iterator[Claim]:
-    """In their order; for claims marked unsupported the quotes are what contradicts them."""
-    for candidate in trajectory:
-        for claim in candidate.atomic_claims:
-            if claim.is_supported:
-                yield claim.claim, claim.grounding_evidence

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.output.curves import METRICS
 from experiments.dynamics.__main__ import main
-from experiments.dynamics.entailment import ByNLI, entailment_by_step, open_scorer
+from experiments.dynamics.entailment import entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
 from experiments.dynamics.rollouts import read_claims, step_files
 from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
@@ -206,10 +205,10 @@ def test_the_oracle_is_the_share_of_supported_claims_that_their_quotes_state(
         run = Path(name)
         rows = [rollout(seed, entailed=yes, not_entailed=no) for seed, (yes, no) in enumerate(counts)]
         dump(run, which, 1, rows)
-        found = entailment_by_step(run, {1: {}}, which, open_scorer("oracle"))
+        points, source = entailment_by_step(run, {1: {}}, which, open_scorer("oracle"))
     yes, everything = sum(yes for yes, _ in counts), sum(map(sum, counts))
-    assert [at.tolist() for at in found.points] == [[1.0], [pytest.approx(yes / everything)]]
-    assert found.said == (
+    assert [at.tolist() for at in points] == [[1.0], [pytest.approx(yes / everything)]]
+    assert source == (
         f"by the exact oracle of the nano world, over {everything} supported claims of {len(counts)} rollouts; "
         "left out: nothing"
     )
@@ -254,7 +253,7 @@ def test_an_nli_model_gives_the_probability_of_entailment(write_nli: Any, tmp_pa
 
     folder = write_nli(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
     scorer = open_scorer(f"nli:{folder}")
-    assert isinstance(scorer, ByNLI) and scorer.name == "the NLI model nli"
+    assert scorer.name == "the NLI model nli"
     claims = [
         ("the cat sat", ("on a mat", "the dog")),
         ("the dog", ("a cat",)),
@@ -291,17 +290,6 @@ def test_what_is_no_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None
         open_scorer(f"nli:{untrained}")
 
 
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
-
-
 @pytest.fixture
 def hostile(run: Path) -> Path:
     """A run whose folder and rollouts try to leave their place."""
@@ -311,13 +299,14 @@ def hostile(run: Path) -> Path:
     return folder
 
 
-def test_the_page_is_one_file_with_its_figures_inside(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_one_file_with_its_figures_inside(
+    hostile: Path, read_tags: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {path: path.read_bytes() for path in hostile.rglob("*") if path.is_file()}
     assert main([str(hostile), "entailment=oracle"]) == 0
     assert "entailment by the exact oracle" in capsys.readouterr().out
     page = (hostile / "dynamics.html").read_text()
-    tags = Tags()
-    tags.feed(page)
+    tags = read_tags(page)
     assert "script" not in tags.seen and tags.seen.count("img") == len(FIGURES) == len(tags.links)
     inside = [base64.b64decode(link.removeprefix("data:image/png;base64,"), validate=True) for link in tags.links]
     assert inside == [(hostile / "dynamics" / f"{figure.name}.png").read_bytes() for figure in FIGURES]
@@ -371,12 +360,8 @@ def test_help_answers_at_once() -> None:
     assert done.stdout.startswith("usage: ")
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_browser_opens_it(hostile: Path, tmp_path: Path) -> None:
+def test_a_browser_opens_it(hostile: Path, tmp_path: Path, open_in_browser: Any) -> None:
     assert main([str(hostile), "entailment=oracle", f"out_dir={tmp_path / 'page'}"]) == 0
-    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
-    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    page = (tmp_path / "page" / "dynamics.html").as_uri()
-    done = subprocess.run([*command, page], capture_output=True, text=True, timeout=120, check=True)
-    assert "<title>Training dynamics: runs/&lt;script&gt;" in done.stdout, "a script ran, or the page did not open"
-    assert done.stdout.count("<img") == len(FIGURES)
+    document = open_in_browser(tmp_path / "page" / "dynamics.html")
+    assert "<title>Training dynamics: runs/&lt;script&gt;" in document, "a script ran, or the page did not open"
+    assert document.count("<img") == len(FIGURES)

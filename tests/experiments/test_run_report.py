@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,23 +73,9 @@ def test_a_model_may_have_minus_in_its_name() -> None:
     assert [row[key]["value"] for key in ("base", "trained", "difference")] == [0.5, 0.75, 0.25]
 
 
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.links += [
-            value or "" for name, value in attrs if name in ("src", "href") and not (value or "").startswith("#")
-        ]
-
-
-def test_the_page_is_one_file_without_scripts(run: Path) -> None:
+def test_the_page_is_one_file_without_scripts(run: Path, read_tags: Any) -> None:
     page = write_run_report(run).read_text()
-    tags = Tags()
-    tags.feed(page)
+    tags = read_tags(page)
     assert "script" not in tags.seen and tags.seen.count("svg") == 3
     assert [link for link in tags.links if "w3.org" not in link] == []
     assert "0.100 [0.090, 0.110]" in page and "0.302" in page and "50.0%" in page
@@ -152,12 +136,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, capsys: pytest.Ca
     assert main(["--help"]) == 0
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_browser_opens_it(run: Path, tmp_path: Path) -> None:
-    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
-    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    done = subprocess.run(
-        [*command, write_run_report(run).as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert f"<title>RAG-Zeval: {run.name}</title>" in done.stdout, "a script ran, or the page did not open"
-    assert done.stdout.count("<svg") == 3
+def test_a_browser_opens_it(run: Path, open_in_browser: Any) -> None:
+    document = open_in_browser(write_run_report(run))
+    assert f"<title>RAG-Zeval: {run.name}</title>" in document, "a script ran, or the page did not open"
+    assert document.count("<svg") == 3
