@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from eval_benchmarks.output.curves import METRICS, Curves, mark_switches, read_curves, read_points, style
+from eval_benchmarks.output.curves import METRICS, Curves, mark_switches, read_curves, read_points, step_axes
 from rag_zeval.files import Row
 from rag_zeval.stages.training_log import Steps
 
@@ -70,11 +70,8 @@ def support_chart(by_alpha: Sequence[Row]) -> str:
 
 
 def _axes(x: str, y: str) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    axes = figure.subplots()
-    style(axes, x)
+    figure, (axes,) = step_axes(1, 6.4, 3.8)
+    axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
 

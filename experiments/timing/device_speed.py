@@ -31,19 +31,13 @@ from rag_zeval.files import Row, write_json, write_text
 
 SHAPES = {"qwen2.5-7b": QWEN_7B, "small": SMALL}
 FOLDER, PAGE = Path("docs/measurements"), Path("docs/measurements.md")
-PASSAGES, NEW_TOKENS, QUESTIONS, SAMPLE = (500, 4000), 64, 16, 2
+PASSAGES, NEW_TOKENS, QUESTIONS = (500, 4000), 64, 16
+SAMPLE = 2  # questions that transformers' guidance answers
 GIB = 2**30
 
 
-def measure(
-    shape: str,
-    *,
-    passages: Sequence[int] = PASSAGES,
-    new_tokens: int = NEW_TOKENS,
-    questions: int = QUESTIONS,
-    sample: int = SAMPLE,
-) -> Row:
-    """All figures of one run; `sample`: how many of the questions transformers' guidance answers. Seconds, tokens/s."""
+def measure(shape: str) -> Row:
+    """All figures of one run. Seconds, tokens/s."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -60,37 +54,38 @@ def measure(
         "threads": torch.get_num_threads(),
         "date": date.today().isoformat(),
         "alphas": list(ALPHAS),
-        "new_tokens": new_tokens,
+        "new_tokens": NEW_TOKENS,
         "bandwidth": bandwidth,
-        "rows": [_row(model, tokens, new_tokens, questions, sample, bandwidth) for tokens in passages],
+        "rows": [measure_passage(model, tokens, bandwidth) for tokens in PASSAGES],
     }
 
 
-def _row(model: Any, passage: int, new_tokens: int, questions: int, sample: int, bandwidth: float) -> Row:
+def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
+    """The packed decoder, guidance and the bound for passages of this many tokens; bandwidth: bytes a second."""
     import torch
 
     from synthesize.cad import decode
 
     cuda = model.device.type == "cuda"
-    prompts, without = random_prompts(model.config.vocab_size, questions, passage)
+    prompts, without = random_prompts(model.config.vocab_size, QUESTIONS, passage)
 
     def packed(limit: int) -> Tokens:
         answers = decode(model, prompts, without, ALPHAS, limit, stops=())
         return [list(response.ids) for responses in answers for response in responses]
 
     def guidance(limit: int) -> Tokens:
-        return guided_answers(model, prompts[:sample], without[:sample], limit)
+        return guided_answers(model, prompts[:SAMPLE], without[:SAMPLE], limit)
 
     packed(2), guidance(2)  # the first calls pay for set-up
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    row: Row = {"passage": passage, "questions": questions, "sample": sample, "peak_gib": None}
+    row: Row = {"passage": passage, "questions": QUESTIONS, "sample": SAMPLE, "peak_gib": None}
     texts = {}
     for run in (packed, guidance):
         name = run.__name__
         reading, _ = timed(lambda run=run: run(1), finished)  # type: ignore[misc]
-        seconds, texts[name] = timed(lambda run=run: run(new_tokens), finished)  # type: ignore[misc]
-        written = len(texts[name]) * new_tokens
+        seconds, texts[name] = timed(lambda run=run: run(NEW_TOKENS), finished)  # type: ignore[misc]
+        written = len(texts[name]) * NEW_TOKENS
         row[name] = {
             "seconds": seconds,
             "tokens_per_s": written / seconds,
@@ -103,7 +98,7 @@ def _row(model: Any, passage: int, new_tokens: int, questions: int, sample: int,
     row["same"] = sum(same) / len(same)
     row["ratio"] = row["packed"]["tokens_per_s"] / row["guidance"]["tokens_per_s"]
     cached = sum(map(len, prompts)) + sum(map(len, without))
-    row["bound_tokens_per_s"] = questions * len(ALPHAS) * bandwidth / step_bytes(model, cached)
+    row["bound_tokens_per_s"] = QUESTIONS * len(ALPHAS) * bandwidth / step_bytes(model, cached)
     return row
 
 

@@ -39,24 +39,8 @@ from rag_zeval.scorers.score import Scored, Scorer
 
 OPEN = 64  # requests at once
 ROWS, PAIRS = 2_000, 3
-REPLY = json.dumps(
-    [
-        {
-            "id": letter,
-            "answer": f"Answer {letter}.",
-            "atomic_claims": [
-                {
-                    "claim": f"Claim {n} of answer {letter}.",
-                    "is_supported": n != 2,
-                    "grounding_evidence": ["a passage about a town"],
-                    "analysis": "The passage says so.",
-                }
-                for n in range(3)
-            ],
-        }
-        for letter in "AB"
-    ]
-)
+CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a town"], "analysis": "It says so."}
+REPLY = json.dumps([{"id": letter, "answer": f"Answer {letter}.", "atomic_claims": [CLAIM] * 3} for letter in "AB"])
 
 
 class Rows:

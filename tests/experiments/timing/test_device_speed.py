@@ -42,8 +42,8 @@ def test_a_run_at_toy_size_is_written_and_shown(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(device_speed.SHAPES, "small", TOY)
     monkeypatch.setattr(device_speed, "FOLDER", tmp_path / "measurements")
     monkeypatch.setattr(device_speed, "PAGE", tmp_path / "measurements.md")
-    for name, value in {"passages": (20, 60), "new_tokens": 5, "questions": 4, "sample": 1}.items():
-        monkeypatch.setitem(device_speed.measure.__kwdefaults__, name, value)
+    for name, value in {"PASSAGES": (20, 60), "NEW_TOKENS": 5, "QUESTIONS": 4, "SAMPLE": 1}.items():
+        monkeypatch.setattr(device_speed, name, value)
     assert device_speed.main(["small"]) == 0
     (path,) = (tmp_path / "measurements").glob("*.json")
     run = json.loads(path.read_text())
