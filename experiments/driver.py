@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean
 
@@ -118,9 +116,8 @@ class StageProcesses:
     """Stages as processes of their own, one for each thread that calls."""
 
     def __init__(self) -> None:
-        self._running: set[subprocess.Popen[str]] = set()
+        self._processes: list[subprocess.Popen[str]] = []
         self._stopped = False
-        self._lock = threading.Lock()
 
     def run(self, command: Command, log: Path, name: str, minutes: Path | None = None) -> None:
         """Run a stage to its end; its output goes to `log` and, but for the bench's tables, to the terminal.
@@ -138,48 +135,42 @@ class StageProcesses:
                 write_json(minutes, {**before, command.stage: round(spent, 2)})
 
         last: list[str] = []
-        with self._process(command) as process, open(log, "a", encoding="utf-8") as file:
-            for line in process.stdout or ():
-                file.write(line)
-                file.flush()
-                last = [*last, line.strip()][-LAST_WORDS:]
-                if command.stage != "bench":
-                    print(f"{name} | {line.rstrip()}", flush=True)
-                count()
+        with open(log, "a", encoding="utf-8") as file, self._start(command) as process:
+            try:
+                for line in process.stdout or ():
+                    file.write(line)
+                    file.flush()
+                    last = [*last, line.strip()][-LAST_WORDS:]
+                    if command.stage != "bench":
+                        print(f"{name} | {line.rstrip()}", flush=True)
+                    count()
+            except BaseException:
+                process.terminate()
+                raise
         count()
         if process.returncode:
             raise StageError(f"{command.stage} ended with code {process.returncode} ({log}): {' / '.join(last)}")
 
-    @contextmanager
-    def _process(self, command: Command) -> Iterator[subprocess.Popen[str]]:
-        """The stage's process, which has ended afterwards."""
+    def _start(self, command: Command) -> subprocess.Popen[str]:
+        if self._stopped:
+            raise StageError("stopped")
         one_thread = {"OMP_NUM_THREADS": "1"}  # more get in each other's way
-        with self._lock:
-            if self._stopped:
-                raise StageError("stopped")
-            process = subprocess.Popen(
-                [sys.executable, *command.argv],
-                env={**one_thread, **os.environ, "PYTHONUNBUFFERED": "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                encoding="utf-8",
-                errors="replace",
-            )
-            self._running.add(process)
-        with process:
-            try:
-                yield process
-            except BaseException:
-                process.terminate()
-                raise
-            finally:
-                with self._lock:
-                    self._running.discard(process)
+        process = subprocess.Popen(
+            [sys.executable, *command.argv],
+            env={**one_thread, **os.environ, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._processes.append(process)
+        if self._stopped:  # since it was asked above
+            process.terminate()
+        return process
 
     def stop(self) -> None:
         """Ask the stages that run to end, and start no other; each leaves its files so that it can be taken up."""
-        with self._lock:
-            self._stopped = True
-            for process in self._running:
-                process.terminate()
+        self._stopped = True
+        for process in self._processes:
+            process.terminate()  # nothing where it has ended

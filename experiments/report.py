@@ -19,12 +19,12 @@ def write_report(experiment: Experiment, quiet: bool = False) -> None:
     """Everything that can be made of the result files there are; the checks are printed unless `quiet`."""
     results, folder = read_results(experiment), experiment.results
     rows = estimates(experiment, results)
-    made = checks(experiment, results, rows)
+    decided = checks(experiment, results, rows)
     figures = _write_figures(experiment, results)
-    write_text(folder / "tables.md", markdown(experiment, results, rows, made, figures))
-    write_json(folder / "summary.json", {"rows": rows, "checks": [asdict(check) for check in made]})
+    write_text(folder / "tables.md", markdown(experiment, results, rows, decided, figures))
+    write_json(folder / "summary.json", {"rows": rows, "checks": [asdict(check) for check in decided]})
     if not quiet:
-        for check in made:
+        for check in decided:
             print(check.line)
         print(f"tables: {folder / 'tables.md'}")
 

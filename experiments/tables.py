@@ -16,7 +16,7 @@ SHORT = 12  # digits of a hash that are shown
 
 
 def markdown(
-    experiment: Experiment, results: ArmResults, rows: Sequence[Row], made: Sequence[Check], figures: Sequence[str]
+    experiment: Experiment, results: ArmResults, rows: Sequence[Row], checks: Sequence[Check], figures: Sequence[str]
 ) -> str:
     """All of tables.md; `figures` are lines of Markdown."""
     trained = [result.row for of in results.values() for result in of.values()]
@@ -31,7 +31,7 @@ def markdown(
         reference=experiment.reference,
         tables=experiment.tables,
         missing=missing(experiment, results),
-        checks=made,
+        checks=checks,
         headlines={
             title: [row for row in headlines if row["arm"] in (BASE, experiment.reference, *arms)]
             for title, arms in experiment.tables.items()

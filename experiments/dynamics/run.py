@@ -120,7 +120,7 @@ def validation_points(steps: Steps) -> dict[str, Points]:
             values = np.where(there, values, np.nan) / np.where(there, kept, np.nan)
         known = np.flatnonzero(~np.isnan(values))
         points[f"val_{part}"] = (known.astype(float), values[known])
-    return {name: found for name, found in points.items() if len(found[0])}
+    return {name: (x, y) for name, (x, y) in points.items() if len(x)}
 
 
 def _by_step(points: Points, last: int) -> Floats:

@@ -80,10 +80,10 @@ def widest_tie(model: Any, prompts: Tokens, without: Tokens, first: Tokens, seco
 
     asked = [(p, n, alpha) for p, n in zip(prompts, without, strict=True) for alpha in ALPHAS]
     widest = 0.0
-    for (prompt, negative, alpha), one, other in zip(asked, first, second, strict=True):
-        if one != other:
-            shared = next(at for at, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
-            texts: Sequence[list[int]] = (prompt + one[:shared], negative + one[:shared])
+    for (prompt, negative, alpha), own, other in zip(asked, first, second, strict=True):
+        if own != other:
+            shared = next(at for at, pair in enumerate(zip(own, other, strict=True)) if pair[0] != pair[1])
+            texts: Sequence[list[int]] = (prompt + own[:shared], negative + own[:shared])
             logits, unguided = (model(torch.tensor([ids])).logits[0, -1] for ids in texts)
             best: Any = ((1 + alpha) * logits - alpha * unguided).topk(2).values
             widest = max(widest, float(best[0] - best[1]))

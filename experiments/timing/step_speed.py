@@ -1,10 +1,11 @@
 """`make bench-step`: a GRPO step on one CPU thread, part by part, against plain decoding and verl's own engine.
 
 Both sides have the same prompts (K=3), seeds and base, the paper's temperature of 1, and else the nano profile's
-settings. `ours` decodes with `rag_zeval.models.decoding`, takes the rollouts' own log-probabilities as the old ones,
-and runs verl's worker with `train.verl_cpu.engine`. `plain` is the same decoder without drafts, a token a pass; old and
-reference log-probabilities and the update are then the same worker with verl's FSDP engine, on padded micro-batches
-that hold the rollouts of one prompt. Both engines are given the same rollouts. What else a step does (rewards,
+settings. `plain` decodes all rollouts as one left-padded batch, a token a pass; its cache is written in place, and
+finished rows leave it. Old and reference log-probabilities and the update are then verl's worker with verl's FSDP
+engine, on padded micro-batches that hold the rollouts of one prompt. `ours` decodes with `rag_zeval.models.decoding`,
+takes the rollouts' own log-probabilities as the old ones, and runs the same worker with `train.verl_cpu.engine`. Both
+engines are given the same rollouts. What else a step does (rewards,
 advantages, weights to the rollout server) is the same on both sides and is not timed.
 
 Each part is timed in pairs taken back to back, after one that is not counted; a ratio is the median over the pairs.
@@ -60,15 +61,9 @@ class Task:
     eos: list[int]
     pad: int
 
-    def roll_out(self) -> Rollouts:
-        from rag_zeval.models.decoding import generate
-
+    def roll_out(self, decode: Callable[..., Rollouts]) -> Rollouts:
         sampling = {"temperature": TEMPERATURE, "seeds": self.seeds, "eos": self.eos, "pad": self.pad}
-        return generate(self.model, self.prompts, self.new_tokens, **sampling)
-
-    def roll_out_without_drafts(self) -> Rollouts:
-        with mock.patch("rag_zeval.models.decoding.CHUNK", 1):  # tokens of a row in one pass
-            return self.roll_out()
+        return decode(self.model, self.prompts, self.new_tokens, **sampling)
 
     def batch(self, rollouts: Rollouts) -> Any:
         """What verl's trainer gives to its workers, as nested tensors."""
@@ -132,22 +127,23 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> En
     os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
     import torch
 
-    from train.verl_cpu.engine import CPUEngine
-
     torch.set_num_threads(1)
     config = worker_config(rollouts)
     with one_process():
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # verl and transformers have much to say
+            from rag_zeval.models.decoding import generate
+            from train.verl_cpu.engine import CPUEngine
+
             task = draw_task(config.model, prompts, rollouts, new_tokens)
             plain, ours = (build_worker(config, engine) for engine in (padded_engine(), CPUEngine))
-        written = task.roll_out()
+        written = task.roll_out(generate)
         batch = task.batch(written)
         batch["old_log_probs"] = batch["rollout_log_probs"]
         batch["ref_log_prob"] = log_probs(ours.compute_ref_log_prob, batch)
         sides: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[Any, Any], float]]] = {
             ROLLOUTS: (
-                task.roll_out,
-                task.roll_out_without_drafts,
+                lambda: task.roll_out(generate),
+                lambda: task.roll_out(decode_token_by_token),
                 lambda own, other: farthest_draw(task, own, other),
             ),
             OLD: (
@@ -267,8 +263,8 @@ def largest_difference(first: Any, second: Any) -> float:
 
 def farthest_draw(task: Task, first: Rollouts, second: Rollouts) -> float:
     """The largest `distance_of_draw` of all rollouts."""
-    both = zip(first, second, strict=True)
-    return max(distance_of_draw(task, at, one[0], other[0]) for at, (one, other) in enumerate(both))
+    texts = [(own, other) for (own, _), (other, _) in zip(first, second, strict=True)]
+    return max(distance_of_draw(task, at, own, other) for at, (own, other) in enumerate(texts))
 
 
 def distance_of_draw(task: Task, at: int, first: list[int], second: list[int]) -> float:
@@ -286,11 +282,64 @@ def distance_of_draw(task: Task, at: int, first: list[int], second: list[int]) -
         logits = task.model(torch.tensor([task.prompts[at] + first[:shared]])).logits[0, -1]
     probs = logits.double().softmax(-1)
     ends = probs.cumsum(-1)
-    drawn = torch.rand(task.new_tokens, generator=torch.Generator().manual_seed(task.seeds[at]), dtype=torch.float64)
-    draw = drawn[shared] * ends[-1]  # as `generate` draws
+    draw = uniform_numbers([task.seeds[at]], task.new_tokens)[0, shared] * ends[-1]
     tokens = torch.tensor([first[shared], second[shared]])
     beside = torch.maximum(ends[tokens] - probs[tokens] - draw, draw - ends[tokens])
     return float(beside.clamp(min=0).max())
+
+
+def uniform_numbers(seeds: Sequence[int], count: int) -> Any:
+    """float64 [seeds, count]: the numbers by which `decoding.generate` draws the tokens of these seeds."""
+    import torch
+
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    return torch.stack([torch.rand(count, generator=generator, dtype=torch.float64) for generator in generators])
+
+
+def decode_token_by_token(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    limit: int,
+    *,
+    temperature: float,
+    seeds: Sequence[int],
+    eos: Sequence[int],
+    pad: int,
+) -> Rollouts:
+    """What `rag_zeval.models.decoding.generate` gives, in the plain way: one left-padded batch, one token a pass."""
+    import torch
+
+    from rag_zeval.models.decoding import growing_cache
+
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad] * (width - len(prompt)) + list(prompt) for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    uniform, rows, cache = uniform_numbers(seeds, limit), list(range(len(prompts))), growing_cache()
+    written: Rollouts = [([], []) for _ in prompts]
+    with torch.inference_mode():
+        for step in range(limit):
+            places = {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]}
+            out = model(input_ids=ids, **places, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            logits = out.logits[:, -1].float() / temperature
+            cdf = logits.double().softmax(-1).cumsum(-1)
+            drawn = torch.searchsorted(cdf, uniform[rows, step, None] * cdf[:, -1:], right=True)
+            ids = drawn.clamp(max=logits.shape[-1] - 1)
+            logprobs = logits.log_softmax(-1).gather(1, ids)
+            for row, token, logprob in zip(rows, ids[:, 0].tolist(), logprobs[:, 0].tolist(), strict=True):
+                tokens, of_tokens = written[row]
+                if not tokens or tokens[-1] not in eos:
+                    tokens.append(token)
+                    of_tokens.append(logprob)
+            live = [at for at, row in enumerate(rows) if written[row][0][-1] not in eos]
+            if not live:
+                break
+            if len(live) <= 0.8 * len(rows):  # at every end would copy the cache too often
+                rows, kept = [rows[at] for at in live], torch.tensor(live)
+                ids, mask = ids[kept], mask[kept]
+                for layer in cache.layers:
+                    layer.keep(kept)
+            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
+    return written
 
 
 def describe(task: Task, rollouts: Rollouts, each: int, pairs: int) -> str:

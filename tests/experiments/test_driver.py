@@ -115,12 +115,9 @@ def test_the_result_of_an_arm_holds_what_training_left(base_bench: tuple[Work, R
     shutil.copytree(work.runs[0].model, folder.model)
     write_text(experiment.answers, "answers\n")
     for steps in ((0, 1, 2), (2, 3)):
-        attempt = folder.next_attempt()
-        data = [
-            {metric: step + 0.5 for metric in METRICS.values() if step or metric.startswith("val")} for step in steps
-        ]
-        rows = [{"step": step, "data": values} for step, values in zip(steps, data, strict=True)]
-        write_text(attempt, "".join(json.dumps(row) + "\n" for row in rows))
+        logged = {step: [m for m in METRICS.values() if step or m.startswith("val")] for step in steps}
+        rows = [{"step": step, "data": dict.fromkeys(metrics, step + 0.5)} for step, metrics in logged.items()]
+        write_text(folder.next_attempt(), "".join(json.dumps(row) + "\n" for row in rows))
     folder.merge_metrics()
     write_json(folder.manifest, {"steps": 3, "counts": {"train_rows": 24}})
     measured = experiment.folder(run) / "bench"
@@ -177,28 +174,22 @@ def test_without_answers_nothing_is_trained(work: Work, monkeypatch: Any) -> Non
     assert work.do() == ["answers: synthesize ended with code 2"]
 
 
-def test_a_result_of_other_settings_is_never_overwritten(work: Work, tmp_path: Path) -> None:
-    run = work.runs[1]
-    path = work.experiment.result(run.arm, run.seed)
-    path.parent.mkdir(parents=True)
-    row = fake_row(work, run)
+def test_a_result_of_other_settings_is_never_overwritten(work: Work) -> None:
+    row = fake_row(work, work.runs[1])
     row["settings"]["train"]["accuracy"] = "best-only"
-    path.write_text(json.dumps(row))
+    result = written(work, work.runs[1], row)
     with pytest.raises(InputError, match=r"is the result of settings\.train\.accuracy=best-only, not all-pairs"):
         Work(work.experiment).todo()
-    assert json.loads(path.read_text()) == row
+    assert read_result(work.experiment.result("static-3", 1)).row == result.row
 
 
 def test_a_setting_that_a_stage_got_later_is_no_other_setting_but_another_stage_is(work: Work) -> None:
-    run = work.runs[1]
-    path = work.experiment.result(run.arm, run.seed)
-    path.parent.mkdir(parents=True)
-    row = json.loads(json.dumps(fake_row(work, run)))
+    row = json.loads(json.dumps(fake_row(work, work.runs[1])))
     del row["settings"]["train"]["accuracy"], row["settings"]["synthesize"]["seed"]
-    path.write_text(json.dumps(row))
-    assert run not in work.todo()
+    written(work, work.runs[1], row)
+    assert work.runs[1] not in work.todo()
     del row["settings"]["train"]
-    path.write_text(json.dumps(row))
+    written(work, work.runs[1], row)
     with pytest.raises(InputError, match=r"is the result of settings\.train\."):
         work.todo()
 

@@ -91,26 +91,25 @@ def test_the_step_where_candidates_are_added_is_marked(run: Path) -> None:
     assert ("K=4" in reward_chart(steps), "K=4" in reward_chart(before)) == (True, False)
 
 
-def test_real_text_without_known_truth_has_no_support_chart(run: Path) -> None:
+def without_truth(run: Path, alphas: int) -> str:
+    """The page of a run whose answers at this many alphas have no known support."""
     path = run / "synthesize/manifest.json"
     manifest = json.loads(path.read_text())
-    for at in manifest["statistics"]["by_alpha"]:
+    for at in manifest["statistics"]["by_alpha"][:alphas]:
         at.update(true_support=None, true_support_low=None, true_support_high=None)
-    manifest["statistics"]["strictly_ordered"] = None
+    manifest["statistics"] |= {"strictly_ordered": None, "identical": {"any": None}}
     path.write_text(json.dumps(manifest))
-    page = write_run_report(run).read_text()
+    return write_run_report(run).read_text()
+
+
+def test_real_text_without_known_truth_has_no_support_chart(run: Path) -> None:
+    page = without_truth(run, alphas=2)
     assert page.count("<svg") == 2
     assert not [words for words in ("<th>true support", "true support is", "true support falls") if words in page]
 
 
 def test_an_alpha_without_any_claim_has_a_dash_and_no_bar(run: Path) -> None:
-    path = run / "synthesize/manifest.json"
-    manifest = json.loads(path.read_text())
-    for at in manifest["statistics"]["by_alpha"][:1]:
-        at.update(true_support=None, true_support_low=None, true_support_high=None)
-    manifest["statistics"]["identical"]["any"] = None
-    path.write_text(json.dumps(manifest))
-    page = write_run_report(run).read_text()
+    page = without_truth(run, alphas=1)
     assert page.count("<svg") == 3 and "<td>0</td><td>300</td><td>–</td>" in page
     assert "<td>-1.4</td><td>300</td><td>0.100 [0.100, 0.100]</td>" in page
 

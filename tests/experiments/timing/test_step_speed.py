@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from experiments.timing import pairs
 from experiments.timing import step_speed as speed
+from rag_zeval.models.decoding import generate
 from train.linear_decay import LinearDecayEngine
 from train.verl_cpu.engine import CPUEngine
 
@@ -64,6 +66,27 @@ def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
         if getattr(padded, name) is not getattr(LinearDecayEngine, name, None):
             left.add(name)
     assert left == {"_build_fsdp_module", "served", "get_per_tensor_param", "optimizer_step"}
+
+
+prompts = st.lists(st.lists(st.integers(2, 7), min_size=1, max_size=6), min_size=1, max_size=6)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 8}
+    return LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=4, initializer_range=0.3)).eval()
+
+
+@settings(max_examples=25)
+@given(prompts=prompts, limit=st.integers(6, 12), seed=st.integers(0, 2**40))
+def test_plain_decoding_gives_what_ours_gives(model: Any, prompts: list[list[int]], limit: int, seed: int) -> None:
+    wanted = {"temperature": 0.8, "seeds": [seed + at for at in range(len(prompts))], "eos": [1], "pad": 0}
+    plain = speed.decode_token_by_token(model, prompts, limit, **wanted)
+    ours = generate(model, prompts, limit, **wanted)
+    assert [ids for ids, _ in plain] == [ids for ids, _ in ours]
+    for (_, mine), (_, others) in zip(plain, ours, strict=True):
+        assert mine == pytest.approx(others, abs=1e-4)
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 4), st.integers(0, 2**40))
