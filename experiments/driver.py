@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -117,7 +118,7 @@ class StageProcesses:
 
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
-        self._stopped = False
+        self._stopped = threading.Event()
 
     def run(self, command: Command, log: Path, name: str, minutes: Path | None = None) -> None:
         """Run a stage to its end; its output goes to `log` and, but for the bench's tables, to the terminal.
@@ -152,7 +153,7 @@ class StageProcesses:
             raise StageError(f"{command.stage} ended with code {process.returncode} ({log}): {' / '.join(last)}")
 
     def _start(self, command: Command) -> subprocess.Popen[str]:
-        if self._stopped:
+        if self._stopped.is_set():
             raise StageError("stopped")
         one_thread = {"OMP_NUM_THREADS": "1"}  # more get in each other's way
         process = subprocess.Popen(
@@ -165,12 +166,12 @@ class StageProcesses:
             errors="replace",
         )
         self._processes.append(process)
-        if self._stopped:  # since it was asked above
+        if self._stopped.is_set():  # since it was asked above
             process.terminate()
         return process
 
     def stop(self) -> None:
         """Ask the stages that run to end, and start no other; each leaves its files so that it can be taken up."""
-        self._stopped = True
+        self._stopped.set()
         for process in self._processes:
             process.terminate()  # nothing where it has ended

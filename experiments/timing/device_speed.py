@@ -21,15 +21,18 @@ import platform
 import sys
 from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from experiments.markdown import fill
-from experiments.timing.guidance import ALPHAS, QWEN_7B, SMALL, Tokens, guided_answers, random_prompts, random_qwen2
+from experiments.timing.guidance import ALPHAS, SMALL, Tokens, guided_answers, random_prompts, random_qwen2
 from experiments.timing.pairs import timed
 from rag_zeval.files import Row, write_json, write_text
+from train.model_shape import KEPT, shape_of
 
-SHAPES = {"qwen2.5-7b": QWEN_7B, "small": SMALL}
+QWEN_7B = json.loads(KEPT.read_text(encoding="utf-8"))["Qwen2.5-7B-Instruct"]
+SHAPES = {"qwen2.5-7b": {key: QWEN_7B[key] for key in SMALL}, "small": SMALL}
 FOLDER, PAGE = Path("docs/measurements"), Path("docs/measurements.md")
 PASSAGES, NEW_TOKENS, QUESTIONS = (500, 4000), 64, 16
 SAMPLE = 2  # questions that transformers' guidance answers
@@ -81,10 +84,9 @@ def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
         torch.cuda.reset_peak_memory_stats()
     row: Row = {"passage": passage, "questions": QUESTIONS, "sample": SAMPLE, "peak_gib": None}
     texts = {}
-    for run in (packed, guidance):
-        name = run.__name__
-        reading, _ = timed(lambda run=run: run(1), finished)  # type: ignore[misc]
-        seconds, texts[name] = timed(lambda run=run: run(NEW_TOKENS), finished)  # type: ignore[misc]
+    for name, run in (("packed", packed), ("guidance", guidance)):
+        reading, _ = timed(partial(run, 1), finished)
+        seconds, texts[name] = timed(partial(run, NEW_TOKENS), finished)
         written = len(texts[name]) * NEW_TOKENS
         row[name] = {
             "seconds": seconds,
@@ -92,7 +94,7 @@ def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
             "writing_tokens_per_s": (written - len(texts[name])) / max(seconds - reading, 1e-9),
         }
         print(f"passage {passage}, {name}: {row[name]['tokens_per_s']:.0f} tokens/s", flush=True)
-        if run is packed and cuda:
+        if name == "packed" and cuda:
             row["peak_gib"] = torch.cuda.max_memory_allocated() / GIB
     same = [own == other for own, other in zip(texts["packed"], texts["guidance"], strict=False)]
     row["same"] = sum(same) / len(same)
@@ -104,10 +106,8 @@ def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
 
 def step_bytes(model: Any, cached: int) -> int:
     """Bytes that a step must read at least: every weight but the input embedding's rows, and `cached` tokens."""
-    config, size = model.config, model.lm_head.weight.element_size()
-    weights = sum(p.numel() for p in model.parameters()) - model.get_input_embeddings().weight.numel()
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return size * (weights + cached * 2 * config.num_hidden_layers * config.num_key_value_heads * head)
+    shape, size = shape_of(model.config.to_dict(), "the random model"), model.lm_head.weight.element_size()
+    return size * (shape.parameters - shape.embedding) + cached * shape.kv_bytes(size)
 
 
 def copy_bandwidth(device: str) -> float:

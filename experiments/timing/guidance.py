@@ -7,14 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
-QWEN_7B = {
-    "vocab_size": 152064,
-    "hidden_size": 3584,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "intermediate_size": 18944,
-}
 SMALL = {  # for a CPU
     "vocab_size": 8000,
     "hidden_size": 256,

@@ -242,16 +242,15 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(
-    word: str, said: str, tmp_path: Path, capsys: Any, monkeypatch: Any
+    word: str, said: str, tmp_path: Path, refusal: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(StageProcesses, "run", lambda *given: pytest.fail("a stage was started"))
-    assert program.main(words(tmp_path, word)) == 2
-    assert capsys.readouterr().err.startswith(f"error: {said}")
+    assert refusal(program.main, words(tmp_path, word)).startswith(f"error: {said}")
 
 
 def test_benchmarks_of_which_prompts_cannot_be_paired_are_refused(
-    write_ragchecker: Any, tmp_path: Path, capsys: Any, monkeypatch: Any
+    write_ragchecker: Any, tmp_path: Path, refusal: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker()))
-    assert program.main(words(tmp_path, "benchmarks=[ragchecker_meta]")) == 2
-    assert "ragchecker_meta has metrics that are no means" in capsys.readouterr().err
+    line = refusal(program.main, words(tmp_path, "benchmarks=[ragchecker_meta]"))
+    assert "ragchecker_meta has metrics that are no means" in line

@@ -336,19 +336,14 @@ def test_a_figure_that_cannot_be_drawn_any_more_does_not_stay(run: Path) -> None
         (["{run}", "out_dir={run}/metrics/attempt-1.jsonl"], "attempt-1.jsonl"),
     ],
 )
-def test_what_cannot_be_used_is_one_line_and_exit_2(
-    run: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([word.replace("{run}", str(run)) for word in words]) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith("error: ") and said in shown.err and shown.err.count("\n") == 1
+def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, words: list[str], said: str, refusal: Any) -> None:
+    assert said in refusal(main, [word.replace("{run}", str(run)) for word in words], first=False)
 
 
-def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, refusal: Any) -> None:
     log(run, 1, {0: validated(), 1: {"train/loss": 0.5}})
     log(run, 2, {})
-    assert main([str(run)]) == 2
-    assert "no step with reward_extra/score/mean is logged" in capsys.readouterr().err
+    assert "no step with reward_extra/score/mean is logged" in refusal(main, [str(run)])
 
 
 def test_help_answers_at_once() -> None:

@@ -122,13 +122,12 @@ def test_what_does_not_fit_is_refused_in_one_line(word: str, said: str) -> None:
 @pytest.mark.parametrize("profile", ["paper", "single"])
 @pytest.mark.parametrize("words", [["experiment=proof"], ["experiment=ablations"], ["only_tables=true"]])
 def test_an_experiment_that_is_planned_for_the_nano_world_alone_is_refused_elsewhere(
-    profile: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    profile: str, words: list[str], tmp_path: Path, refusal: Any
 ) -> None:
     places = [f"runs_dir={tmp_path / 'runs'}", f"results_dir={tmp_path / 'results'}"]
-    assert main([f"profile={profile}", *words, *places]) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith(f"error: profile={profile}: the experiments are planned for profile=nano alone")
-    assert shown.out == "" and shown.err.count("\n") == 1 and not list(tmp_path.iterdir())
+    line = refusal(main, [f"profile={profile}", *words, *places])
+    assert line.startswith(f"error: profile={profile}: the experiments are planned for profile=nano alone")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_result_counts_as_long_as_its_settings_are_the_ones_wanted(tmp_path: Path) -> None:
