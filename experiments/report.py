@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from experiments.arm_results import ArmResults, read_results
-from experiments.checks import checks
-from experiments.estimates import estimates
+from experiments.arm_results import ArmResults, missing, read_results
+from experiments.checks import Check, checks
+from experiments.estimates import PAIRWISE, RANKING, VERDICTS, estimates
 from experiments.figures import grounding_figure, reward_figure
-from experiments.plan import Experiment
-from experiments.tables import markdown
-from rag_zeval.files import write_bytes, write_json, write_text
+from experiments.markdown import DASH, fill
+from experiments.plan import BASE, Experiment
+from rag_zeval.files import Row, write_bytes, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
+HEADLINES = (RANKING, PAIRWISE, VERDICTS)
+SHORT = 12  # digits of a hash that are shown
 
 
 def write_report(experiment: Experiment, quiet: bool = False) -> None:
@@ -21,7 +24,7 @@ def write_report(experiment: Experiment, quiet: bool = False) -> None:
     rows = estimates(experiment, results)
     decided = checks(experiment, results, rows)
     figures = _write_figures(experiment, results)
-    write_text(folder / "tables.md", markdown(experiment, results, rows, decided, figures))
+    write_text(folder / "tables.md", _tables(experiment, results, rows, decided, figures))
     write_json(folder / "summary.json", {"rows": rows, "checks": [asdict(check) for check in decided]})
     if not quiet:
         for check in decided:
@@ -43,3 +46,58 @@ def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
             "harder to rank: curves of the reward can be compared only where K is the same."
         )
     return lines
+
+
+def _tables(
+    experiment: Experiment, results: ArmResults, rows: Sequence[Row], decided: Sequence[Check], figures: Sequence[str]
+) -> str:
+    """All of tables.md; `figures` are lines of Markdown."""
+    trained = [result.row for of in results.values() for result in of.values()]
+    headlines = [row for row in rows if row["metric"] in HEADLINES]
+    return fill(
+        "tables.md.j2",
+        name=experiment.name,
+        seeds=experiment.seeds,
+        base=next((result.row["base"][:SHORT] for result in results[BASE].values()), None),
+        answers=sorted({row["answers"][:SHORT] for row in trained if row["answers"]}),
+        draws=experiment.draws,
+        reference=experiment.reference,
+        tables=experiment.tables,
+        missing=missing(experiment, results),
+        checks=decided,
+        headlines={
+            title: [row for row in headlines if row["arm"] in (BASE, experiment.reference, *arms)]
+            for title, arms in experiment.tables.items()
+        },
+        directions={arm: _directions([row for row in headlines if row["arm"] == arm]) for arm in experiment.arms},
+        figures=figures,
+        benchmarks=experiment.benchmarks,
+        rows=rows,
+        trained=trained,
+        by_seed=_by_seed,
+        by_seeds_alone=_by_seeds_alone,
+        by_stage=_by_stage,
+    )
+
+
+def _directions(rows: Sequence[Row]) -> str:
+    """Where the paper's direction is seen: `**holds** for ...; **not seen** for ...`."""
+    parts = []
+    for direction in ("holds", "reversed", "not seen"):
+        where = [f"{row['benchmark']} {row['metric']}" for row in rows if row["direction"] == direction]
+        parts += [f"**{direction}** for {', '.join(where)}"] if where else []
+    return "; ".join(parts) or "missing, not yet run"
+
+
+def _by_seed(values: Mapping[str, float | None]) -> str:
+    return ", ".join(DASH if value is None else f"{value:.3f}" for value in values.values())
+
+
+def _by_seeds_alone(difference: Row | None) -> str:
+    if difference is None or difference["t_low"] is None:
+        return DASH
+    return f"{difference['t_low']:+.3f} to {difference['t_high']:+.3f}"
+
+
+def _by_stage(numbers: Mapping[str, float]) -> str:
+    return ", ".join(f"{stage} {number:g}" for stage, number in numbers.items())

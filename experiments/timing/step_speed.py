@@ -5,8 +5,8 @@ settings. `plain` decodes all rollouts as one left-padded batch, a token a pass;
 finished rows leave it. Old and reference log-probabilities and the update are then verl's worker with verl's FSDP
 engine, on padded micro-batches that hold the rollouts of one prompt. `ours` decodes with `rag_zeval.models.decoding`,
 takes the rollouts' own log-probabilities as the old ones, and runs the same worker with `train.verl_cpu.engine`. Both
-engines are given the same rollouts. What else a step does (rewards,
-advantages, weights to the rollout server) is the same on both sides and is not timed.
+engines are given the same rollouts. What else a step does (rewards, advantages, weights to the rollout server) is the
+same on both sides and is not timed.
 
 Each part is timed in pairs taken back to back, after one that is not counted; a ratio is the median over the pairs.
 With a learning rate of 0 all pairs are of one step. `same result`: the rollouts are the same token for token (two may
