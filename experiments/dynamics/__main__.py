@@ -45,9 +45,8 @@ def dynamics(argv: Sequence[str]) -> int:
     if "rollouts" in options and "entailment" not in options:
         raise InputError("command line: rollouts= says where entailment is computed; give entailment= as well")
     from eval_benchmarks.output.curves import COLOURS  # after --help: brings numpy
-    from experiments.dynamics.entailment import open_scorer
+    from experiments.dynamics.entailment import WHICH, open_scorer
     from experiments.dynamics.page import write_page
-    from experiments.dynamics.rollouts import WHICH
     from experiments.dynamics.run import read_runs
 
     if len(paths) > len(COLOURS):

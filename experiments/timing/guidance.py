@@ -22,17 +22,12 @@ Tokens = list[list[int]]
 def random_qwen2(shape: dict[str, int], device: str = "cpu", dtype: str = "float32") -> Any:
     """A Qwen2 of this shape (keys of its config) with random weights, which never ends a text."""
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers import AutoModelForCausalLM, Qwen2Config
 
     torch.manual_seed(0)
     config = Qwen2Config(**shape, tie_word_embeddings=False, eos_token_id=None)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, dtype))  # made where and as it is used: 7B parameters, once
-    try:
-        with torch.device(device):
-            model = Qwen2ForCausalLM(config).eval().requires_grad_(False)
-    finally:
-        torch.set_default_dtype(before)
+    with torch.device(device):  # made where and as it is used: 7B parameters, once
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
     for weights in model.parameters():
         if weights.dim() == 2:
             torch.nn.init.normal_(weights, std=0.05)

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.output.curves import METRICS
 from experiments.dynamics.__main__ import main
-from experiments.dynamics.entailment import entailment_by_step, open_scorer
+from experiments.dynamics.entailment import entailment_by_step, open_scorer, read_claims, step_files
 from experiments.dynamics.figures import FIGURES, absent, draw, window
-from experiments.dynamics.rollouts import read_claims, step_files
 from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
 from rag_zeval.errors import InputError
 from rag_zeval.stages import world
