@@ -13,14 +13,14 @@ from rag_zeval.stages.config import load_config
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 done, 1 an arm could not be trained or measured, 2 the input is wrong, 130 interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return exit_status(lambda: experiments(argv))
 
+    def experiments() -> int:
+        config = load_config("experiments", argv)
+        from experiments.driver import run_experiment  # after --help: brings numpy and the scorers
 
-def experiments(argv: Sequence[str]) -> int:
-    config = load_config("experiments", argv)
-    from experiments.driver import run  # after --help: brings numpy and the scorers
+        return run_experiment(config)
 
-    return run(config)
+    return exit_status(experiments)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """The result file of an arm and seed: small enough to be kept, enough to compute every table and figure again.
 
-An array is a line of text. Of a metric it has a word for each instance of the benchmark: `-` (no score), `top`, or
-`top/bottom` where the bottom of the ratio is not 1. Of a training curve it has a word for each step, `-` where the step
-has no such value. Numbers have six digits.
+It is JSON, a field a line. Of a metric it has a value for each instance of the benchmark: a number, `[top, bottom]` of
+a ratio whose bottom is not 1, or null (no score). Of a training curve it has a number for each step, or null.
 """
 
 from __future__ import annotations
@@ -16,36 +15,33 @@ from typing import Any
 
 import numpy as np
 
-from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
-from experiments.plan import RL, TRAINING, Experiment, Job, flat
+from experiments.json_files import read_json
+from experiments.plan import BASE, RL, TRAINING, ArmRun, Experiment, flat, run_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, file_sha256, model_sha256, read_jsonl
+from rag_zeval.files import Row, file_sha256, model_sha256, read_jsonl, write_text
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Ratio
 from rag_zeval.statistics.weighted_correlations import Floats
 
-MISSING = "-"
 # of the training curves (eval_benchmarks.output.curves.METRICS), those that are kept
 CURVES = "reward accuracy evidence claims claims_best claims_worst format kl validation candidates seconds".split()
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a model got in one benchmark: its metrics by name, each a ratio."""
+class ArmResult:
+    """A result file as it is read: `row` holds all of it.
 
-    data_hash: str
-    metrics: dict[str, Metric]
-
-
-@dataclass(frozen=True)
-class Result:
-    """A result file as it is read: `row` holds all of it, `measured` and `curves` (steps,) its arrays."""
+    data: the hash of each benchmark's data; metrics: by benchmark and name, each a ratio; curves: (steps,), NaN where a
+    step has no value.
+    """
 
     row: Row
-    measured: dict[str, Measured]
+    data: dict[str, str]
+    metrics: dict[str, dict[str, Metric]]
     curves: dict[str, Floats]
 
     @property
@@ -54,24 +50,18 @@ class Result:
         return sum(minutes for stage, minutes in self.row["minutes"].items() if stage in TRAINING)
 
 
-def identity(job: Job, answers: Mapping[str, Any], benchmarks: Sequence[Benchmark], bench: Mapping[str, Any]) -> Row:
+ArmResults = dict[str, dict[int | None, ArmResult]]  # by arm (BASE first) and seed (None: BASE), those there are
+
+
+def identity(run: ArmRun, answers: Mapping[str, Any], benchmarks: Sequence[Benchmark], bench: Mapping[str, Any]) -> Row:
     """What decides a result, code aside: `{"settings", "base"}`.
 
     answers: the settings of the synthesize stage; bench: those of the bench stage. BASE depends on the latter alone.
     """
-    stages = {command.stage: command.settings for command in job.commands}
     settings = {"data": {b.name: b.data_hash for b in benchmarks}, "nano_eval": bench["nano_eval"]}
-    if stages:
-        settings |= {"synthesize": dict(answers), **stages}
-    return {"settings": settings, "base": model_sha256(_base(job))}
-
-
-def _base(job: Job) -> str:
-    """The model a job starts from: its first stage's base_model, or itself."""
-    if not job.commands:
-        return job.model
-    key = "base_model="
-    return next(word.removeprefix(key) for word in job.commands[0].words if word.startswith(key))
+    if run.commands:
+        settings |= {"synthesize": dict(answers), **{command.stage: command.settings for command in run.commands}}
+    return {"settings": settings, "base": model_sha256(run.base)}
 
 
 def is_done(path: Path, wanted: Row) -> bool:
@@ -100,66 +90,37 @@ def _is_default(key: str, value: Any, stages: Container[str]) -> bool:
     return stage in stages and len(name) == 1 and load_config(stage, []).get(name[0]) == value
 
 
-def result_row(experiment: Experiment, job: Job, benchmarks: Sequence[Benchmark], known: Row) -> Row:
-    """The content of the result file, from the files that the stages of a job left, and what else is `known` of it."""
-    folder = experiment.folder(job)
-    manifests = {command.stage: read_json(folder / command.stage / "manifest.json") for command in job.commands}
+def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchmark], known: Row) -> Row:
+    """The content of the result file, from the files that the stages left, and what else is `known` of it."""
+    folder = experiment.folder(run)
+    manifests = {command.stage: read_json(folder / command.stage / "manifest.json") for command in run.commands}
+    curves = read_curves(read_run(folder / RL)) if RL in manifests else {}
     return {
         "experiment": experiment.name,
-        "arm": job.arm,
-        "seed": job.seed,
-        "commands": [command.line for command in job.commands],
+        "arm": run.arm,
+        "seed": run.seed,
+        "commands": [command.line for command in run.commands],
         "rows": {stage: manifest["counts"]["train_rows"] for stage, manifest in manifests.items()},
         "steps": {stage: manifest["steps"] for stage, manifest in manifests.items()},
-        "model": model_sha256(job.model),
-        "answers": file_sha256(experiment.answers) if job.commands else None,
+        "model": model_sha256(run.model),
+        "answers": file_sha256(experiment.answers) if run.commands else None,
         **known,
-        "benchmarks": {b.name: _measured(folder / "bench", b, job.model) for b in benchmarks},
-        "curves": _curves(folder / RL) if RL in manifests else {},
+        "benchmarks": {b.name: _benchmark_row(folder / "bench", b, run.model) for b in benchmarks},
+        "curves": {name: curve_values(curves[name]) for name in CURVES if name in curves},
     }
 
 
-def _measured(bench: Path, benchmark: Benchmark, model: str) -> Row:
+def _benchmark_row(bench: Path, benchmark: Benchmark, model: str) -> Row:
     entries = read_json(bench / "manifest.json")["rows"]
-    found = [e for e in entries if (e["benchmark"], e["model"]) == (benchmark.name, model)]
-    if len(found) != 1:
+    own = [entry for entry in entries if (entry["benchmark"], entry["model"]) == (benchmark.name, model)]
+    if len(own) != 1:
         raise InputError(f"{bench / 'manifest.json'}: no rows of {benchmark.name} by {model}")
-    scored = {row["id"]: Scored.from_row(row) for row in read_jsonl(bench / found[0]["file"], {"id": str})}
+    scored = {row["id"]: Scored.from_row(row) for row in read_jsonl(bench / own[0]["file"], {"id": str})}
     return {
         "data_hash": benchmark.data_hash,
-        "prompt_hash": found[0]["prompt_hash"],
-        "metrics": {metric.name: encode_metric(metric) for metric in benchmark.metrics(scored)},
+        "prompt_hash": own[0]["prompt_hash"],
+        "metrics": {metric.name: metric_values(metric) for metric in benchmark.metrics(scored)},
     }
-
-
-def _curves(run: Path) -> dict[str, str]:
-    curves = read_curves(read_run(run))
-    return {name: encode_curve(curves[name]) for name in CURVES if name in curves}
-
-
-def read_result(path: Path) -> Result:
-    """Raises InputError when the file is not a result."""
-    row = read_json(path)
-    try:
-        measured = {
-            name: Measured(of["data_hash"], {m: decode_metric(m, text) for m, text in of["metrics"].items()})
-            for name, of in row["benchmarks"].items()
-        }
-        return Result(row, measured, {name: decode_curve(text) for name, text in row["curves"].items()})
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"{path}: is no result file: {type(error).__name__}: {error}") from error
-
-
-def read_json(path: Path) -> Row:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected a JSON object, found {type(content).__name__}")
-    return content
 
 
 def check_ratios(benchmarks: Iterable[Benchmark]) -> None:
@@ -169,33 +130,80 @@ def check_ratios(benchmarks: Iterable[Benchmark]) -> None:
             raise InputError(f"benchmarks: {benchmark.name} has metrics that are no means; experiments keep only those")
 
 
-def encode_metric(metric: Metric) -> str:
-    ratio = metric.statistic
-    assert isinstance(ratio, Ratio), metric.name
-    return " ".join(
-        (f"{top:.6g}" if bottom == 1 else f"{top:.6g}/{bottom:.6g}") if scored else MISSING
-        for top, bottom, scored in zip(ratio.top, ratio.bottom, metric.scored, strict=True)
-    )
+def ratio_of(metric: Metric) -> Ratio:
+    """The metric's statistic: a result file holds no other kind."""
+    assert isinstance(metric.statistic, Ratio), metric.name
+    return metric.statistic
 
 
-def decode_metric(name: str, text: str) -> Metric:
-    """What `encode_metric` wrote; an instance without a score is 0 of 0. Raises ValueError for anything else."""
-    pairs = [_pair(word) for word in text.split()]
-    top, bottom = (np.array([pair[at] for pair in pairs], dtype=float) for at in (0, 1))
-    return Metric(name, Ratio(top, bottom), np.array([word != MISSING for word in text.split()], dtype=bool))
+def metric_values(metric: Metric) -> list[Any]:
+    """What the file has for each instance."""
+    ratio = ratio_of(metric)
+    columns = zip(map(_short, ratio.top.tolist()), map(_short, ratio.bottom.tolist()), metric.scored, strict=True)
+    return [(top if bottom == 1 else [top, bottom]) if scored else None for top, bottom, scored in columns]
 
 
-def _pair(word: str) -> tuple[float, float]:
-    if word == MISSING:
-        return 0.0, 0.0
-    top, _, bottom = word.partition("/")
-    return float(top), float(bottom or 1)
+def curve_values(curve: Iterable[float]) -> list[float | None]:
+    """What the file has for each step."""
+    return [_short(float(value)) if math.isfinite(value) else None for value in curve]
 
 
-def encode_curve(values: Iterable[float]) -> str:
-    return " ".join(MISSING if not math.isfinite(value) else f"{value:.6g}" for value in values)
+def _short(value: float) -> float:
+    return int(value) if value.is_integer() else value
 
 
-def decode_curve(text: str) -> Floats:
-    """(steps,), NaN where a step has no value."""
-    return np.array([float("nan") if word == MISSING else float(word) for word in text.split()])
+def write_result(path: Path, row: Row) -> None:
+    """Write a result file in one step. Raises ValueError for NaN and infinities."""
+    fields = (f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in row.items())
+    write_text(path, "{\n" + ",\n".join(fields) + "\n}\n")
+
+
+def read_result(path: Path) -> ArmResult:
+    """Raises InputError when the file is not a result."""
+    row = read_json(path)
+    try:
+        data = {benchmark: of["data_hash"] for benchmark, of in row["benchmarks"].items()}
+        metrics = {
+            benchmark: {name: read_metric(name, values) for name, values in of["metrics"].items()}
+            for benchmark, of in row["benchmarks"].items()
+        }
+        curves = {name: np.array(values, dtype=float) for name, values in row["curves"].items()}  # null becomes NaN
+        return ArmResult(row, data, metrics, curves)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"{path}: is no result file: {type(error).__name__}: {error}") from error
+
+
+def read_metric(name: str, values: Iterable[Any]) -> Metric:
+    """The metric that `metric_values` came from; an instance without a score is 0 of 0."""
+    pairs: list[Any] = [(value, 1) if isinstance(value, int | float) else value for value in values]
+    return ratio_metric(name, pairs)
+
+
+def read_results(experiment: Experiment) -> ArmResults:
+    """All result files of the experiment that are there.
+
+    Raises InputError for files that cannot be compared: another base model, or other benchmark data.
+    """
+    results: ArmResults = {}
+    for arm in (BASE, *experiment.arms):
+        paths = {seed: experiment.result(arm, seed) for seed in experiment.seeds_of(arm)}
+        results[arm] = {seed: read_result(path) for seed, path in paths.items() if path.exists()}
+        for seed, result in results[arm].items():
+            for base in results[BASE].values():
+                where = f"{paths[seed]}: cannot be compared with {experiment.result(BASE).name}"
+                _check_comparable(base, result, where)
+    return results
+
+
+def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:
+    if base.row["base"] != result.row["base"]:
+        raise InputError(f"{where}: it starts from another model")
+    for benchmark, data in result.data.items():
+        if base.data.get(benchmark, data) != data:
+            raise InputError(f"{where}: {benchmark} has other data")
+
+
+def missing(experiment: Experiment, results: ArmResults) -> list[str]:
+    """Result files that are not there, by name."""
+    arms = (BASE, *experiment.arms)
+    return [run_name(arm, seed) for arm in arms for seed in experiment.seeds_of(arm) if seed not in results[arm]]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval_benchmarks.output.curves import METRICS, Curves, mark_switches, read_curves, read_points, style
+from eval_benchmarks.output.curves import METRICS, Curves, mark_switches, read_curves, read_points, step_axes
 from rag_zeval.files import Row
 from rag_zeval.stages.training_log import Steps
 
-PARTS = {  # curve: colour, label
-    "reward": ("#1f5fa8", "reward, training rollouts"),
-    "accuracy": ("#3f8f4f", "ranking right (0 or 1)"),
-    "evidence": ("#c08a2d", "quotes verbatim (0 to 1)"),
-    "format": ("#8a8f98", "format kept (0 or 1)"),
+BLUE, RED = "#1f5fa8", "#b23a48"
+REWARD_LINES = {
+    "reward": {"linewidth": 2, "color": BLUE, "label": "reward, training rollouts"},
+    "accuracy": {"linewidth": 1.2, "color": "#3f8f4f", "label": "ranking right (0 or 1)"},
+    "evidence": {"linewidth": 1.2, "color": "#c08a2d", "label": "quotes verbatim (0 to 1)"},
+    "format": {"linewidth": 1.2, "color": "#8a8f98", "label": "format kept (0 or 1)"},
 }
-VALIDATED = "#b23a48"
+CLAIM_LINES = {
+    "claims": {"linestyle": "-", "color": BLUE, "label": "all"},
+    "claims_best": {"linestyle": "--", "color": BLUE, "label": "largest α"},
+    "claims_worst": {"linestyle": ":", "color": BLUE, "label": "smallest α"},
+}
 
 
 def reward_chart(steps: Steps) -> str:
@@ -27,10 +32,9 @@ def reward_chart(steps: Steps) -> str:
     """
     figure, axes = _axes("training step", "reward")
     curves = read_curves(steps)
-    for name, (colour, label) in PARTS.items():
-        _plot(axes, curves, name, linewidth=2 if name == "reward" else 1.2, color=colour, label=label)
+    _plot(axes, curves, REWARD_LINES)
     x, y = read_points(steps, METRICS["validation"])
-    axes.plot(x, y, "o--", color=VALIDATED, linewidth=2, label="reward, validation rows (greedy)")
+    axes.plot(x, y, "o--", color=RED, linewidth=2, label="reward, validation rows (greedy)")
     mark_switches(axes, curves)
     _legend_below(axes, columns=2)
     return _svg(figure)
@@ -39,21 +43,16 @@ def reward_chart(steps: Steps) -> str:
 def claims_chart(steps: Steps) -> str:
     """Atomic claims per answer: all, and those of the candidates with the largest and smallest alpha."""
     figure, axes = _axes("training step", "claims per answer")
-    curves = read_curves(steps)
-    for name, label, line in (
-        ("claims", "all", "-"),
-        ("claims_best", "largest α", "--"),
-        ("claims_worst", "smallest α", ":"),
-    ):
-        _plot(axes, curves, name, linestyle=line, color=PARTS["reward"][0], label=label)
+    _plot(axes, read_curves(steps), CLAIM_LINES)
     axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
     _legend_below(axes, columns=3)
     return _svg(figure)
 
 
-def _plot(axes: Any, curves: Curves, name: str, **how: Any) -> None:
-    if name in curves:
-        axes.plot(range(1, len(curves[name]) + 1), curves[name], **how)
+def _plot(axes: Any, curves: Curves, lines: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, look in lines.items():
+        if name in curves:
+            axes.plot(range(1, len(curves[name]) + 1), curves[name], **look)
 
 
 def support_chart(by_alpha: Sequence[Row]) -> str:
@@ -70,11 +69,8 @@ def support_chart(by_alpha: Sequence[Row]) -> str:
 
 
 def _axes(x: str, y: str) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-    axes = figure.subplots()
-    style(axes, x)
+    figure, (axes,) = step_axes(1, 6.4, 3.8)
+    axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from eval_benchmarks.benchmark import Metric
-from experiments.arm_results import Result, read_result
+from experiments.arm_results import ArmResult, ArmResults, ratio_of
 from experiments.plan import BASE, Experiment
-from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import Ratio, hierarchical_interval
 
@@ -19,50 +17,7 @@ RANKING, PAIRWISE, VERDICTS = "ranking_accuracy", "pairwise_middle", "verdict_ac
 UNREAD = " (unread: wrong)"  # a reply that cannot be read counts as a wrong ranking, and no prompt is left out
 
 
-@dataclass(frozen=True)
-class Found:
-    """The result files of an experiment: `arms[arm][seed]` for each arm, with those seeds there are."""
-
-    base: Result | None
-    arms: Mapping[str, Mapping[int | None, Result]]
-
-    def of(self, arm: str) -> dict[int | None, Result]:
-        """By seed; BASE, which has none, by None."""
-        if arm == BASE:
-            return {None: self.base} if self.base else {}
-        return dict(self.arms[arm])
-
-    @property
-    def all(self) -> list[Result]:
-        return [result for arm in (BASE, *self.arms) for result in self.of(arm).values()]
-
-
-def read_results(experiment: Experiment) -> Found:
-    """All result files of the experiment's arms and seeds that are there.
-
-    Raises InputError for files that cannot be compared: another base model, or other benchmark data.
-    """
-    path = experiment.result(BASE)
-    base = read_result(path) if path.exists() else None
-    arms: dict[str, dict[int | None, Result]] = {}
-    for arm in experiment.arms:
-        there = [(seed, experiment.result(arm, seed)) for seed in experiment.seeds]
-        arms[arm] = {seed: read_result(path) for seed, path in there if path.exists()}
-        for seed, result in arms[arm].items():
-            if base is not None:
-                _check_comparable(base, result, f"{experiment.result(arm, seed)}: cannot be compared with {path.name}")
-    return Found(base, arms)
-
-
-def _check_comparable(base: Result, result: Result, line: str) -> None:
-    if base.row["base"] != result.row["base"]:
-        raise InputError(f"{line}: it starts from another model")
-    for name, measured in result.measured.items():
-        if name in base.measured and base.measured[name].data_hash != measured.data_hash:
-            raise InputError(f"{line}: {name} has other data")
-
-
-def estimates(experiment: Experiment, found: Found, draws: int, seed: int) -> list[Row]:
+def estimates(experiment: Experiment, results: ArmResults) -> list[Row]:
     """A row for each benchmark, metric and arm (BASE among them) that there is a value of.
 
     `value`: mean over seeds, with its interval, and `by_seed`. `minus_base`: the arm minus the base, and
@@ -71,20 +26,19 @@ def estimates(experiment: Experiment, found: Found, draws: int, seed: int) -> li
     its interval lies above 0, "reversed" if below, else "not seen".
     """
     rows: list[Row] = []
-    reference, base = found.of(experiment.reference).values(), found.of(BASE).values()
+    draws, seed = experiment.draws, experiment.draws_seed
     for benchmark in experiment.benchmarks:
-        for metric in _metric_names(found.all, benchmark):
-            first, best = _models(base, benchmark, metric), _models(reference, benchmark, metric)
-            for arm in (BASE, *found.arms):
-                results = found.of(arm)
-                own = _models(results.values(), benchmark, metric)
+        for metric in _metric_names(results, benchmark):
+            of_arms = {arm: _metrics(of.values(), benchmark, metric) for arm, of in results.items()}
+            base, reference = of_arms[BASE], of_arms[experiment.reference]
+            for arm, own in of_arms.items():
                 if not own:
                     continue
-                compared = arm not in (BASE, experiment.reference)
+                compared, seeds = arm not in (BASE, experiment.reference), list(results[arm])
                 row: Row = {"benchmark": benchmark, "metric": metric, "arm": arm}
-                row |= estimate([], own, draws, seed, [*results])
-                row["minus_base"] = estimate(first, own, draws, seed, [*results]) if arm != BASE and first else None
-                row["reference_minus"] = estimate(own, best, draws, seed) if compared and best else None
+                row |= estimate([], own, draws, seed, seeds)
+                row["minus_base"] = estimate(base, own, draws, seed, seeds) if arm != BASE and base else None
+                row["reference_minus"] = estimate(own, reference, draws, seed) if compared and reference else None
                 row["direction"] = direction(row["reference_minus"])
                 rows.append(row)
     return rows
@@ -105,7 +59,7 @@ def estimate(
     minus = _mean([model.statistic.point(keep) for model in first]) if known and first else 0.0
     points = [model.statistic.point(keep) - minus if known else math.nan for model in second]
     value = _mean(points)
-    limits = hierarchical_interval([_ratio(m) for m in first], [_ratio(m) for m in second], keep, draws, seed)
+    limits = hierarchical_interval([ratio_of(m) for m in first], [ratio_of(m) for m in second], keep, draws, seed)
     low, high = limits if limits and not math.isnan(value) else (None, None)
     row: Row = {"value": _defined(value), "ci_low": low, "ci_high": high}
     row |= {"n": int(keep.sum()), "coverage": float(keep.mean())}
@@ -124,29 +78,25 @@ def direction(difference: Row | None) -> str | None:
     return "reversed" if difference["ci_high"] < 0 else "not seen"
 
 
-def _metric_names(results: Sequence[Result], benchmark: str) -> list[str]:
-    names = dict.fromkeys(m for r in results if benchmark in r.measured for m in r.measured[benchmark].metrics)
+def _metric_names(results: ArmResults, benchmark: str) -> list[str]:
+    every = [result for of in results.values() for result in of.values()]
+    names = dict.fromkeys(name for result in every for name in result.metrics.get(benchmark, ()))
     return [both for name in names for both in ((name, name + UNREAD) if name in (RANKING, PAIRWISE) else (name,))]
 
 
-def _models(results: Iterable[Result], benchmark: str, name: str) -> list[Metric]:
+def _metrics(results: Iterable[ArmResult], benchmark: str, name: str) -> list[Metric]:
     """The metric of each result; none if one of them does not have it."""
-    found = [_metric(result, benchmark, name) for result in results]
-    return [] if None in found else [metric for metric in found if metric]
+    metrics = [result.metrics.get(benchmark, {}).get(name.removesuffix(UNREAD)) for result in results]
+    there = [metric for metric in metrics if metric is not None]
+    if len(there) < len(metrics):
+        return []
+    return [_unread_wrong(metric) for metric in there] if name.endswith(UNREAD) else there
 
 
-def _metric(result: Result, benchmark: str, name: str) -> Metric | None:
-    measured = result.measured.get(benchmark)
-    metric = measured.metrics.get(name.removesuffix(UNREAD)) if measured else None
-    if metric is None or not name.endswith(UNREAD):
-        return metric
-    ratio, everything = _ratio(metric), np.ones(len(metric.scored), dtype=bool)
-    return Metric(name, Ratio(np.where(metric.scored, ratio.top, 0.0), np.ones(len(everything))), everything)
-
-
-def _ratio(metric: Metric) -> Ratio:
-    assert isinstance(metric.statistic, Ratio), metric.name  # a result file holds nothing else
-    return metric.statistic
+def _unread_wrong(metric: Metric) -> Metric:
+    """The mean over all instances, those without a score counted as 0."""
+    top, ones = np.where(metric.scored, ratio_of(metric).top, 0.0), np.ones(len(metric.scored))
+    return Metric(metric.name + UNREAD, Ratio(top, ones), ones.astype(bool))
 
 
 def _t_interval(values: Sequence[float]) -> tuple[float | None, float | None]:

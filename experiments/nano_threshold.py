@@ -26,11 +26,11 @@ from rag_zeval.stages.config import load_config
 if TYPE_CHECKING:
     from rag_zeval.stages.world import RankedExample
 
-BATCH = 8
+BATCH = 64
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedPrompt:
     """A prompt's claims in order: which candidate states them, whether they are true, and the verdicts' margins."""
 
     example: RankedExample
@@ -40,46 +40,40 @@ class Judged:
 
     def ranked(self, threshold: float) -> bool:
         """Whether the candidates are strictly in their true order with verdicts `margin > threshold`."""
-        supported = [margin > threshold for margin in self.margins]
-        scores = [
-            _share([s for s, of in zip(supported, self.candidates, strict=True) if of == at])
-            for at in range(len(self.example.answers))
-        ]
+        verdicts: list[list[bool]] = [[] for _ in self.example.answers]
+        for candidate, margin in zip(self.candidates, self.margins, strict=True):
+            verdicts[candidate].append(margin > threshold)
+        scores = [sum(of) / len(of) if of else None for of in verdicts]
         return strictly_ranked(scores, self.example.true_support)
 
     def accuracy(self, threshold: float) -> float:
         """Share of claims judged rightly at this threshold, in [0, 1]."""
-        return sum((m > threshold) is truth for m, truth in zip(self.margins, self.truths, strict=True)) / len(
-            self.truths
-        )
+        right = [(margin > threshold) is truth for margin, truth in zip(self.margins, self.truths, strict=True)]
+        return sum(right) / len(right)
 
 
-def _share(verdicts: Sequence[bool]) -> float | None:
-    return sum(verdicts) / len(verdicts) if verdicts else None
-
-
-def best_threshold(judged: Sequence[Judged], steps: int = 200) -> float:
+def best_threshold(judged: Sequence[JudgedPrompt], steps: int = 200) -> float:
     """The threshold, of 0 and `steps` quantiles of all margins, with the highest ranking accuracy."""
     import numpy as np
 
-    margins = [margin for one in judged for margin in one.margins]
+    margins = [margin for prompt in judged for margin in prompt.margins]
     tried = [0.0, *np.quantile(margins, np.linspace(0, 1, steps)).tolist()]
-    return max(tried, key=lambda threshold: sum(one.ranked(threshold) for one in judged))
+    return max(tried, key=lambda threshold: sum(prompt.ranked(threshold) for prompt in judged))
 
 
-def auc(judged: Iterable[Judged]) -> float:
+def auc(judged: Iterable[JudgedPrompt]) -> float:
     """Chance that a true claim's margin is above a false one's: Mann-Whitney's U / (true claims x false claims)."""
     from scipy.stats import mannwhitneyu
 
-    of: dict[bool | None, list[float]] = {True: [], False: [], None: []}
-    for one in judged:
-        for truth, margin in zip(one.truths, one.margins, strict=True):
-            of[truth].append(margin)
-    u: float = mannwhitneyu(of[True], of[False]).statistic
-    return u / (len(of[True]) * len(of[False]))
+    claims = [claim for prompt in judged for claim in zip(prompt.truths, prompt.margins, strict=True)]
+    true, false = ([margin for truth, margin in claims if truth is wanted] for wanted in (True, False))
+    u: float = mannwhitneyu(true, false).statistic
+    return u / (len(true) * len(false))
 
 
-def judge(model: Any, tokenizer: Any, examples: Sequence[RankedExample], variant: str, max_tokens: int) -> list[Judged]:
+def judge(
+    model: Any, tokenizer: Any, examples: Sequence[RankedExample], variant: str, max_tokens: int
+) -> list[JudgedPrompt]:
     """Greedy trajectories of a model that writes each verdict as one token, and their margins.
 
     Examples whose trajectory the strict parser does not read are left out.
@@ -88,26 +82,21 @@ def judge(model: Any, tokenizer: Any, examples: Sequence[RankedExample], variant
 
     from rag_zeval.models.decoding import generate, stop_ids
 
-    eos, found = stop_ids(model, tokenizer), []
-    for start in track(range(0, len(examples), 8 * BATCH), description="judging"):
-        some = examples[start : start + 8 * BATCH]
-        prompts = [chat_ids(tokenizer, judge_messages(variant, *_shown(each))) for each in some]
+    eos, judged = stop_ids(model, tokenizer), []
+    for start in track(range(0, len(examples), BATCH), description="judging"):
+        batch = examples[start : start + BATCH]
+        asked = [judge_messages(variant, e.question.question, e.question.passage, e.answers) for e in batch]
+        prompts = [chat_ids(tokenizer, messages) for messages in asked]
         replies = [tokens for tokens, _ in generate(model, prompts, max_tokens, eos=eos, pad=eos[0])]
-        for at in range(0, len(some), BATCH):
-            here = slice(at, at + BATCH)
-            margins = verdict_margins(model, tokenizer, prompts[here], replies[here])
-            for example, reply, own in zip(some[here], replies[here], margins, strict=True):
-                text = tokenizer.decode(reply, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-                if (one := read(example, text, own, variant)) is not None:
-                    found.append(one)
-    return found
+        margins = verdict_margins(model, tokenizer, prompts, replies)
+        for example, reply, own in zip(batch, replies, margins, strict=True):
+            text = tokenizer.decode(reply, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            prompt = read(example, text, own, variant)
+            judged += [] if prompt is None else [prompt]
+    return judged
 
 
-def _shown(example: RankedExample) -> tuple[str, str, Sequence[str]]:
-    return example.question.question, example.question.passage, example.answers
-
-
-def read(example: RankedExample, text: str, margins: Sequence[float], variant: str) -> Judged | None:
+def read(example: RankedExample, text: str, margins: Sequence[float], variant: str) -> JudgedPrompt | None:
     """The claims of a reply beside its margins; None if the strict parser does not read it."""
     try:
         trajectory = parse_strict(text, len(example.answers), variant)
@@ -117,7 +106,7 @@ def read(example: RankedExample, text: str, margins: Sequence[float], variant: s
     if [claim.is_supported for _, claim in claims] != [margin > 0 for margin in margins]:
         raise InputError("this model does not write its verdicts as the tokens 'true' and 'false'")
     truths = tuple(world.claim_is_true(claim.claim, example.question.facts) for _, claim in claims)
-    return Judged(example, tuple(at for at, _ in claims), truths, tuple(margins))
+    return JudgedPrompt(example, tuple(at for at, _ in claims), truths, tuple(margins))
 
 
 def verdict_margins(
@@ -138,21 +127,21 @@ def verdict_margins(
     ]
 
 
-def line(folder: str, benchmark: str, judged: Sequence[Judged], asked: int) -> str:
+def line(folder: str, benchmark: str, judged: Sequence[JudgedPrompt], asked: int) -> str:
     """A row of the table."""
     best = best_threshold(judged)
-    cells = [folder, benchmark, f"{len(judged)} of {asked}", f"{auc(judged):.3f}"]
-    for threshold in (0.0, best):
-        cells += [
-            f"{sum(one.ranked(threshold) for one in judged) / len(judged):.3f}",
-            f"{sum(one.accuracy(threshold) for one in judged) / len(judged):.3f}",
-        ]
-    return f"| {' | '.join([*cells, f'{best:+.2f}'])} |"
+    shares = [
+        sum(values) / len(judged)
+        for threshold in (0.0, best)
+        for values in ([p.ranked(threshold) for p in judged], [p.accuracy(threshold) for p in judged])
+    ]
+    numbers = [f"{number:.3f}" for number in (auc(judged), *shares)]
+    return f"| {' | '.join([folder, benchmark, f'{len(judged)} of {asked}', *numbers, f'{best:+.2f}'])} |"
 
 
-COLUMNS = ["model", "benchmark", "prompts read", "AUC", "ranking", "verdicts"]
-AT_BEST = ["ranking, best threshold", "verdicts there", "threshold"]
-HEAD = f"| {' | '.join([*COLUMNS, *AT_BEST])} |\n|{'---|' * len([*COLUMNS, *AT_BEST])}"
+HEAD = """\
+| model | benchmark | prompts read | AUC | ranking | verdicts | ranking, best threshold | verdicts there | threshold |
+|---|---|---|---|---|---|---|---|---|"""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,18 +41,24 @@ class Command:
         return shlex.join(["python", *self.argv])
 
 
+def run_name(arm: str, seed: int | None) -> str:
+    """What the folder and the result file of an arm and seed are called; BASE has no seed."""
+    return arm if seed is None else f"{arm}-seed{seed}"
+
+
 @dataclass(frozen=True)
-class Job:
-    """An arm and seed: the stages that train a judge (none for BASE), and the model that comes out."""
+class ArmRun:
+    """An arm and seed: the commands that train a judge (none for BASE), its first model, and the one that comes out."""
 
     arm: str
     seed: int | None
     commands: tuple[Command, ...]
+    base: str
     model: str
 
     @property
     def name(self) -> str:
-        return self.arm if self.seed is None else f"{self.arm}-seed{self.seed}"
+        return run_name(self.arm, self.seed)
 
     @property
     def prompts(self) -> int | None:
@@ -66,10 +72,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What the configuration says of one experiment: `arms` are all it has, `chosen` those to train."""
+    """What the configuration says of one experiment; configs/experiments.yaml explains each.
+
+    `arms` are all it has, `chosen` those to train; `settings`: of each stage, what all arms share, and `of_arms`: of
+    each arm, its stages with their own settings.
+    """
 
     name: str
-    profile: str
     arms: tuple[str, ...]
     chosen: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -78,19 +87,28 @@ class Experiment:
     tables: dict[str, list[str]]
     curves: list[str]
     benchmarks: tuple[str, ...]
+    settings: dict[str, Settings]
+    of_arms: dict[str, dict[str, Settings]]
     runs: Path
     results: Path
+    jobs: int
+    draws: int
+    draws_seed: int
+    smoothing: int
 
     @property
     def answers(self) -> Path:
         """What all arms are trained on."""
         return self.runs / "synthesize" / "responses.jsonl"
 
-    def folder(self, job: Job) -> Path:
-        return self.runs / job.name
+    def seeds_of(self, arm: str) -> tuple[int | None, ...]:
+        return (None,) if arm == BASE else self.seeds
+
+    def folder(self, run: ArmRun) -> Path:
+        return self.runs / run.name
 
     def result(self, arm: str, seed: int | None = None) -> Path:
-        return self.results / (f"{arm}.json" if seed is None else f"{arm}-seed{seed}.json")
+        return self.results / f"{run_name(arm, seed)}.json"
 
 
 def read_experiment(config: DictConfig) -> Experiment:
@@ -103,68 +121,66 @@ def read_experiment(config: DictConfig) -> Experiment:
             f"profile={config.profile}: the experiments are planned for profile={PROFILE} alone: "
             "their budgets, prompt variants and benchmarks are those of its world"
         )
-    known = list(config.experiments)
-    name = str(config.experiment)
+    words: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    name, known = str(config.experiment), list(words["experiments"])
     if name not in known:
         raise InputError(f"experiment: there is no '{name}'{nearest(name, known)}; there is: {', '.join(known)}")
-    section = config.experiments[name]
-    arms = tuple(map(str, section.arms))
-    chosen = arms if config.arms is None else _names("arms", config.arms, arms)
-    for at, row in section.tables.items():
-        _names(f"experiments.{name}.tables.{at}", row, arms)
-    for arm, stages in section.arms.items():
+    section, here = words["experiments"][name], f"experiments.{name}"
+    arms = tuple(map(str, section["arms"]))
+    for title, row in section["tables"].items():
+        _check_names(f"{here}.tables.{title}", row, arms)
+    for arm, stages in section["arms"].items():
         if not stages or not set(stages) <= set(TRAINING):
-            raise InputError(f"experiments.{name}.arms.{arm}: must hold stages out of {', '.join(TRAINING)}")
-    seeds = tuple(config.seeds) if OmegaConf.is_list(config.seeds) else ()
+            raise InputError(f"{here}.arms.{arm}: must hold stages out of {', '.join(TRAINING)}")
+    seeds = words["seeds"] if isinstance(words["seeds"], list) else []
     if not seeds or len(set(seeds)) < len(seeds) or not all(type(seed) is int and seed >= 0 for seed in seeds):
-        raise InputError(f"seeds: must be a list of different whole numbers, found {config.seeds}")
-    for key, low in (("jobs", 1), ("draws", 1), ("draws_seed", 0), ("smoothing", 1)):
-        if type(config[key]) is not int or config[key] < low:
-            raise InputError(f"{key}: must be a whole number of at least {low}, found {config[key]}")
+        raise InputError(f"seeds: must be a list of different whole numbers, found {words['seeds']}")
+    numbers = {"jobs": 1, "draws": 1, "draws_seed": 0, "smoothing": 1}
+    for key, low in numbers.items():
+        if type(words[key]) is not int or words[key] < low:
+            raise InputError(f"{key}: must be a whole number of at least {low}, found {words[key]}")
     return Experiment(
         name=name,
-        profile=config.profile,
         arms=arms,
-        chosen=chosen,
-        seeds=seeds,
-        reference=_names(f"experiments.{name}.reference", [section.reference], arms)[0],
-        minutes=section.minutes,
-        tables={title: list(row) for title, row in section.tables.items()},
-        curves=list(_names(f"experiments.{name}.curves", section.curves, arms)),
-        benchmarks=tuple(map(str, config.benchmarks)),
-        runs=Path(config.runs_dir) / name,
-        results=Path(config.results_dir) / name,
+        chosen=arms if words["arms"] is None else tuple(_check_names("arms", words["arms"], arms)),
+        seeds=tuple(seeds),
+        reference=_check_names(f"{here}.reference", [section["reference"]], arms)[0],
+        minutes=section["minutes"],
+        tables=section["tables"],
+        curves=_check_names(f"{here}.curves", section["curves"], arms),
+        benchmarks=tuple(map(str, words["benchmarks"])),
+        settings={stage: flat(section.get(stage) or {}) for stage in STAGES} | {"bench": flat(words["bench"])},
+        of_arms={arm: {stage: flat(own) for stage, own in stages.items()} for arm, stages in section["arms"].items()},
+        runs=Path(words["runs_dir"]) / name,
+        results=Path(words["results_dir"]) / name,
+        **{key: words[key] for key in numbers},
     )
 
 
-def _names(key: str, given: Any, known: Sequence[str]) -> tuple[str, ...]:
-    if not (OmegaConf.is_list(given) or isinstance(given, list)) or not given:
+def _check_names(key: str, names: Any, known: Sequence[str]) -> list[str]:
+    if not isinstance(names, list) or not names:
         raise InputError(f"{key}: expected a list, such as [{known[0]}]")
-    for name in given:
+    for name in names:
         if name not in known:
             raise InputError(f"{key}: there is no '{name}'{nearest(str(name), known)}; there is: {', '.join(known)}")
-    return tuple(given)
+    return names
 
 
-def plan_answers(config: DictConfig, experiment: Experiment) -> Command:
+def plan_answers(experiment: Experiment) -> Command:
     """The stage that writes the answers all arms are trained on."""
-    own = config.experiments[experiment.name].synthesize
-    return _command(experiment, "synthesize", own, out_dir=str(experiment.answers.parent))
+    return _command("synthesize", {**experiment.settings["synthesize"], "out_dir": str(experiment.answers.parent)})
 
 
-def plan_jobs(config: DictConfig, experiment: Experiment) -> list[Job]:
+def plan_runs(experiment: Experiment) -> list[ArmRun]:
     """BASE, then the chosen arms, all of them with a seed before the next seed.
 
     Raises InputError for a setting that a stage does not have, and for arms that are not given the same number of
     prompts.
     """
-    section = config.experiments[experiment.name]
-    base = str(load_config(RL, [f"profile={experiment.profile}"]).base_model)
-    jobs = [Job(BASE, None, (), base)]
-    for seed in experiment.seeds:
-        for arm in experiment.chosen:
-            jobs.append(_job(experiment, section, arm, seed, base))
-    budgets = {job.arm: job.prompts for job in jobs if job.prompts is not None}
+    base = str(load_config(RL, [f"profile={PROFILE}"]).base_model)
+    runs = [ArmRun(BASE, None, (), base, base)]
+    runs += [_arm_run(experiment, arm, seed, base) for seed in experiment.seeds for arm in experiment.chosen]
+    budgets = {run.arm: run.prompts for run in runs if run.prompts is not None}
     for arm, prompts in budgets.items():
         first, wanted = next(iter(budgets.items()))
         if prompts != wanted:
@@ -172,49 +188,36 @@ def plan_jobs(config: DictConfig, experiment: Experiment) -> list[Job]:
                 f"experiments.{experiment.name}.arms.{arm}: trains on {prompts} prompts, {first} on {wanted}: "
                 "arms are compared at one budget"
             )
-    return jobs
+    return runs
 
 
-def _job(experiment: Experiment, section: DictConfig, arm: str, seed: int, base: str) -> Job:
+def _arm_run(experiment: Experiment, arm: str, seed: int, base: str) -> ArmRun:
     model, commands = base, []
-    for stage, own in section.arms[arm].items():
-        out = experiment.runs / f"{arm}-seed{seed}" / stage
+    for stage, own in experiment.of_arms[arm].items():
+        out = experiment.runs / run_name(arm, seed) / stage
         places = {"responses": str(experiment.answers), "base_model": model, "out_dir": str(out)}
-        settings: Any = OmegaConf.merge(section.get(stage) or {}, own)
-        commands.append(_command(experiment, stage, settings, seed=seed, **places))
+        commands.append(_command(stage, {**experiment.settings[stage], **own, "seed": seed, **places}))
         model = str(out / "model")
-    return Job(arm, seed, tuple(commands), model)
+    return ArmRun(arm, seed, tuple(commands), base, model)
 
 
-def plan_bench(config: DictConfig, experiment: Experiment, job: Job) -> Command:
-    """The stage that measures a job's model."""
-    what = {"benchmarks": list(experiment.benchmarks), "scorers": ["rag_zeval"], "models": [job.model]}
-    return _command(experiment, "bench", config.bench, **what, out_dir=str(experiment.folder(job) / "bench"))
+def plan_bench(experiment: Experiment, run: ArmRun) -> Command:
+    """The stage that measures the model of an arm and seed."""
+    what = {"benchmarks": list(experiment.benchmarks), "scorers": ["rag_zeval"], "models": [run.model]}
+    place = {"out_dir": str(experiment.folder(run) / "bench")}
+    return _command("bench", {**experiment.settings["bench"], **what, **place})
 
 
-def _command(experiment: Experiment, stage: str, settings: Mapping[str, Any], **more: Any) -> Command:
-    own = {**flat(_plain(settings)), **more}
-    words = (f"profile={experiment.profile}", *(f"{key}={_word(value)}" for key, value in own.items()))
+def _command(stage: str, settings: Settings) -> Command:
+    values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
+    words = (f"profile={PROFILE}", *(f"{key}={value}" for key, value in values.items()))
     resolved: Any = OmegaConf.to_container(load_config(stage, words), resolve=True)
     return Command(stage, words, {key: value for key, value in resolved.items() if key not in PLACES})
 
 
-def _plain(settings: Any) -> Any:
-    return OmegaConf.to_container(settings, resolve=True) if OmegaConf.is_config(settings) else settings
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def flat(settings: Any, prefix: str = "") -> Settings:
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Settings:
     """`{"a.b": value}` for nested settings; lists are values."""
-    return dict(_leaves(settings, prefix))
-
-
-def _leaves(settings: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(settings, Mapping) and (settings or not prefix):
-        for key, value in settings.items():
-            yield from _leaves(value, f"{prefix}{key}.")
-    else:
-        yield prefix.rstrip("."), settings
+    leaves: Settings = {}
+    for key, value in settings.items():
+        leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
+    return leaves

@@ -2,49 +2,102 @@
 
 from __future__ import annotations
 
-from omegaconf import DictConfig
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
-from experiments.checks import checks
-from experiments.estimates import Found, estimates, read_results
+from experiments.arm_results import ArmResults, missing, read_results
+from experiments.checks import Check, checks
+from experiments.estimates import PAIRWISE, RANKING, VERDICTS, estimates
 from experiments.figures import grounding_figure, reward_figure
-from experiments.plan import Experiment
-from experiments.tables import markdown
-from rag_zeval.files import write_bytes, write_json, write_text
+from experiments.markdown import DASH, fill
+from experiments.plan import BASE, Experiment
+from rag_zeval.files import Row, write_bytes, write_json, write_text
 
-EVIDENCE, REWARD = "figure-3.png", "figure-4.png"
+GROUNDING, REWARD = "figure-3.png", "figure-4.png"
+HEADLINES = (RANKING, PAIRWISE, VERDICTS)
+SHORT = 12  # digits of a hash that are shown
 
 
-def write_report(config: DictConfig, experiment: Experiment, quiet: bool = False) -> None:
+def write_report(experiment: Experiment, quiet: bool = False) -> None:
     """Everything that can be made of the result files there are; the checks are printed unless `quiet`."""
-    found = read_results(experiment)
-    rows = estimates(experiment, found, config.draws, config.draws_seed)
-    made = checks(experiment, found, rows)
-    figures = _write_figures(experiment, found, config.smoothing)
-    write_text(experiment.results / "tables.md", markdown(experiment, found, rows, made, figures, config.draws))
-    write_json(
-        experiment.results / "summary.json",
-        {
-            "rows": rows,
-            "checks": [{"claim": c.claim, "passed": c.passed, "figures": c.figures} for c in made],
-        },
-    )
+    results, folder = read_results(experiment), experiment.results
+    rows = estimates(experiment, results)
+    decided = checks(experiment, results, rows)
+    figures = _write_figures(experiment, results)
+    write_text(folder / "tables.md", _tables(experiment, results, rows, decided, figures))
+    write_json(folder / "summary.json", {"rows": rows, "checks": [asdict(check) for check in decided]})
     if not quiet:
-        for check in made:
+        for check in decided:
             print(check.line)
-        print(f"tables: {experiment.results / 'tables.md'}")
+        print(f"tables: {folder / 'tables.md'}")
 
 
-def _write_figures(experiment: Experiment, found: Found, smoothing: int) -> list[str]:
+def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
     """The figures that there are curves for; for each, a line of Markdown."""
     lines = []
-    curves = {arm: [result.curves for result in of.values() if result.curves] for arm, of in found.arms.items()}
+    curves = {arm: [result.curves for result in of.values() if result.curves] for arm, of in results.items()}
     if runs := curves[experiment.reference]:
-        write_bytes(experiment.results / EVIDENCE, grounding_figure(runs, smoothing))
-        lines.append(f"![Figure 3: evidence grounding and claims per answer, arm {experiment.reference}]({EVIDENCE})")
+        write_bytes(experiment.results / GROUNDING, grounding_figure(runs, experiment.smoothing))
+        lines.append(f"![Figure 3: evidence grounding and claims per answer, arm {experiment.reference}]({GROUNDING})")
     if arms := {arm: curves[arm] for arm in experiment.curves if curves[arm]}:
-        write_bytes(experiment.results / REWARD, reward_figure(arms, smoothing))
+        write_bytes(experiment.results / REWARD, reward_figure(arms, experiment.smoothing))
         lines.append(
             f"![Figure 4: reward of the training rollouts, arms {', '.join(arms)}]({REWARD})\n\nMore candidates are "
             "harder to rank: curves of the reward can be compared only where K is the same."
         )
     return lines
+
+
+def _tables(
+    experiment: Experiment, results: ArmResults, rows: Sequence[Row], decided: Sequence[Check], figures: Sequence[str]
+) -> str:
+    """All of tables.md; `figures` are lines of Markdown."""
+    trained = [result.row for of in results.values() for result in of.values()]
+    headlines = [row for row in rows if row["metric"] in HEADLINES]
+    return fill(
+        "tables.md.j2",
+        name=experiment.name,
+        seeds=experiment.seeds,
+        base=next((result.row["base"][:SHORT] for result in results[BASE].values()), None),
+        answers=sorted({row["answers"][:SHORT] for row in trained if row["answers"]}),
+        draws=experiment.draws,
+        reference=experiment.reference,
+        tables=experiment.tables,
+        missing=missing(experiment, results),
+        checks=decided,
+        headlines={
+            title: [row for row in headlines if row["arm"] in (BASE, experiment.reference, *arms)]
+            for title, arms in experiment.tables.items()
+        },
+        directions={arm: _directions([row for row in headlines if row["arm"] == arm]) for arm in experiment.arms},
+        figures=figures,
+        benchmarks=experiment.benchmarks,
+        rows=rows,
+        trained=trained,
+        by_seed=_by_seed,
+        by_seeds_alone=_by_seeds_alone,
+        by_stage=_by_stage,
+    )
+
+
+def _directions(rows: Sequence[Row]) -> str:
+    """Where the paper's direction is seen: `**holds** for ...; **not seen** for ...`."""
+    parts = []
+    for direction in ("holds", "reversed", "not seen"):
+        where = [f"{row['benchmark']} {row['metric']}" for row in rows if row["direction"] == direction]
+        parts += [f"**{direction}** for {', '.join(where)}"] if where else []
+    return "; ".join(parts) or "missing, not yet run"
+
+
+def _by_seed(values: Mapping[str, float | None]) -> str:
+    return ", ".join(DASH if value is None else f"{value:.3f}" for value in values.values())
+
+
+def _by_seeds_alone(difference: Row | None) -> str:
+    if difference is None or difference["t_low"] is None:
+        return DASH
+    return f"{difference['t_low']:+.3f} to {difference['t_high']:+.3f}"
+
+
+def _by_stage(numbers: Mapping[str, float]) -> str:
+    return ", ".join(f"{stage} {number:g}" for stage, number in numbers.items())

@@ -5,14 +5,14 @@ Everything on it stands in a file of the run; nothing is computed anew.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from eval_benchmarks.output.page import render
 from experiments.charts import claims_chart, reward_chart, support_chart
+from experiments.json_files import read_json
+from experiments.markdown import figure
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, write_text
 from rag_zeval.stages.training_log import read_run
@@ -34,7 +34,10 @@ def write_run_report(run: str | Path) -> Path:
     from markupsafe import Markup
 
     run = Path(run)
-    files = {name: _load(run / place) for name, place in FILES.items()}
+    for place in FILES.values():
+        if not (run / place).is_file():
+            raise InputError(f"{run / place}: is missing; the {Path(place).parent.name} stage writes it")
+    files = {name: read_json(run / place, list if name == "summary" else dict) for name, place in FILES.items()}
     steps = read_run(run / "train")
     supported = [at for at in files["synthesis"]["statistics"]["by_alpha"] if at["true_support"] is not None]
     charts = {
@@ -63,47 +66,35 @@ def side_by_side(summary: Sequence[Row], benchmark: str) -> list[Row]:
     rows = [row for row in summary if row["benchmark"] == benchmark and row["scorer"] == "rag_zeval"]
     if len({row["model"] for row in rows if row["minus"] is None}) != 2:
         return []
-    found: dict[str, list[Row]] = {}
+    by_metric: dict[str, list[Row]] = {}
     for row in rows:  # of each metric: the first model, the second, and then their difference
-        found.setdefault(row["metric"], []).append(row)
+        by_metric.setdefault(row["metric"], []).append(row)
     return [
         {"metric": metric, "base": of[0], "trained": of[1], "difference": of[2]}
-        for metric, of in found.items()
+        for metric, of in by_metric.items()
         if [row["minus"] for row in of] == [None, None, of[0]["model"]]
     ]
 
 
-def _figure(row: Mapping[str, Any], value: str = "value", low: str = "ci_low", high: str = "ci_high") -> str:
+def _figure(row: Row, value: str = "value", low: str = "ci_low", high: str = "ci_high") -> str:
     """`0.412 [0.371, 0.455]` of these three fields, or a dash for what is missing."""
-    if row[value] is None:
-        return "–"
-    interval = f" [{row[low]:.3f}, {row[high]:.3f}]" if row[low] is not None else ""
-    return f"{row[value]:.3f}{interval}"
-
-
-def _load(path: Path) -> Any:
-    if not path.is_file():
-        raise InputError(f"{path}: is missing; the {path.parent.name} stage writes it")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON: {error}") from error
+    return "–" if row[value] is None else figure({"value": row[value], "ci_low": row[low], "ci_high": row[high]})
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 the report of the run folder given is written, 2 the input is wrong, 130 interrupted."""
-    return exit_status(lambda: report(argv))
-
-
-def report(argv: Sequence[str]) -> int:
+    """Exit status: 0 the report of the run folder is written, 2 the input is wrong, 130 interrupted."""
     usage = "usage: python -m experiments.run_report RUN   (a folder such as runs/reproduce)"
-    if {"-h", "--help"} & set(argv):
-        print(usage)
+
+    def report() -> int:
+        if {"-h", "--help"} & set(argv):
+            print(usage)
+        elif len(argv) == 1:
+            print(f"report: {write_run_report(argv[0])}")
+        else:
+            raise InputError(usage)
         return 0
-    if len(argv) != 1:
-        raise InputError(usage)
-    print(f"report: {write_run_report(argv[0])}")
-    return 0
+
+    return exit_status(report)
 
 
 if __name__ == "__main__":

@@ -33,35 +33,34 @@ def dynamics(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(USAGE, end="")
         return 0
-    given = dict(word.split("=", 1) for word in argv if re.match(r"[a-z_]+=", word))
+    options = dict(word.split("=", 1) for word in argv if re.match(r"[a-z_]+=", word))
     paths = [Path(word) for word in argv if not re.match(r"[a-z_]+=", word)]
-    for key in given:
+    for key in options:
         if key not in KEYS:
             raise InputError(f"command line: there is no key '{key}'{nearest(key, KEYS)}")
     if not paths:
         raise InputError("command line: name the folder of a training run (--help says more)")
-    if len(paths) > 1 and "out_dir" not in given:
+    if len(paths) > 1 and "out_dir" not in options:
         raise InputError("command line: several runs are drawn on one page; say where it goes with out_dir=FOLDER")
-    if "rollouts" in given and "entailment" not in given:
+    if "rollouts" in options and "entailment" not in options:
         raise InputError("command line: rollouts= says where entailment is computed; give entailment= as well")
     from eval_benchmarks.output.curves import COLOURS  # after --help: brings numpy
-    from experiments.dynamics.entailment import open_scorer
+    from experiments.dynamics.entailment import WHICH, open_scorer
     from experiments.dynamics.page import write_page
-    from experiments.dynamics.rollouts import WHICH
     from experiments.dynamics.run import read_runs
 
     if len(paths) > len(COLOURS):
         raise InputError(f"command line: {len(paths)} runs; there are colours for {len(COLOURS)}")
-    which = given.get("rollouts", "val")
+    which = options.get("rollouts", "val")
     if which not in WHICH:
         raise InputError(f"rollouts={which}: there is {', '.join(WHICH)}")
-    scorer = open_scorer(given["entailment"]) if "entailment" in given else None
+    scorer = open_scorer(options["entailment"]) if "entailment" in options else None
     runs = read_runs(paths, which, scorer)
     for run in runs:
         print(f"{run.name}: {run.state}")
         if scorer is not None:
             print(f"  entailment {run.entailment or 'not computed: ' + run.missing['entailment']}")
-    print(f"dynamics: {write_page(runs, Path(given.get('out_dir', paths[0])), which)}")
+    print(f"dynamics: {write_page(runs, Path(options.get('out_dir', paths[0])), which)}")
     return 0
 
 

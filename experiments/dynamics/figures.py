@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
 from experiments.dynamics.run import Run
@@ -14,7 +16,6 @@ from experiments.dynamics.run import Run
 STYLES = ("-", "--", ":")  # of a panel's lines: two that lie on each other are both to be seen
 WIDTH, HEIGHT = 3.5, 2.9  # of a panel, in inches
 LONGEST_NAME = 40  # characters that a legend has room for
-TRAINING, VALIDATION = "training", "validation"
 
 
 @dataclass(frozen=True)
@@ -33,87 +34,16 @@ class Figure:
     name: str
     title: str
     look_for: str
-    panels: tuple[Panel, ...]
+    panels: list[Panel]
 
 
-def _both(label: str, name: str, least: float) -> Panel:
-    return Panel(label, {name: TRAINING, f"val_{name}": VALIDATION}, least)
+def read_figures(path: Path) -> list[Figure]:
+    """The figures that figures.yaml describes."""
+    described = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return [Figure(**{**figure, "panels": [Panel(**panel) for panel in figure["panels"]]}) for figure in described]
 
 
-FIGURES = (
-    Figure(
-        "figure-3",
-        "Claims, grounding, entailment (the paper's Figure 3)",
-        "Grounding and entailment should rise, or stay high. Grounding rising while entailment falls: long verbatim "
-        "quotes that have nothing to do with their claim. Claims per answer falling: facts are left out; rising, while "
-        "the answers are the same: facts are split. In the paper, from step 0 to 343: grounding .88 to .93, entailment "
-        "(AlignScore, so only its direction compares) .76 to .87.",
-        (
-            _both("claims per answer", "claims", 2.0),
-            _both("grounding (0 to 1)", "evidence", 0.1),
-            Panel("entailment (0 to 1)", {"entailment": "supported claims"}, 0.1),
-        ),
-    ),
-    Figure(
-        "figure-4",
-        "Reward and the switch to more candidates (the paper's Figure 4)",
-        "More candidates are harder to rank: compare training values only between two dotted lines. Training rising "
-        "while validation stays: the rows are learned, not the task. Reward rising while the share of right rankings "
-        "stays: only the quotes got better.",
-        (_both("reward", "reward", 0.2), _both("right rankings (share)", "accuracy", 0.1)),
-    ),
-    Figure(
-        "claims-by-rank",
-        "Watch: claims by expected rank",
-        "Support is a ratio, so answers can be put in order by how they are split, without judging them. Claims of the "
-        "best-ranked answers falling while their reward rises: the judge learns to drop claims. Lower-ranked answers "
-        "getting more claims than before: it pads them with what it rejects. Supported claims running to 0 or 1: the "
-        "verdict's threshold moves.",
-        (
-            Panel(
-                "claims per answer, by α",
-                {"claims_best": "largest α", "claims_middle": "in between", "claims_worst": "smallest α"},
-                2.0,
-            ),
-            Panel("supported claims (share)", {"supported_rate": TRAINING}, 0.1),
-        ),
-    ),
-    Figure(
-        "quotes",
-        "Watch: quotes",
-        "The evidence reward pays for verbatim tokens, not for fit. Quotes getting longer while grounding rises: whole "
-        "passages are copied. Fewer quotes per claim: only the safe ones are left. Close to 10 tokens: cut to what "
-        "just counts.",
-        (
-            Panel("tokens per quote", {"quote_tokens": TRAINING}, 2.0),
-            Panel("quotes per claim", {"quotes": TRAINING}, 0.2),
-        ),
-    ),
-    Figure(
-        "ties-and-length",
-        "Watch: ties, length, distance from the base",
-        "Ties should get fewer as more rankings are right. Response length should follow the number of claims and "
-        "candidates; its maximum at the limit of tokens: replies are cut off. KL should rise slowly and level off; a "
-        "jump: the policy has left its base, look at formats and validation there.",
-        (
-            Panel("tied pairs (share)", {"tie_rate": TRAINING}, 0.1),
-            Panel("response length (tokens)", {"length": "mean", "length_max": "longest"}, 50.0),
-            Panel("KL to the base", {"kl": TRAINING}, 0.001),
-        ),
-    ),
-    Figure(
-        "failures",
-        "Watch: failures",
-        "All three should be close to 0 in every step. Format failures coming up late: the reward is pulling replies "
-        "apart. verl goes on without a rollout it lost, and one that the reward could not score gets the format "
-        "penalty: any at all is a fault to look up in verl.log.",
-        (
-            Panel("format failures (share)", {"failures": TRAINING}, 0.05),
-            Panel("rollouts lost (number)", {"lost": TRAINING}, 1.0),
-            Panel("reward errors (share)", {"errors": TRAINING}, 0.05),
-        ),
-    ),
-)
+FIGURES = read_figures(Path(__file__).with_name("figures.yaml"))
 
 
 def window(runs: Sequence[Run]) -> int:
@@ -189,8 +119,8 @@ def _widen(ax: Any, least: float) -> None:
 def _keys(labels: Iterable[str], colours: Iterable[str], styles: Iterable[str]) -> list[Any]:
     from matplotlib.lines import Line2D
 
-    given = zip(labels, colours, styles, strict=False)
-    return [Line2D([], [], label=label, color=colour, ls=style) for label, colour, style in given]
+    looks = zip(labels, colours, styles, strict=False)
+    return [Line2D([], [], label=label, color=colour, ls=style) for label, colour, style in looks]
 
 
 def _legend(where: Any, keys: Sequence[Any], columns: int, **place: Any) -> None:

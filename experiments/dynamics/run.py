@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from eval_benchmarks.output.curves import METRICS, Curves, Points, read_curves, read_points, switches
-from experiments.dynamics.entailment import NOT_ASKED, Entailment, Scorer, entailment_by_step
+from experiments.dynamics.entailment import NOT_ASKED, Scorer, entailment_by_step
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
 from rag_zeval.statistics.weighted_correlations import Floats
@@ -64,17 +64,18 @@ def _read(path: Path, name: str, which: str, scorer: Scorer | None) -> Run:
     missing |= {f"val_{name}": "not measured on the validation rows" for name in ("reward", *PARTS)}
     missing |= {"failures": missing["format"], "claims_middle": "no step has more than two candidates"}
     missing |= {"entailment": NOT_ASKED}
-    entailment: Entailment | None = None
+    source = None
     if scorer is not None:
         try:
-            entailment = entailment_by_step(path, steps, which, scorer)
+            entailment, source = entailment_by_step(path, steps, which, scorer)
         except InputError as error:  # all else can be drawn
             missing["entailment"] = str(error)
-    if entailment and which == "val":
-        points["entailment"] = entailment.points
-    elif entailment:
-        curves["entailment"] = _by_step(entailment.points, len(logged["reward"]))
-    return Run(name, _state(path, logged), curves, points, missing, entailment.said if entailment else None)
+        else:
+            if which == "val":
+                points["entailment"] = entailment
+            else:
+                curves["entailment"] = _by_step(entailment, len(logged["reward"]))[1:]
+    return Run(name, _state(path, logged), curves, points, missing, source)
 
 
 def derived_curves(logged: Curves) -> dict[str, Floats]:
@@ -107,27 +108,26 @@ def validation_points(steps: Steps) -> dict[str, Points]:
     verl averages over all rows, and a row that does not keep the format has 0 in what describes a trajectory: so that
     is divided by the share of rows that keep it, and left out where there is nothing it could be measured on.
     """
-    points = {"val_reward": read_points(steps, METRICS["validation"])}
-    for name, measured_on in PARTS.items():
-        x, y = read_points(steps, VALIDATION.format(name))
+
+    def measured(part: str) -> Floats:
+        return _by_step(read_points(steps, VALIDATION.format(part)), max(steps))
+
+    points, kept = {"val_reward": read_points(steps, METRICS["validation"])}, measured("format")
+    for part, measured_on in PARTS.items():
+        values = measured(part)
         if measured_on:
-            at = {key: _values(steps, VALIDATION.format(key), x) for key in ("format", measured_on)}
-            there = (at["format"] > 0) & (at[measured_on] > 0)
-            x, y = x[there], y[there] / at["format"][there]
-        points[f"val_{name}"] = (x, y)
-    return {name: found for name, found in points.items() if len(found[0])}
-
-
-def _values(steps: Steps, metric: str, x: Floats) -> Floats:
-    """A metric at the steps x; NaN where it is not logged."""
-    logged = dict(zip(*read_points(steps, metric), strict=True))
-    return np.array([logged.get(step, np.nan) for step in x])
+            there = (kept > 0) & (measured(measured_on) > 0)
+            values = np.where(there, values, np.nan) / np.where(there, kept, np.nan)
+        known = np.flatnonzero(~np.isnan(values))
+        points[f"val_{part}"] = (known.astype(float), values[known])
+    return {name: (x, y) for name, (x, y) in points.items() if len(x)}
 
 
 def _by_step(points: Points, last: int) -> Floats:
-    curve = np.full(last + 1, np.nan)
-    curve[points[0].astype(int)] = points[1]
-    return curve[1:]
+    """(last + 1,) from step 0 on; NaN where there is no point."""
+    values = np.full(last + 1, np.nan)
+    values[points[0].astype(int)] = points[1]
+    return values
 
 
 def _state(path: Path, logged: Curves) -> str:
@@ -139,10 +139,8 @@ def _state(path: Path, logged: Curves) -> str:
     ended = "finished" if (path / "manifest.json").is_file() else "not finished: going on, or cut off"
     attempts = len(attempt_files(path / "metrics"))
     again = f"; {attempts} attempts, a step done again counts once" if attempts > 1 else ""
-    lost, errors = (logged.get(name, np.zeros(1)) for name in ("lost", "errors"))
-    trouble = "".join(
-        f"; {of:g} {what}"
-        for of, what in ((np.nansum(lost), "rollouts lost"), (np.sum(errors > 0), "steps with reward errors"))
-        if of
-    )
+    lost = np.nansum(logged.get("lost", np.zeros(1)))
+    failing = np.sum(logged.get("errors", np.zeros(1)) > 0)
+    trouble = f"; {lost:g} rollouts lost" if lost else ""
+    trouble += f"; {failing} steps with reward errors" if failing else ""
     return f"{len(logged['reward'])} steps logged: {stages}; {ended}{again}{trouble}"

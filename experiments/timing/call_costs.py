@@ -49,47 +49,33 @@ class Cost:
 
 def examples() -> list[Example]:
     """The questions, each with a better and a worse answer, a ground truth and CHUNKS chunks."""
-    asked = []
+    rows = []
     for ranked in world.ranked_examples("test", PAIRS, 2, SEED):
         question = ranked.question
         sentences = [*question.sentences.values()]
         chunks = tuple(" ".join(sentences[at::CHUNKS]) for at in range(CHUNKS))
         answers = tuple(f"{answer.removesuffix('.')} [1][2]." for answer in ranked.answers)
         truth = world.answer(question, question.facts)
-        asked.append(Example(ranked.id, question.question, question.passage, answers, truth, chunks))
-    return asked
+        rows.append(Example(ranked.id, question.question, question.passage, answers, truth, chunks))
+    return rows
 
 
 class WordEmbedder:
-    """Vectors of counted words; `calls` counts the texts that came, `sent` their tokens."""
+    """Vectors of counted words; `calls` counts the texts that came."""
 
     name = identity = "words"
 
     def __init__(self) -> None:
-        self.calls = self.sent = 0
+        self.calls = 0
 
     def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
         for index, text in enumerate(texts):
             self.calls += 1
-            self.sent += count_tokens(text)
             yield index, Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
 
 
-class LiteralJudge(ScriptedBackend):
-    """Replies by the letter; `sent` and `written` count the tokens of all prompts that came and of the replies."""
-
-    def __init__(self) -> None:
-        super().__init__(self._reply_and_count)
-        self.sent = self.written = 0
-
-    def _reply_and_count(self, request: Request) -> Reply:
-        reply = _reply(request)
-        self.sent += reply.prompt_tokens or 0
-        self.written += reply.completion_tokens or 0
-        return reply
-
-
-def _reply(request: Request) -> Reply:
+def reply_by_the_letter(request: Request) -> Reply:
+    """The literal judge's reply, with its tokens counted."""
     text = literal_reply({"messages": request.messages})
     assert text is not None
     prompt = sum(count_tokens(message["content"]) for message in request.messages)
@@ -98,7 +84,8 @@ def _reply(request: Request) -> Reply:
 
 def measure(name: str) -> Cost:
     """The cost of one scorer, a Measure or RAG-Zeval. Raises ValueError if an answer gets no score."""
-    backend, embedder = LiteralJudge(), WordEmbedder()
+    backend, embedder = ScriptedBackend(reply_by_the_letter), WordEmbedder()
+    prompt = completion = 0
     with tempfile.TemporaryDirectory() as folder:
         cache = ReplyCache(Path(folder) / "replies.sqlite")
         judge = CachedBackend(backend, cache)
@@ -108,11 +95,11 @@ def measure(name: str) -> Cost:
             else AskingScorer(MEASURES[name], judge, Sampling(), CachedEmbedder(embedder, cache))
         )
         for scored in scorer.score(examples()):
-            if None in scored.values:
+            if None in scored.values or scored.paid_tokens is None:
                 raise ValueError(f"{name}: no score for {scored.id}: {[score.status for score in scored.scores]}")
+            prompt, completion = prompt + scored.paid_tokens[0], completion + scored.paid_tokens[1]
         cache.close()
-    sent = backend.sent + embedder.sent
-    return Cost(name, backend.calls / PAIRS, embedder.calls / PAIRS, sent / PAIRS, backend.written / PAIRS)
+    return Cost(name, backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS)
 
 
 def table() -> str:

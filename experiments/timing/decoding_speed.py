@@ -14,55 +14,35 @@ the longer it is, the nearer the ratio comes to 4.
 6,000-token references (32 references x 8 rollouts), difflib called afresh for each span. `evidence_indexed`: the same
 against difflib at its best, the reference as its second sequence, whose index it then keeps for all spans.
 
-Each pair of times is taken back to back, the ratio is the median over the pairs. One entry per measurement is appended
-to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, pairs}` (seconds: medians).
+Each pair of times is taken back to back, after one that is not counted; the ratio is the median over the pairs. One
+entry per measurement is appended to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, difference,
+pairs}` (seconds: medians). Answers may part only where the two best mixed logits are within 1e-4 (`difference`).
 """
 
 from __future__ import annotations
 
-import json
 import random
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rag_zeval.files import write_json
+from experiments.timing.guidance import ALPHAS, SMALL, guided_answers, random_prompts, random_qwen2, widest_tie
+from experiments.timing.pairs import Entry, append, compare
 
-SUMMARY = Path("runs/speed/summary.json")
 PAIRS = 5
-ALPHAS = (0.0, -0.5, -1.0, -1.4)
-SMALL = {
-    "vocab_size": 8000,
-    "hidden_size": 256,
-    "num_hidden_layers": 8,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "intermediate_size": 768,
-}
-MARGIN = 1e-4  # answers may part only where the two best mixed logits are this close
-
-Timed = Callable[[], Any]
-Same = Callable[[Any, Any], bool]
 
 
-def measure_cad(
-    questions: int = 8, passage_tokens: int = 1500, new_tokens: int = 64, pairs: int = PAIRS
-) -> dict[str, Any]:
-    """Packed decoder against transformers' guidance; equal: every answer the same, token for token."""
+def measure_cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = 64, pairs: int = PAIRS) -> Entry:
+    """Packed decoder against transformers' guidance; equal: every answer the same, but for ties."""
     from synthesize.cad import decode
 
     model = random_qwen2(SMALL)
     return _against_guidance("cad", model, partial(decode, model), questions, passage_tokens, new_tokens, pairs)
 
 
-def measure_cad_vllm(
-    questions: int = 8, passage_tokens: int = 1500, new_tokens: int = 64, pairs: int = PAIRS
-) -> dict[str, Any]:
+def measure_cad_vllm(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = 64, pairs: int = PAIRS) -> Entry:
     """vLLM with coupled requests against transformers' guidance; no pair may be left over. Needs vLLM."""
     from synthesize.vllm_cad import VLLMDecoder
 
@@ -71,99 +51,32 @@ def measure_cad_vllm(
         model.save_pretrained(folder)
         decoder = VLLMDecoder(folder, "float32", max_model_len=2048, enforce_eager=True, enable_prefix_caching=True)
 
-        def decode(prompts: Any, without: Any, alphas: Sequence[float], limit: int, stops: Sequence[int]) -> Any:
+        def decode(*arguments: Any, **settings: Any) -> Any:
             decoder.forget()  # a prompt read in the pair before must be read again
-            return decoder.decode(prompts, without, alphas, limit, stops)
+            return decoder.decode(*arguments, **settings)
 
         return _against_guidance("cad_vllm", model, decode, questions, passage_tokens, new_tokens, pairs)
 
 
 def _against_guidance(
     name: str, model: Any, decode: Callable[..., Any], questions: int, passage_tokens: int, new_tokens: int, pairs: int
-) -> dict[str, Any]:
+) -> Entry:
     import torch
 
     torch.set_num_threads(1)
-    rng = random.Random(1)
-    without = [[rng.randrange(3, 8000) for _ in range(rng.randrange(24, 40))] for _ in range(questions)]
-    prompts = [[rng.randrange(3, 8000) for _ in range(passage_tokens)] + question for question in without]
+    prompts, without = random_prompts(SMALL["vocab_size"], questions, passage_tokens)
 
     def ours() -> list[list[int]]:
         answers = decode(prompts, without, ALPHAS, new_tokens, stops=())
         return [list(response.ids) for responses in answers for response in responses]
 
-    decode(prompts[:1], without[:1], ALPHAS, 2, stops=())  # the first calls pay for set-up
-    model(torch.arange(64)[None])
-
-    def theirs() -> list[list[int]]:
-        return [
-            guided(model, prompt, negative, alpha, new_tokens)
-            for prompt, negative in zip(prompts, without, strict=True)
-            for alpha in ALPHAS
-        ]
-
-    def same(first: list[list[int]], second: list[list[int]]) -> bool:
-        asked = [(p, n, a) for p, n in zip(prompts, without, strict=True) for a in ALPHAS]
-        return all(
-            mine == other or _near_tie(model, *question, mine, other)
-            for question, mine, other in zip(asked, first, second, strict=True)
-        )
-
-    return _measure(name, ours, theirs, same, pairs)
-
-
-def random_qwen2(shape: dict[str, int], device: str = "cpu", dtype: str = "float32") -> Any:
-    """A Qwen2 of this shape (keys of its config) with random weights, which never ends a text."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    torch.manual_seed(0)
-    config = Qwen2Config(**shape, tie_word_embeddings=False, eos_token_id=None)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(getattr(torch, dtype))  # made where and as it is used: 7B parameters, once
-    try:
-        with torch.device(device):
-            model = Qwen2ForCausalLM(config).eval().requires_grad_(False)
-    finally:
-        torch.set_default_dtype(before)
-    for weights in model.parameters():
-        if weights.dim() == 2:
-            torch.nn.init.normal_(weights, std=0.05)
-    return model
-
-
-def guided(model: Any, prompt: Sequence[int], negative: Sequence[int], alpha: float, new_tokens: int) -> list[int]:
-    """Token ids of one answer by transformers' own guidance, greedy."""
-    import torch
-
-    ids, without = (torch.tensor([list(tokens)], device=model.device) for tokens in (prompt, negative))
-    guidance = {"guidance_scale": 1 + alpha, "negative_prompt_ids": without} if alpha else {}
-    out = model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=new_tokens,
-        pad_token_id=0,
-        **guidance,
-    )
-    return out[0, len(prompt) :].tolist()
-
-
-def _near_tie(
-    model: Any, prompt: list[int], negative: list[int], alpha: float, mine: list[int], other: list[int]
-) -> bool:
-    """Whether two answers part where the two best mixed logits lie within MARGIN."""
-    import torch
-
-    shared = next(at for at, pair in enumerate(zip(mine, other, strict=True)) if pair[0] != pair[1])
-    logits, without = (model(torch.tensor([ids + mine[:shared]])).logits[0, -1] for ids in (prompt, negative))
-    best = ((1 + alpha) * logits - alpha * without).topk(2).values
-    return bool(best[0] - best[1] <= MARGIN)
+    theirs = partial(guided_answers, model, prompts, without, new_tokens)
+    return compare(name, ours, theirs, partial(widest_tie, model, prompts, without), pairs)
 
 
 def measure_evidence(
     references: int = 32, rollouts: int = 8, spans: int = 15, pairs: int = PAIRS, indexed: bool = False
-) -> dict[str, Any]:
+) -> Entry:
     """Suffix automaton against difflib; equal: the same longest run for every span.
 
     Token ids follow Zipf's law, as those of text do; a span is 40 tokens of its reference, every second one with a
@@ -187,16 +100,16 @@ def measure_evidence(
         ]
 
     def theirs_indexed() -> list[int]:
-        found = []
+        longest = []
         for reference, quotes in cases:
             matcher = SequenceMatcher(None, (), reference, autojunk=False)
             for quote in quotes:
                 matcher.set_seq1(quote)
-                found.append(matcher.find_longest_match().size)
-        return found
+                longest.append(matcher.find_longest_match().size)
+        return longest
 
     name, peer = ("evidence_indexed", theirs_indexed) if indexed else ("evidence", theirs)
-    return _measure(name, ours, peer, lambda first, second: first == second, pairs)
+    return compare(name, ours, peer, lambda first, second: float(first != second), pairs)
 
 
 def _evidence_cases(references: int, quotes: int) -> list[tuple[list[int], list[list[int]]]]:
@@ -216,53 +129,31 @@ def _evidence_cases(references: int, quotes: int) -> list[tuple[list[int], list[
     return cases
 
 
-def _measure(name: str, ours: Timed, theirs: Timed, same: Same, pairs: int) -> dict[str, Any]:
-    times, equal = [], True
-    for number in range(1, pairs + 1):
-        started = time.perf_counter()
-        first = ours()
-        between = time.perf_counter()
-        second = theirs()
-        times.append({"ours_s": between - started, "theirs_s": time.perf_counter() - between})
-        equal = equal and same(first, second)
-        print(
-            f"{name} {number}/{pairs}: ours {times[-1]['ours_s']:.2f} s, theirs {times[-1]['theirs_s']:.2f} s",
-            flush=True,
-        )
-    return {
-        "name": name,
-        "ratio": median(pair["theirs_s"] / pair["ours_s"] for pair in times),
-        "ours_s": median(pair["ours_s"] for pair in times),
-        "theirs_s": median(pair["theirs_s"] for pair in times),
-        "equal": equal,
-        "pairs": times,
-    }
-
-
-MEASUREMENTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "cad": measure_cad,
+VLLM: dict[str, Callable[[], Entry]] = {  # in an environment of its own, so only by name
     "cad_vllm": measure_cad_vllm,
     "cad_vllm_short": partial(measure_cad_vllm, passage_tokens=500),
+}
+MEASUREMENTS: dict[str, Callable[[], Entry]] = {
+    "cad": measure_cad,
     "evidence": measure_evidence,
     "evidence_indexed": partial(measure_evidence, indexed=True),
 }
 
 
 def main(names: Sequence[str]) -> int:
+    """Exit status: 0 measured, 2 there is no such measurement."""
+    known = MEASUREMENTS | VLLM
     if {"-h", "--help"} & set(names):
-        print(f"usage: python -m experiments.timing.decoding_speed [{'] ['.join(MEASUREMENTS)}]\n\n{__doc__}", end="")
+        print(f"usage: python -m experiments.timing.decoding_speed [{'] ['.join(known)}]\n\n{__doc__}", end="")
         return 0
-    unknown = [name for name in names if name not in MEASUREMENTS]
-    if unknown:
-        print(f"error: no measurement {unknown[0]!r}; there is: {', '.join(MEASUREMENTS)}", file=sys.stderr)
-        return 2
-    for name in names or [
-        name for name in MEASUREMENTS if "vllm" not in name
-    ]:  # those have an environment of their own
-        entry = MEASUREMENTS[name]()
-        print(f"{name}: {entry['ratio']:.2f} times as fast, results equal: {entry['equal']}")
-        entries = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else []
-        write_json(SUMMARY, [*entries, entry])
+    for name in names:
+        if name not in known:
+            print(f"error: no measurement {name!r}; there is: {', '.join(known)}", file=sys.stderr)
+            return 2
+    for name in names or MEASUREMENTS:
+        result = known[name]()
+        print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
+        append(result)
     return 0
 
 

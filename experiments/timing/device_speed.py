@@ -2,7 +2,7 @@
 
 Random weights of that shape, passages of 500 and of 4,000 tokens, 4 alphas, 64 new tokens, no stop. In one run:
 
-- transformers' guidance: one question and one alpha a call, `speed.guided`; on a sample of the questions;
+- transformers' guidance: one question and one alpha a call, `guidance.guided_answers`; on a sample of the questions;
 - the packed decoder: all questions and alphas in one batch;
 - the bound: what the device could write at most if a step did nothing but read, once each, the weights and the prompts'
   cached keys and values, at the bandwidth that a copy of 1 GiB reaches here (a tenth of that on a CPU).
@@ -18,40 +18,29 @@ from __future__ import annotations
 
 import json
 import platform
-import random
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.timing.decoding_speed import ALPHAS, SMALL, guided, random_qwen2
-from rag_zeval.files import write_json, write_text
+from experiments.markdown import fill
+from experiments.timing.guidance import ALPHAS, SMALL, Tokens, guided_answers, random_prompts, random_qwen2
+from experiments.timing.pairs import timed
+from rag_zeval.files import Row, write_json, write_text
+from train.model_shape import KEPT, shape_of
 
-QWEN_7B = {
-    "vocab_size": 152064,
-    "hidden_size": 3584,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "intermediate_size": 18944,
-}
-SHAPES = {"qwen2.5-7b": QWEN_7B, "small": SMALL}  # small: 8 layers of 256, for a CPU
+QWEN_7B = json.loads(KEPT.read_text(encoding="utf-8"))["Qwen2.5-7B-Instruct"]
+SHAPES = {"qwen2.5-7b": {key: QWEN_7B[key] for key in SMALL}, "small": SMALL}
 FOLDER, PAGE = Path("docs/measurements"), Path("docs/measurements.md")
-PASSAGES, NEW_TOKENS, QUESTIONS, SAMPLE = (500, 4000), 64, 16, 2
+PASSAGES, NEW_TOKENS, QUESTIONS = (500, 4000), 64, 16
+SAMPLE = 2  # questions that transformers' guidance answers
 GIB = 2**30
 
 
-def measure(
-    shape: str,
-    *,
-    passages: Sequence[int] = PASSAGES,
-    new_tokens: int = NEW_TOKENS,
-    questions: int = QUESTIONS,
-    sample: int = SAMPLE,
-) -> dict[str, Any]:
-    """All figures of one run; `sample`: how many of the questions transformers' guidance answers. Seconds, tokens/s."""
+def measure(shape: str) -> Row:
+    """All figures of one run. Seconds, tokens/s."""
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -68,59 +57,57 @@ def measure(
         "threads": torch.get_num_threads(),
         "date": date.today().isoformat(),
         "alphas": list(ALPHAS),
-        "new_tokens": new_tokens,
+        "new_tokens": NEW_TOKENS,
         "bandwidth": bandwidth,
-        "rows": [_row(model, tokens, new_tokens, questions, sample, bandwidth) for tokens in passages],
+        "rows": [measure_passage(model, tokens, bandwidth) for tokens in PASSAGES],
     }
 
 
-def _row(model: Any, passage: int, new_tokens: int, questions: int, sample: int, bandwidth: float) -> dict[str, Any]:
+def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
+    """The packed decoder, guidance and the bound for passages of this many tokens; bandwidth: bytes a second."""
     import torch
 
     from synthesize.cad import decode
 
-    rng, vocabulary = random.Random(1), model.config.vocab_size
-    without = [[rng.randrange(3, vocabulary) for _ in range(rng.randrange(24, 40))] for _ in range(questions)]
-    prompts = [[rng.randrange(3, vocabulary) for _ in range(passage)] + question for question in without]
+    cuda = model.device.type == "cuda"
+    prompts, without = random_prompts(model.config.vocab_size, QUESTIONS, passage)
 
-    def packed(limit: int) -> list[list[int]]:
+    def packed(limit: int) -> Tokens:
         answers = decode(model, prompts, without, ALPHAS, limit, stops=())
         return [list(response.ids) for responses in answers for response in responses]
 
-    def peer(limit: int) -> list[list[int]]:
-        asked = list(zip(prompts, without, strict=True))[:sample]
-        return [guided(model, *one, alpha, limit) for one in asked for alpha in ALPHAS]
+    def guidance(limit: int) -> Tokens:
+        return guided_answers(model, prompts[:SAMPLE], without[:SAMPLE], limit)
 
-    packed(2), peer(2)  # the first calls pay for set-up
-    if model.device.type == "cuda":
+    packed(2), guidance(2)  # the first calls pay for set-up
+    if cuda:
         torch.cuda.reset_peak_memory_stats()
-    found: dict[str, Any] = {"passage": passage, "questions": questions, "sample": sample, "peak_gib": None}
+    row: Row = {"passage": passage, "questions": QUESTIONS, "sample": SAMPLE, "peak_gib": None}
     texts = {}
-    for name, run in (("packed", packed), ("guidance", peer)):
-        (read, _), (all_of_it, texts[name]) = _timed(run, 1), _timed(run, new_tokens)
-        written = len(texts[name]) * new_tokens
-        found[name] = {
-            "seconds": all_of_it,
-            "tokens_per_s": written / all_of_it,
-            "writing_tokens_per_s": (written - len(texts[name])) / max(all_of_it - read, 1e-9),
+    for name, run in (("packed", packed), ("guidance", guidance)):
+        reading, _ = timed(partial(run, 1), finished)
+        seconds, texts[name] = timed(partial(run, NEW_TOKENS), finished)
+        written = len(texts[name]) * NEW_TOKENS
+        row[name] = {
+            "seconds": seconds,
+            "tokens_per_s": written / seconds,
+            "writing_tokens_per_s": (written - len(texts[name])) / max(seconds - reading, 1e-9),
         }
-        print(f"passage {passage}, {name}: {found[name]['tokens_per_s']:.0f} tokens/s", flush=True)
-        if name == "packed" and model.device.type == "cuda":
-            found["peak_gib"] = torch.cuda.max_memory_allocated() / GIB
-    kept = len(texts["guidance"])
-    found["same"] = sum(a == b for a, b in zip(texts["packed"][:kept], texts["guidance"], strict=True)) / kept
-    found["ratio"] = found["packed"]["tokens_per_s"] / found["guidance"]["tokens_per_s"]
+        print(f"passage {passage}, {name}: {row[name]['tokens_per_s']:.0f} tokens/s", flush=True)
+        if name == "packed" and cuda:
+            row["peak_gib"] = torch.cuda.max_memory_allocated() / GIB
+    same = [own == other for own, other in zip(texts["packed"], texts["guidance"], strict=False)]
+    row["same"] = sum(same) / len(same)
+    row["ratio"] = row["packed"]["tokens_per_s"] / row["guidance"]["tokens_per_s"]
     cached = sum(map(len, prompts)) + sum(map(len, without))
-    found["bound_tokens_per_s"] = questions * len(ALPHAS) * bandwidth / step_bytes(model, cached)
-    return found
+    row["bound_tokens_per_s"] = QUESTIONS * len(ALPHAS) * bandwidth / step_bytes(model, cached)
+    return row
 
 
 def step_bytes(model: Any, cached: int) -> int:
     """Bytes that a step must read at least: every weight but the input embedding's rows, and `cached` tokens."""
-    config, size = model.config, model.lm_head.weight.element_size()
-    weights = sum(p.numel() for p in model.parameters()) - model.get_input_embeddings().weight.numel()
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return size * (weights + cached * 2 * config.num_hidden_layers * config.num_key_value_heads * head)
+    shape, size = shape_of(model.config.to_dict(), "the random model"), model.lm_head.weight.element_size()
+    return size * (shape.parameters - shape.embedding) + cached * shape.kv_bytes(size)
 
 
 def copy_bandwidth(device: str) -> float:
@@ -129,22 +116,16 @@ def copy_bandwidth(device: str) -> float:
 
     source = torch.ones((GIB if device == "cuda" else GIB // 10) // 4, device=device)
     target = torch.empty_like(source)
-    seconds = min(_timed(lambda _: target.copy_(source), 0)[0] for _ in range(10))
+    seconds = min(timed(lambda: target.copy_(source), finished)[0] for _ in range(10))
     return 2 * source.numel() * 4 / seconds
 
 
-def _timed(run: Callable[[int], Any], limit: int) -> tuple[float, Any]:
+def finished() -> None:
+    """Wait until a GPU has done what it was given."""
     import torch
 
-    def wait() -> None:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-
-    wait()
-    started = time.perf_counter()
-    result = run(limit)
-    wait()
-    return time.perf_counter() - started, result
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def device_name() -> str:
@@ -158,15 +139,6 @@ def device_name() -> str:
         if line.startswith("model name")
     ]
     return f"CPU: {(models or [platform.processor() or platform.machine()])[0]}"
-
-
-def page(runs: Sequence[dict[str, Any]]) -> str:
-    """`docs/measurements.md`: a table for each run."""
-    from jinja2 import Environment, StrictUndefined
-
-    source = Path(__file__).with_name("measurements.md.j2").read_text(encoding="utf-8")
-    layout = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    return layout.from_string(source).render(runs=runs)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -183,8 +155,8 @@ def main(argv: Sequence[str]) -> int:
     name = "".join(c if c.isalnum() else "-" for c in f"{shape} {run['device']}".lower())
     write_json(FOLDER / f"{name}.json", run)
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
-    write_text(PAGE, page(runs))
-    print(f"\n{page([run])}\n{PAGE}")
+    write_text(PAGE, fill("measurements.md.j2", runs=runs))
+    print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
     return 0
 
 

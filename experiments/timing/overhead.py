@@ -16,7 +16,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from eval_benchmarks.benchmark import Metric, mean_metric
 from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
+from experiments.timing.pairs import time_pairs, timed
 from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
@@ -39,24 +39,8 @@ from rag_zeval.scorers.score import Scored, Scorer
 
 OPEN = 64  # requests at once
 ROWS, PAIRS = 2_000, 3
-REPLY = json.dumps(
-    [
-        {
-            "id": letter,
-            "answer": f"Answer {letter}.",
-            "atomic_claims": [
-                {
-                    "claim": f"Claim {n} of answer {letter}.",
-                    "is_supported": n != 2,
-                    "grounding_evidence": ["a passage about a town"],
-                    "analysis": "The passage says so.",
-                }
-                for n in range(3)
-            ],
-        }
-        for letter in "AB"
-    ]
-)
+CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a town"], "analysis": "It says so."}
+REPLY = json.dumps([{"id": letter, "answer": f"Answer {letter}.", "atomic_claims": [CLAIM] * 3} for letter in "AB"])
 
 
 class Rows:
@@ -80,9 +64,8 @@ class Rows:
         return [mean_metric("support", [scored[example.id].values[0] for example in self.examples])]
 
 
-def run_harness(benchmark: Rows, url: str, out: Path) -> float:
-    """Seconds of one run of the stage, from the benchmark to its table."""
-    started = time.perf_counter()
+def run_harness(benchmark: Rows, url: str, out: Path) -> None:
+    """One run of the stage, from the benchmark to its table."""
     scorer = RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling())
     job = ScoringJob(benchmark, scorer, "judge")
     with Progress(console=Console(stderr=True, force_terminal=False)) as progress:
@@ -90,13 +73,16 @@ def run_harness(benchmark: Rows, url: str, out: Path) -> float:
     trial = Trial(benchmark, scorer.name, job.model, job.file, scorer.identity, None, scored)
     (row,) = summary_rows(group_trials([trial]), draws=1_000, seed=0)
     assert row["n"] == len(benchmark.examples)
-    return time.perf_counter() - started
 
 
-def run_bare(benchmark: Rows, url: str) -> float:
-    """Seconds of the client alone over the same prompts, which stand ready."""
+def prompts_of(benchmark: Rows, url: str) -> list[Any]:
+    """The messages that the harness sends for each row."""
     evaluator = Evaluator(OpenAIBackend("judge", url))
-    prompts: list[Any] = [list(evaluator.request(example).messages) for example in benchmark.examples]
+    return [list(evaluator.request(example).messages) for example in benchmark.examples]
+
+
+def run_bare(prompts: Sequence[Any], url: str) -> None:
+    """The client alone over prompts that stand ready."""
 
     async def loop() -> None:
         import openai
@@ -111,9 +97,7 @@ def run_bare(benchmark: Rows, url: str) -> float:
 
             await asyncio.gather(*(work() for _ in range(OPEN)))
 
-    started = time.perf_counter()
     asyncio.run(loop())
-    return time.perf_counter() - started
 
 
 def serve(socket_number: int) -> None:
@@ -159,19 +143,24 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.timing.overhead", description=__doc__)
     parser.add_argument("rows", type=int, nargs="?", default=ROWS)
     parser.add_argument("pairs", type=int, nargs="?", default=PAIRS)
-    given = parser.parse_args(argv)
-    rows, pairs = given.rows, given.pairs
+    options = parser.parse_args(argv)
+    rows, pairs = options.rows, options.pairs
     benchmark, ratios = Rows(rows), []
     with server() as url, tempfile.TemporaryDirectory() as folder:
-        run_bare(Rows(OPEN), url)  # the server is up and both have their imports
-        for pair in range(pairs):
-            bare, ours = run_bare(benchmark, url), run_harness(benchmark, url, Path(folder) / str(pair))
+        prompts = prompts_of(benchmark, url) if pairs else []
+
+        def harness() -> None:
+            run_harness(benchmark, url, Path(tempfile.mkdtemp(dir=folder)))
+
+        run_bare(prompts_of(Rows(OPEN), url), url)  # the server is up and both have their imports
+        for pair in time_pairs(harness, lambda: run_bare(prompts, url), pairs):
+            ours, bare = pair.ours_s, pair.theirs_s
             ratios.append(ours / bare)
             print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
         if ratios:
             print(f"median of {pairs} ratios: {median(ratios):.2f}")
         else:
-            print(f"{rows} rows: harness {run_harness(benchmark, url, Path(folder)):.1f} s")
+            print(f"{rows} rows: harness {timed(harness)[0]:.1f} s")
     print(f"memory of this process at most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
     return 0
 

@@ -30,10 +30,9 @@ def main(argv: Sequence[str]) -> int:
         started = time.process_time()
         part(scorers, DRAWS, 0)
         seconds[name] = time.process_time() - started
-    told = ", ".join(f"{name} {spent:.2f} s" for name, spent in seconds.items())
-    print(
-        f"{SCORERS} scorers, {INSTANCES} instances, {DRAWS} draws: {told}, together {sum(seconds.values()):.2f} s (CPU)"
-    )
+    parts = ", ".join(f"{name} {spent:.2f} s" for name, spent in seconds.items())
+    shape = f"{SCORERS} scorers, {INSTANCES} instances, {DRAWS} draws"
+    print(f"{shape}: {parts}, together {sum(seconds.values()):.2f} s (CPU)")
     return 0
 
 

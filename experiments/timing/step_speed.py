@@ -1,50 +1,44 @@
 """`make bench-step`: a GRPO step on one CPU thread, part by part, against plain decoding and verl's own engine.
 
 Both sides have the same prompts (K=3), seeds and base, the paper's temperature of 1, and else the nano profile's
-settings. `plain` decodes all rollouts as one left-padded batch, a token a pass; its cache is written in place,
-and finished rows leave it. Old and reference log-probabilities and the update are then verl's worker with verl's FSDP
+settings. `plain` decodes all rollouts as one left-padded batch, a token a pass; its cache is written in place, and
+finished rows leave it. Old and reference log-probabilities and the update are then verl's worker with verl's FSDP
 engine, on padded micro-batches that hold the rollouts of one prompt. `ours` decodes with `rag_zeval.models.decoding`,
 takes the rollouts' own log-probabilities as the old ones, and runs the same worker with `train.verl_cpu.engine`. Both
 engines are given the same rollouts. What else a step does (rewards, advantages, weights to the rollout server) is the
 same on both sides and is not timed.
 
-Each pair of times is taken back to back, part by part; a ratio is the median over the pairs. With a learning rate of 0
-all pairs are of one step. `same result`: the rollouts are the same token for token (two may part where the draw lies
-within 1e-4 of the probability at which the tokens change), the log-probabilities agree to 1e-4, the norms of the
-gradient to 1e-4 of the norm. One entry is appended to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s,
-equal, difference, pairs, parts, ran}` (seconds: medians; theirs: plain; parts: the same for each).
+Each part is timed in pairs taken back to back, after one that is not counted; a ratio is the median over the pairs.
+With a learning rate of 0 all pairs are of one step. `same result`: the rollouts are the same token for token (two may
+part where the draw lies within 1e-4 of the probability at which the tokens change), the log-probabilities agree to
+1e-4, the norms of the gradient to 1e-4 of the norm. One entry is appended to `runs/speed/summary.json`: `{name, ratio,
+ours_s, theirs_s, equal, difference, pairs, parts, ran}` (seconds: medians; theirs: plain; parts: the same for each).
 """
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import random
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from pathlib import Path
-from statistics import median
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from experiments.timing.pairs import Entry, append, compare, entry
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import write_json
 from rag_zeval.stages.config import nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-SUMMARY = Path("runs/speed/summary.json")
 SIZES = {"prompts": 8, "rollouts": 8, "new_tokens": 640, "pairs": 3}  # rollouts: of each prompt
 CANDIDATES = 3
 VARIANT = "compact"
 TEMPERATURE = 1.0
-MARGIN = 1e-4
 ROLLOUTS, OLD, REFERENCE, UPDATE = PARTS = (
     "rollouts",
     "old log-probabilities",
@@ -53,7 +47,6 @@ ROLLOUTS, OLD, REFERENCE, UPDATE = PARTS = (
 )
 
 Rollouts = list[tuple[list[int], list[float]]]  # token ids, and their log-probabilities
-Seconds = dict[str, float]  # ours_s, theirs_s
 
 
 @dataclass(frozen=True)
@@ -68,10 +61,9 @@ class Task:
     eos: list[int]
     pad: int
 
-    def first(self, count: int, new_tokens: int) -> Task:
-        """The first rollouts, no longer than this."""
-        prompts, seeds, advantages = self.prompts[:count], self.seeds[:count], self.advantages[:count]
-        return replace(self, prompts=prompts, seeds=seeds, advantages=advantages, new_tokens=new_tokens)
+    def roll_out(self, decode: Callable[..., Rollouts]) -> Rollouts:
+        sampling = {"temperature": TEMPERATURE, "seeds": self.seeds, "eos": self.eos, "pad": self.pad}
+        return decode(self.model, self.prompts, self.new_tokens, **sampling)
 
     def batch(self, rollouts: Rollouts) -> Any:
         """What verl's trainer gives to its workers, as nested tensors."""
@@ -99,58 +91,36 @@ def _nested(rows: Sequence[Sequence[Any]]) -> Any:
     return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
 
 
-@dataclass(frozen=True)
-class Side:
-    """One way through a step. The batches are those of `Task.batch`; log-probabilities are nested, of responses."""
+def log_probs(compute: Callable[[Any], Any], batch: Any, calculate_entropy: bool = False) -> Any:
+    """Log-probabilities of the responses, nested, by a method of verl's worker.
 
-    decode: Callable[..., Rollouts]
-    worker: Any  # verl's, with actor and reference model
-    recomputes: bool  # whether the old log-probabilities are computed again
+    verl's trainer asks for the entropy along with the old ones.
+    """
+    from verl.workers.utils.padding import response_from_nested
 
-    def roll_out(self, task: Task) -> Rollouts:
-        return self.decode(
-            task.model,
-            task.prompts,
-            task.new_tokens,
-            temperature=TEMPERATURE,
-            seeds=task.seeds,
-            eos=task.eos,
-            pad=task.pad,
-        )
+    output = compute(_with_settings(batch, calculate_entropy=calculate_entropy, compute_loss=False))
+    return response_from_nested(output["log_probs"], batch["response_mask"])
 
-    def old_log_probs(self, batch: Any) -> Any:
-        if not self.recomputes:
-            return batch["rollout_log_probs"]
-        return self._log_probs(self.worker.compute_log_prob, batch, calculate_entropy=True)  # as verl's trainer asks
 
-    def reference_log_probs(self, batch: Any) -> Any:
-        return self._log_probs(self.worker.compute_ref_log_prob, batch, calculate_entropy=False)
+def gradient_norm(worker: Any, batch: Any) -> float:
+    """Norm of the gradient of an update, before clipping."""
+    from verl.utils import tensordict_utils as tu
 
-    def update(self, batch: Any) -> float:
-        """Norm of the gradient, before clipping."""
-        from verl.utils import tensordict_utils as tu
-
-        whole = {"global_batch_size": len(batch), "mini_batch_size": len(batch), "epochs": 1, "seed": 0}
-        given = _with_settings(batch, calculate_entropy=False, dataloader_kwargs={"shuffle": False}, **whole)
-        return float(tu.get(self.worker.update_actor(given), "metrics")["grad_norm"][0])
-
-    def _log_probs(self, compute: Callable[[Any], Any], batch: Any, calculate_entropy: bool) -> Any:
-        from verl.workers.utils.padding import response_from_nested
-
-        output = compute(_with_settings(batch, calculate_entropy=calculate_entropy, compute_loss=False))
-        return response_from_nested(output["log_probs"], batch["response_mask"])
+    whole = {"global_batch_size": len(batch), "mini_batch_size": len(batch), "epochs": 1, "seed": 0}
+    work = _with_settings(batch, calculate_entropy=False, dataloader_kwargs={"shuffle": False}, **whole)
+    return float(tu.get(worker.update_actor(work), "metrics")["grad_norm"][0])
 
 
 def _with_settings(batch: Any, **settings: Any) -> Any:
     """The same columns under a new roof: verl's workers write their own settings into what they are given."""
     from verl.utils import tensordict_utils as tu
 
-    given = batch.copy()
-    tu.assign_non_tensor(given, **settings)
-    return given
+    copy = batch.copy()
+    tu.assign_non_tensor(copy, **settings)
+    return copy
 
 
-def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> dict[str, Any]:
+def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> Entry:
     """The summary's entry for a step of `prompts` x `rollouts` of at most `new_tokens`, timed `pairs` times."""
     # verl reads these when it is first imported
     os.environ.setdefault("VERL_PLATFORM", "cpu")
@@ -159,22 +129,45 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> di
 
     torch.set_num_threads(1)
     config = worker_config(rollouts)
-    times: list[dict[str, Seconds]] = []
-    apart = dict.fromkeys(PARTS, 0.0)
     with one_process():
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # verl and transformers have much to say
+            from rag_zeval.models.decoding import generate
+            from train.verl_cpu.engine import CPUEngine
+
             task = draw_task(config.model, prompts, rollouts, new_tokens)
-            plain, ours = build_sides(config)
-        run_pair(task.first(rollouts, new_tokens=2), plain, ours)  # the first calls pay for set-up
-        for number in range(1, pairs + 1):
-            seconds, differences, own = run_pair(task, plain, ours)
-            times.append(seconds)
-            apart = {part: max(apart[part], differences[part]) for part in PARTS}
-            step = whole(seconds)
-            print(f"step {number}/{pairs}: plain {step['theirs_s']:.2f} s, ours {step['ours_s']:.2f} s", flush=True)
-    parts = [summarized(part, [seconds[part] for seconds in times], apart[part]) for part in PARTS]
-    entry = summarized("step", [whole(seconds) for seconds in times], max(apart.values()))
-    return {**entry, "parts": parts, "ran": describe(task, own, rollouts, pairs)}
+            plain, ours = (build_worker(config, engine) for engine in (padded_engine(), CPUEngine))
+        written = task.roll_out(generate)
+        batch = task.batch(written)
+        batch["old_log_probs"] = batch["rollout_log_probs"]
+        batch["ref_log_prob"] = log_probs(ours.compute_ref_log_prob, batch)
+        sides: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[Any, Any], float]]] = {
+            ROLLOUTS: (
+                lambda: task.roll_out(generate),
+                lambda: task.roll_out(decode_token_by_token),
+                lambda own, other: farthest_draw(task, own, other),
+            ),
+            OLD: (
+                lambda: batch["rollout_log_probs"],
+                lambda: log_probs(plain.compute_log_prob, batch, calculate_entropy=True),
+                largest_difference,
+            ),
+            REFERENCE: (
+                lambda: log_probs(ours.compute_ref_log_prob, batch),
+                lambda: log_probs(plain.compute_ref_log_prob, batch),
+                largest_difference,
+            ),
+            UPDATE: (
+                lambda: gradient_norm(ours, batch),
+                lambda: gradient_norm(plain, batch),
+                lambda own, other: abs(own - other) / max(own, other),
+            ),
+        }
+        parts = [compare(part, *both, pairs) for part, both in sides.items()]
+    together = [
+        {side: sum(part["pairs"][at][side] for part in parts) for side in ("ours_s", "theirs_s")} for at in range(pairs)
+    ]
+    step = entry("step", together, max(part["difference"] for part in parts))
+    return {**step, "parts": parts, "ran": describe(task, written, rollouts, pairs)}
 
 
 def worker_config(rollouts: int) -> DictConfig:
@@ -230,17 +223,6 @@ def draw_task(config: DictConfig, prompts: int, rollouts: int, new_tokens: int) 
     )
 
 
-def build_sides(config: DictConfig) -> tuple[Side, Side]:
-    """`(plain, ours)`."""
-    from rag_zeval.models.decoding import generate
-    from train.verl_cpu.engine import CPUEngine
-
-    return (
-        Side(decode_token_by_token, build_worker(config, padded_engine()), recomputes=True),
-        Side(generate, build_worker(config, CPUEngine), recomputes=False),
-    )
-
-
 @contextmanager
 def one_process() -> Iterator[None]:
     """Tells verl's workers their place in the process group that the first of them makes: they are in it alone."""
@@ -274,34 +256,15 @@ def build_worker(config: DictConfig, engine: type) -> Any:
     return worker
 
 
-def run_pair(task: Task, plain: Side, ours: Side) -> tuple[dict[str, Seconds], dict[str, float], Rollouts]:
-    """Every part of the step on both sides: its seconds, how far apart the results are, and our rollouts."""
-    seconds: dict[str, Seconds] = {}
+def largest_difference(first: Any, second: Any) -> float:
+    """The largest difference between two nested tensors of one shape."""
+    return float((first.values() - second.values()).abs().max())
 
-    def both(part: str, run: Callable[[Side, Any], Any], given: Sequence[Any]) -> list[Any]:
-        started = time.perf_counter()
-        theirs = run(plain, given[0])
-        between = time.perf_counter()
-        own = run(ours, given[1])
-        seconds[part] = {"ours_s": time.perf_counter() - between, "theirs_s": between - started}
-        return [theirs, own]
 
-    decoded = both(ROLLOUTS, Side.roll_out, [task, task])
-    batches = [task.batch(decoded[1]) for _ in range(2)]
-    old = both(OLD, Side.old_log_probs, batches)
-    reference = both(REFERENCE, Side.reference_log_probs, batches)
-    for batch, old_log_probs, ref_log_prob in zip(batches, old, reference, strict=True):
-        batch["old_log_probs"], batch["ref_log_prob"] = old_log_probs, ref_log_prob
-    norms = both(UPDATE, Side.update, batches)
-    differences = {
-        ROLLOUTS: max(
-            distance_of_draw(task, at, first, second)
-            for at, ((first, _), (second, _)) in enumerate(zip(*decoded, strict=True))
-        ),
-        **{part: float((a.values() - b.values()).abs().max()) for part, (a, b) in ((OLD, old), (REFERENCE, reference))},
-        UPDATE: abs(norms[0] - norms[1]) / max(norms),
-    }
-    return seconds, differences, decoded[1]
+def farthest_draw(task: Task, first: Rollouts, second: Rollouts) -> float:
+    """The largest `distance_of_draw` of all rollouts."""
+    texts = [(own, other) for (own, _), (other, _) in zip(first, second, strict=True)]
+    return max(distance_of_draw(task, at, own, other) for at, (own, other) in enumerate(texts))
 
 
 def distance_of_draw(task: Task, at: int, first: list[int], second: list[int]) -> float:
@@ -351,62 +314,32 @@ def decode_token_by_token(
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(prompt)) + list(prompt) for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    uniform, stops = uniform_numbers(seeds, limit), torch.tensor(list(eos))
+    uniform, rows, cache = uniform_numbers(seeds, limit), list(range(len(prompts))), growing_cache()
     written: Rollouts = [([], []) for _ in prompts]
-    rows, live, cache = list(range(len(prompts))), set(range(len(prompts))), growing_cache()
     with torch.inference_mode():
         for step in range(limit):
-            out = model(
-                input_ids=ids,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            )
+            places = {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]}
+            out = model(input_ids=ids, **places, past_key_values=cache, use_cache=True, logits_to_keep=1)
             logits = out.logits[:, -1].float() / temperature
             cdf = logits.double().softmax(-1).cumsum(-1)
-            drawn = torch.searchsorted(cdf, (uniform[rows, step] * cdf[:, -1])[:, None], right=True)
-            chosen = drawn.clamp(max=logits.shape[-1] - 1)
-            logprobs = logits.log_softmax(-1).gather(1, chosen)[:, 0].tolist()
-            ended = torch.isin(chosen[:, 0], stops).tolist()
-            for row, token, logprob, end in zip(rows, chosen[:, 0].tolist(), logprobs, ended, strict=True):
-                if row in live:
-                    written[row][0].append(token)
-                    written[row][1].append(logprob)
-                    if end:
-                        live.remove(row)
+            drawn = torch.searchsorted(cdf, uniform[rows, step, None] * cdf[:, -1:], right=True)
+            ids = drawn.clamp(max=logits.shape[-1] - 1)
+            logprobs = logits.log_softmax(-1).gather(1, ids)
+            for row, token, logprob in zip(rows, ids[:, 0].tolist(), logprobs[:, 0].tolist(), strict=True):
+                tokens, of_tokens = written[row]
+                if not tokens or tokens[-1] not in eos:
+                    tokens.append(token)
+                    of_tokens.append(logprob)
+            live = [at for at, row in enumerate(rows) if written[row][0][-1] not in eos]
             if not live:
                 break
             if len(live) <= 0.8 * len(rows):  # at every end would copy the cache too often
-                kept = torch.tensor([at for at, row in enumerate(rows) if row in live])
-                rows = [row for row in rows if row in live]
-                chosen, mask, positions = chosen[kept], mask[kept], positions[kept]
+                rows, kept = [rows[at] for at in live], torch.tensor(live)
+                ids, mask = ids[kept], mask[kept]
                 for layer in cache.layers:
                     layer.keep(kept)
-            ids, positions = chosen, positions[:, -1:] + 1
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
     return written
-
-
-def whole(seconds: dict[str, Seconds]) -> Seconds:
-    """The seconds of all parts together."""
-    return {side: sum(part[side] for part in seconds.values()) for side in ("ours_s", "theirs_s")}
-
-
-def summarized(name: str, pairs: list[Seconds], difference: float) -> dict[str, Any]:
-    """An entry of the summary; no ratio where our side has nothing to do."""
-    ours, theirs = (median(pair[side] for pair in pairs) for side in ("ours_s", "theirs_s"))
-    return {
-        "name": name,
-        "ratio": median(pair["theirs_s"] / pair["ours_s"] for pair in pairs) if ours > 1e-3 else None,
-        "ours_s": ours,
-        "theirs_s": theirs,
-        "equal": difference <= MARGIN,
-        "difference": difference,
-        "pairs": pairs,
-    }
 
 
 def describe(task: Task, rollouts: Rollouts, each: int, pairs: int) -> str:
@@ -426,28 +359,14 @@ def describe(task: Task, rollouts: Rollouts, each: int, pairs: int) -> str:
     )
 
 
-def print_table(step: dict[str, Any]) -> None:
-    """Seconds and ratio of every part and of the step, then what was run."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("part")
-    for heading in ("plain s", "ours s", "ratio", "same result"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for entry in [*step["parts"], step]:
-        if entry is step:
-            table.add_section()
-        table.add_row(
-            entry["name"],
-            f"{entry['theirs_s']:.2f}",
-            f"{entry['ours_s']:.2f}",
-            "-" if entry["ratio"] is None else f"{entry['ratio']:.1f}",
-            f"{'yes' if entry['equal'] else 'NO'}, within {entry['difference']:.0e}",
-        )
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
-    console.print(table)
-    console.print(step["ran"], highlight=False)
+def table(step: Entry) -> str:
+    """Seconds and ratio of every part and of the step, in Markdown, then what was run."""
+    lines = ["| part | plain | ours | ratio | same result |", "|---|---:|---:|---:|---|"]
+    for part in [*step["parts"], step]:
+        ratio = "-" if part["ratio"] is None else f"{part['ratio']:.1f}"
+        same = f"{'yes' if part['equal'] else 'NO'}, within {part['difference']:.0e}"
+        lines.append(f"| {part['name']} | {part['theirs_s']:.2f} s | {part['ours_s']:.2f} s | {ratio} | {same} |")
+    return "\n".join([*lines, step["ran"]])
 
 
 def read_sizes(words: Sequence[str]) -> dict[str, int]:
@@ -476,9 +395,8 @@ def main(argv: Sequence[str]) -> int:
 
 def measure(argv: Sequence[str]) -> int:
     step = measure_step(**read_sizes(argv))
-    print_table(step)
-    entries = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else []
-    write_json(SUMMARY, [*entries, step])
+    print(table(step))
+    append(step)
     return 0 if step["equal"] else 1
 
 

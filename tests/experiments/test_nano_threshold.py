@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.nano_threshold import Judged, auc, best_threshold, judge, read, verdict_margins
+from experiments.nano_threshold import JudgedPrompt, auc, best_threshold, judge, read, verdict_margins
 from rag_zeval.errors import InputError
 from rag_zeval.stages import world
 from train.nano.tasks import trajectory
@@ -27,7 +27,7 @@ def perfect(example: world.RankedExample) -> str:
 @given(st.lists(st.lists(st.floats(-9, 9), min_size=16, max_size=16), min_size=1, max_size=3), st.floats(-9, 9))
 def test_the_best_threshold_is_no_worse_than_any(margins: list[list[float]], threshold: float) -> None:
     judged = [
-        Judged(example, tuple(at // 4 for at in range(16)), (True, False) * 8, tuple(of))
+        JudgedPrompt(example, tuple(at // 4 for at in range(16)), (True, False) * 8, tuple(of))
         for example, of in zip(EXAMPLES, margins, strict=False)
     ]
 
@@ -43,7 +43,7 @@ def test_auc_is_the_chance_that_a_true_claim_stands_above_a_false_one(claims: li
     true, false = ([margin for truth, margin in claims if truth is wanted] for wanted in (True, False))
     if not true or not false:
         return
-    one = Judged(EXAMPLES[0], (0,) * len(claims), tuple(t for t, _ in claims), tuple(float(m) for _, m in claims))
+    one = JudgedPrompt(EXAMPLES[0], (0,) * len(claims), tuple(t for t, _ in claims), tuple(float(m) for _, m in claims))
     above = sum((t > f) + 0.5 * (t == f) for t in true for f in false)
     assert auc([one]) == pytest.approx(above / (len(true) * len(false)))
 

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.config import omega_conf_to_dataclass
 
-from experiments.plan import plan_jobs, read_experiment
+from experiments.plan import plan_runs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import CONFIGS, load_config
 from train import settings, sft
@@ -123,9 +123,9 @@ def arms_of(profile: str) -> Iterator[tuple[str, str, DictConfig]]:
         yield stage, stage, load_config(stage, [f"profile={profile}"])
     for name in load_config("experiments", [f"profile={profile}"]).experiments:
         config = load_config("experiments", [f"profile={profile}", f"experiment={name}", "seeds=[1]"])
-        for job in plan_jobs(config, read_experiment(config)):
-            for command in job.commands:
-                yield f"{name} {job.name}", command.stage, load_config(command.stage, command.words)
+        for run in plan_runs(read_experiment(config)):
+            for command in run.commands:
+                yield f"{name} {run.name}", command.stage, load_config(command.stage, command.words)
 
 
 @pytest.mark.parametrize("profile", sorted({*PROFILES} - {"nano"}))

@@ -14,26 +14,25 @@ from experiments.arm_results import is_done
 from experiments.plan import (
     BASE,
     PLACES,
+    ArmRun,
     Experiment,
-    Job,
     flat,
     plan_answers,
     plan_bench,
-    plan_jobs,
+    plan_runs,
     read_experiment,
 )
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
 
 
-def planned(*words: str) -> tuple[Any, Experiment, list[Job]]:
-    config = load_config("experiments", words)
-    experiment = read_experiment(config)
-    return config, experiment, plan_jobs(config, experiment)
+def planned(*words: str) -> tuple[Experiment, list[ArmRun]]:
+    experiment = read_experiment(load_config("experiments", words))
+    return experiment, plan_runs(experiment)
 
 
-def settings(job: Job, stage: str) -> dict[str, Any]:
-    [command] = [command for command in job.commands if command.stage == stage]
+def settings(run: ArmRun, stage: str) -> dict[str, Any]:
+    [command] = [command for command in run.commands if command.stage == stage]
     return flat(command.settings)
 
 
@@ -42,25 +41,25 @@ def differing(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 
 
 def test_the_proof_trains_what_make_train_does_with_three_seeds() -> None:
-    _, _, (base, *jobs) = planned("experiment=proof")
+    _, (base, *runs) = planned("experiment=proof")
     assert (base.arm, base.seed, base.commands) == (BASE, None, ())
-    assert [(job.arm, job.seed) for job in jobs] == [("judge", 1), ("judge", 2), ("judge", 3)]
+    assert [(run.arm, run.seed) for run in runs] == [("judge", 1), ("judge", 2), ("judge", 3)]
     plain = load_config("train", ["profile=nano"])
     assert base.model == plain.base_model
-    for job in jobs:
-        wanted = flat(OmegaConf.to_container(load_config("train", [f"seed={job.seed}"]), resolve=True))
-        assert differing(settings(job, "train"), wanted) <= set(PLACES)
+    for run in runs:
+        wanted = flat(OmegaConf.to_container(load_config("train", [f"seed={run.seed}"]), resolve=True))
+        assert differing(settings(run, "train"), wanted) <= set(PLACES)
 
 
 def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_else() -> None:
-    _, experiment, (_, *jobs) = planned("experiment=ablations", "seeds=[4,2]")
-    assert [(job.seed, job.arm) for job in jobs] == [(seed, arm) for seed in (4, 2) for arm in experiment.arms]
-    arms = {job.arm: job for job in jobs if job.seed == 4}
+    experiment, (_, *runs) = planned("experiment=ablations", "seeds=[4,2]")
+    assert [(run.seed, run.arm) for run in runs] == [(seed, arm) for seed in (4, 2) for arm in experiment.arms]
+    arms = {run.arm: run for run in runs if run.seed == 4}
     reference = settings(arms[experiment.reference], "train")
     changed = {
-        arm: differing(settings(job, "train"), reference)
-        for arm, job in arms.items()
-        if "train" in [command.stage for command in job.commands]
+        arm: differing(settings(run, "train"), reference)
+        for arm, run in arms.items()
+        if "train" in [command.stage for command in run.commands]
     }
     assert changed == {
         "curriculum": set(),
@@ -69,29 +68,29 @@ def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_e
         "static-4": {"stages"},
         "no-evidence": {"variant"},
     }
-    later = {job.arm: job for job in jobs if job.seed == 2}
-    for arm, job in arms.items():
-        for command in job.commands:
-            assert differing(settings(later[arm], command.stage), settings(job, command.stage)) == {"seed"}
-    assert len({job.prompts for job in jobs} - {None}) == 1
+    later = {run.arm: run for run in runs if run.seed == 2}
+    for arm, run in arms.items():
+        for command in run.commands:
+            assert differing(settings(later[arm], command.stage), settings(run, command.stage)) == {"seed"}
+    assert len({run.prompts for run in runs} - {None}) == 1
     named = [arm for arms in experiment.tables.values() for arm in arms]
     assert sorted([experiment.reference, *named]) == sorted(experiment.arms)
 
 
 def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_answers() -> None:
-    config, experiment, jobs = planned("experiment=ablations", "seeds=[1]")
-    answers = dict(word.split("=", 1) for word in plan_answers(config, experiment).words)
-    for job in jobs:
-        model = jobs[0].model
-        for command in job.commands:
+    experiment, runs = planned("experiment=ablations", "seeds=[1]")
+    answers = dict(word.split("=", 1) for word in plan_answers(experiment).words)
+    for run in runs:
+        model = runs[0].model
+        for command in run.commands:
             words = dict(word.split("=", 1) for word in command.words)
             assert words["base_model"] == model
             assert words["responses"] == f"{answers['out_dir']}/responses.jsonl"
             model = f"{words['out_dir']}/model"
-        assert job.model == model
-        measured = load_config("bench", plan_bench(config, experiment, job).words)
-        assert (list(measured.models), list(measured.benchmarks)) == ([model], list(config.benchmarks))
-    folders = [word for job in jobs for command in job.commands for word in command.words if "out_dir=" in word]
+        assert run.model == model
+        measured = load_config("bench", plan_bench(experiment, run).words)
+        assert (list(measured.models), list(measured.benchmarks)) == ([model], list(experiment.benchmarks))
+    folders = [word for run in runs for command in run.commands for word in command.words if "out_dir=" in word]
     assert len(set(folders)) == len(folders)
 
 
@@ -123,13 +122,12 @@ def test_what_does_not_fit_is_refused_in_one_line(word: str, said: str) -> None:
 @pytest.mark.parametrize("profile", ["paper", "single"])
 @pytest.mark.parametrize("words", [["experiment=proof"], ["experiment=ablations"], ["only_tables=true"]])
 def test_an_experiment_that_is_planned_for_the_nano_world_alone_is_refused_elsewhere(
-    profile: str, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    profile: str, words: list[str], tmp_path: Path, refusal: Any
 ) -> None:
     places = [f"runs_dir={tmp_path / 'runs'}", f"results_dir={tmp_path / 'results'}"]
-    assert main([f"profile={profile}", *words, *places]) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith(f"error: profile={profile}: the experiments are planned for profile=nano alone")
-    assert shown.out == "" and shown.err.count("\n") == 1 and not list(tmp_path.iterdir())
+    line = refusal(main, [f"profile={profile}", *words, *places])
+    assert line.startswith(f"error: profile={profile}: the experiments are planned for profile=nano alone")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_result_counts_as_long_as_its_settings_are_the_ones_wanted(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from eval_benchmarks.benchmark import Metric
 from experiments import __main__ as program
-from experiments.arm_results import encode_curve, encode_metric
+from experiments.arm_results import metric_values, write_result
 from experiments.estimates import UNREAD
+from experiments.plan import run_name
 from rag_zeval.stages.config import load_config
 from rag_zeval.statistics.bootstrap import Ratio, paired_interval
 
@@ -37,15 +38,10 @@ class Results:
         return (luck < share).astype(float)
 
     def write(self, arm: str, seed: int | None, gain: float = 0.0, verdicts: float = 0.03, **changes: Any) -> None:
-        metrics = {
-            "ranking_accuracy": self.values(0.4 + gain),
-            "pairwise_middle": self.values(0.6 + gain),
-            "verdict_accuracy": self.values(0.8 + verdicts),
-        }
-        everything = np.ones(N, bool)
-        texts = {m: encode_metric(Metric(m, Ratio(top, np.ones(N)), everything)) for m, top in metrics.items()}
+        shares = {"ranking_accuracy": 0.4 + gain, "pairwise_middle": 0.6 + gain, "verdict_accuracy": 0.8 + verdicts}
+        values = {name: self.values(share).tolist() for name, share in shares.items()}
         if changes.pop("ranks_only", False):
-            del texts["verdict_accuracy"]
+            del values["verdict_accuracy"]
         step = np.arange(STEPS)
         curves = {
             "reward": step / STEPS + gain,
@@ -54,10 +50,8 @@ class Results:
             "candidates": np.where(step < STEPS // 2, 3.0, 4.0),
         }
         row = {
-            "experiment": self.experiment,
             "arm": arm,
             "seed": seed,
-            "commands": [],
             "rows": {"train": 240} if seed else {},
             "steps": {"train": STEPS} if seed else {},
             "minutes": {"train": 12.5, "bench": 40.0} if seed else {"bench": 1.0},
@@ -65,14 +59,10 @@ class Results:
             "model": f"{arm}{seed}" * 8,
             "base": "b" * 64,
             "answers": "a" * 64 if seed else None,
-            "settings": {},
-            "benchmarks": {name: {"data_hash": "d", "prompt_hash": "p", "metrics": texts} for name in BENCHMARKS},
-            "curves": {name: encode_curve(list(curve)) for name, curve in curves.items()} if seed else {},
+            "benchmarks": {name: {"data_hash": "d", "prompt_hash": "p", "metrics": values} for name in BENCHMARKS},
+            "curves": {name: curve.tolist() for name, curve in curves.items()} if seed else {},
         }
-        name = arm if seed is None else f"{arm}-seed{seed}"
-        path = self.folder / self.experiment / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({**row, **changes}))
+        write_result(self.folder / self.experiment / f"{run_name(arm, seed)}.json", {**row, **changes})
 
     def report(self) -> tuple[str, dict[str, Any]]:
         """tables.md and summary.json."""
@@ -104,11 +94,10 @@ def ablations(tmp_path: Path) -> Results:
     return results
 
 
-def row_of(summary: dict[str, Any], arm: str, metric: str, benchmark: str = "nano_eval") -> dict[str, Any]:
+def row_of(summary: Any, arm: str, metric: str, benchmark: str = "nano_eval") -> Any:
     key = {"benchmark": benchmark, "metric": metric, "arm": arm}
     [row] = [row for row in summary["rows"] if key.items() <= row.items()]
-    found: dict[str, Any] = row
-    return found
+    return row
 
 
 def test_a_judge_that_is_better_passes_every_check(proof: Results, capsys: Any) -> None:
@@ -158,11 +147,9 @@ def test_what_is_not_run_yet_is_listed_and_its_checks_stay_open(tmp_path: Path) 
 def test_directions_are_those_of_the_arms_and_missing_arms_are_named(ablations: Results) -> None:
     tables, summary = ablations.report()
     assert "**Missing, not yet run:** no-evidence-seed2, no-evidence-seed3." in tables
-    found = {
-        arm: row_of(summary, arm, "ranking_accuracy")["direction"] for arm in ("best-only", "static-3", "static-4")
-    }
-    assert found == {"best-only": "holds", "static-3": "reversed", "static-4": "not seen"}
-    assert row_of(summary, "curriculum", "ranking_accuracy")["direction"] is None
+    directions = {"best-only": "holds", "static-3": "reversed", "static-4": "not seen", "curriculum": None}
+    for arm, direction in directions.items():
+        assert row_of(summary, arm, "ranking_accuracy")["direction"] == direction
     assert "- curriculum better than best-only: **holds** for nano_eval ranking_accuracy" in tables
     assert "- curriculum better than static-3: **reversed** for nano_eval ranking_accuracy" in tables
     assert not [row for row in summary["rows"] if (row["arm"], row["metric"]) == ("sft-ranker", "verdict_accuracy")]
@@ -170,12 +157,8 @@ def test_directions_are_those_of_the_arms_and_missing_arms_are_named(ablations: 
     for title in ("Table 3", "Table 4", "Table 5"):
         assert f"## {title}" in tables
     section = tables[tables.index("## Table 4") : tables.index("## Table 5")]
-    assert {line.split(" | ")[2] for line in section.splitlines() if line.startswith("| nano")} == {
-        "base",
-        "curriculum",
-        "static-3",
-        "static-4",
-    }
+    shown = {line.split(" | ")[2] for line in section.splitlines() if line.startswith("| nano")}
+    assert shown == {"base", "curriculum", "static-3", "static-4"}
 
 
 def test_the_numbers_are_those_of_the_files(ablations: Results) -> None:
@@ -197,9 +180,9 @@ def test_replies_that_cannot_be_read_are_left_out_once_and_wrong_once(tmp_path: 
     base, trained = results.values(0.4), results.values(0.6)
     unread = results.rng.random(N) < 0.3
     for arm, seed, top, scored in (("base", None, base, np.ones(N, bool)), ("judge", 5, trained, ~unread)):
-        texts = {"ranking_accuracy": encode_metric(Metric("", Ratio(top, np.ones(N)), scored))}
-        texts["pairwise_middle"] = texts["ranking_accuracy"]
-        of = {name: {"data_hash": "d", "prompt_hash": "p", "metrics": texts} for name in BENCHMARKS}
+        values = metric_values(Metric("", Ratio(top, np.ones(N)), scored))
+        metrics = dict.fromkeys(("ranking_accuracy", "pairwise_middle"), values)
+        of = {name: {"data_hash": "d", "prompt_hash": "p", "metrics": metrics} for name in BENCHMARKS}
         results.write(arm, seed, benchmarks=of)
     _, summary = results.report()
     read, wrong = (row_of(summary, "judge", "ranking_accuracy" + more)["minus_base"] for more in ("", UNREAD))
@@ -223,12 +206,10 @@ def test_replies_that_cannot_be_read_are_left_out_once_and_wrong_once(tmp_path: 
     ],
 )
 def test_files_that_do_not_belong_together_are_refused(
-    proof: Results, change: dict[str, Any], said: str, capsys: Any
+    proof: Results, change: dict[str, Any], said: str, refusal: Any
 ) -> None:
     proof.write("judge", 3, **change)
-    assert program.main(proof.words) == 2
-    error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
+    assert said in refusal(program.main, proof.words)
 
 
 def test_figures_are_drawn_of_the_arms_that_have_curves(ablations: Results) -> None:

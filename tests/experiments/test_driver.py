@@ -18,15 +18,15 @@ from eval_benchmarks.output.curves import METRICS
 from experiments import __main__ as program
 from experiments.arm_results import (
     CURVES,
-    Result,
-    decode_curve,
-    decode_metric,
-    encode_curve,
-    encode_metric,
+    ArmResult,
+    curve_values,
+    metric_values,
+    read_metric,
     read_result,
+    write_result,
 )
-from experiments.driver import StageError, Stages, Work
-from experiments.plan import BASE, Command, Job, read_experiment
+from experiments.driver import StageError, StageProcesses, Work
+from experiments.plan import BASE, ArmRun, Command, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, write_json, write_text
 from rag_zeval.stages.config import load_config
@@ -40,7 +40,7 @@ numbers = st.integers(0, 50).map(float) | st.floats(0, 1).map(lambda value: floa
 @given(st.lists(st.tuples(numbers, numbers, st.booleans()), max_size=30))
 def test_a_metric_is_read_as_it_was_written(rows: list[tuple[float, float, bool]]) -> None:
     top, bottom, scored = (np.array([row[at] for row in rows]) for at in range(3))
-    found = decode_metric("m", encode_metric(Metric("m", Ratio(top, bottom), scored.astype(bool))))
+    found = read_metric("m", metric_values(Metric("m", Ratio(top, bottom), scored.astype(bool))))
     ratio = found.statistic
     assert isinstance(ratio, Ratio)
     assert found.scored.tolist() == scored.astype(bool).tolist()
@@ -50,8 +50,8 @@ def test_a_metric_is_read_as_it_was_written(rows: list[tuple[float, float, bool]
 
 @given(st.lists(st.just(np.nan) | numbers, max_size=30))
 def test_a_curve_is_read_as_it_was_written(values: list[float]) -> None:
-    assert np.array_equal(decode_curve(encode_curve(values)), np.array(values), equal_nan=True)
-    assert encode_curve([np.inf]) == encode_curve([np.nan])
+    assert np.array_equal(np.array(curve_values(values), dtype=float), np.array(values), equal_nan=True)
+    assert curve_values([np.inf]) == [None]
 
 
 def test_the_curves_are_metrics_that_training_logs() -> None:
@@ -65,68 +65,68 @@ def words(tmp_path: Path, *more: str) -> list[str]:
     return [*places, "benchmarks=[nano_eval]", "bench.nano_eval.n=4", "draws=200", *more]
 
 
+def ablations(tmp_path: Path, seeds: str) -> Work:
+    config = load_config("experiments", words(tmp_path, "experiment=ablations", "arms=[static-3]", seeds))
+    return Work(read_experiment(config))
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> Work:
-    config = load_config("experiments", words(tmp_path, "experiment=ablations", "seeds=[1,2]", "arms=[static-3]"))
-    return Work(config, read_experiment(config))
+    return ablations(tmp_path, "seeds=[1,2]")
 
 
 @pytest.fixture(scope="module")
 def base_bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[Work, Row]:
     """The base's result, from the real bench of the shipped base on four prompts of each K."""
     folder = tmp_path_factory.mktemp("experiment")
-    config = load_config("experiments", words(folder, "experiment=ablations", "seeds=[1]", "arms=[static-3]"))
-    work = Work(config, read_experiment(config))
-    return work, work._do(work.jobs[0], "1 of 1")
+    work = ablations(folder, "seeds=[1]")
+    return work, work.result(work.runs[0], "1 of 1")
 
 
-def written(work: Work, job: Job, row: Row) -> Result:
-    path = work.experiment.result(job.arm, job.seed)
-    write_json(path, row)
+def written(work: Work, run: ArmRun, row: Row) -> ArmResult:
+    path = work.experiment.result(run.arm, run.seed)
+    write_result(path, row)
     return read_result(path)
 
 
 def test_the_result_of_the_base_holds_what_the_bench_stage_found(base_bench: tuple[Work, Row]) -> None:
     work, row = base_bench
-    job = work.jobs[0]
-    result = written(work, job, row)
+    run = work.runs[0]
+    result = written(work, run, row)
     assert (result.row["arm"], result.row["seed"], result.curves, result.minutes) == (BASE, None, {}, 0)
     assert result.row["model"] == result.row["base"]
     assert result.row["minutes"]["bench"] > 0
-    summary = json.loads((work.experiment.folder(job) / "bench" / "summary.json").read_text())
-    metrics = result.measured["nano_eval"].metrics
+    summary = json.loads((work.experiment.folder(run) / "bench" / "summary.json").read_text())
+    metrics = result.metrics["nano_eval"]
     assert [of["metric"] for of in summary] == list(metrics)
     for of in summary:
         metric = metrics[of["metric"]]
         assert (len(metric.scored), int(metric.scored.sum())) == (4, of["n"])
         assert metric.statistic.point(metric.scored) == pytest.approx(of["value"], abs=1e-6, nan_ok=of["value"] is None)
-    assert [job.name for job in work.todo()] == ["static-3-seed1"]
+    assert [run.name for run in work.todo()] == ["static-3-seed1"]
 
 
 def test_the_result_of_an_arm_holds_what_training_left(base_bench: tuple[Work, Row], monkeypatch: Any) -> None:
     """A run folder as training writes it, cut off once, with the base's own weights as its model."""
     work, base = base_bench
-    job, experiment = work.jobs[1], work.experiment
-    assert job.name == "static-3-seed1"
-    folder = RunFolder(experiment.folder(job) / "train")
-    shutil.copytree(work.jobs[0].model, folder.model)
+    run, experiment = work.runs[1], work.experiment
+    assert run.name == "static-3-seed1"
+    folder = RunFolder(experiment.folder(run) / "train")
+    shutil.copytree(work.runs[0].model, folder.model)
     write_text(experiment.answers, "answers\n")
     for steps in ((0, 1, 2), (2, 3)):
-        attempt = folder.next_attempt()
-        data = [
-            {metric: step + 0.5 for metric in METRICS.values() if step or metric.startswith("val")} for step in steps
-        ]
-        rows = [{"step": step, "data": values} for step, values in zip(steps, data, strict=True)]
-        write_text(attempt, "".join(json.dumps(row) + "\n" for row in rows))
+        logged = {step: [m for m in METRICS.values() if step or m.startswith("val")] for step in steps}
+        rows = [{"step": step, "data": dict.fromkeys(metrics, step + 0.5)} for step, metrics in logged.items()]
+        write_text(folder.next_attempt(), "".join(json.dumps(row) + "\n" for row in rows))
     folder.merge_metrics()
     write_json(folder.manifest, {"steps": 3, "counts": {"train_rows": 24}})
-    measured = experiment.folder(job) / "bench"
-    shutil.copytree(experiment.folder(work.jobs[0]) / "bench", measured)
+    measured = experiment.folder(run) / "bench"
+    shutil.copytree(experiment.folder(work.runs[0]) / "bench", measured)
     manifest = json.loads((measured / "manifest.json").read_text())
-    write_json(measured / "manifest.json", {**manifest, "rows": [{**r, "model": job.model} for r in manifest["rows"]]})
-    write_json(experiment.folder(job) / "minutes.json", {"train": 12.5, "bench": 1.0})
+    write_json(measured / "manifest.json", {**manifest, "rows": [{**r, "model": run.model} for r in manifest["rows"]]})
+    write_json(experiment.folder(run) / "minutes.json", {"train": 12.5, "bench": 1.0})
     monkeypatch.setattr(work.stages, "run", lambda *given: None)
-    result = written(work, job, work._do(job, "2 of 2"))
+    result = written(work, run, work.result(run, "2 of 2"))
     assert (result.row["steps"], result.row["rows"], result.minutes) == ({"train": 3}, {"train": 24}, 12.5)
     assert result.row["model"] == base["model"] == result.row["base"]
     assert set(result.curves) == set(CURVES)
@@ -135,11 +135,11 @@ def test_the_result_of_an_arm_holds_what_training_left(base_bench: tuple[Work, R
     assert f"seed=1 responses={experiment.answers}" in result.row["commands"][0]
 
 
-def fake_row(work: Work, job: Job) -> Row:
+def fake_row(work: Work, run: ArmRun) -> Row:
     """A result without arrays."""
-    known = {"experiment": "ablations", "arm": job.arm, "seed": job.seed, "commands": [], "rows": {}, "steps": {}}
+    known = {"experiment": "ablations", "arm": run.arm, "seed": run.seed, "commands": [], "rows": {}, "steps": {}}
     known |= {"model": "m" * 64, "answers": "a" * 64, "minutes": {"train": 1.0}, "jobs": 1}
-    return {**known, **work.identities[job.name], "benchmarks": {}, "curves": {}}
+    return {**known, **work.identities[run.name], "benchmarks": {}, "curves": {}}
 
 
 def test_a_job_that_fails_does_not_stop_the_others_and_the_same_command_does_it_again(
@@ -147,21 +147,21 @@ def test_a_job_that_fails_does_not_stop_the_others_and_the_same_command_does_it_
 ) -> None:
     done = []
 
-    def do(job: Job, place: str) -> Row:
-        done.append(job.name)
-        if job.name == "static-3-seed1" and done.count(job.name) == 1:
+    def do(run: ArmRun, place: str) -> Row:
+        done.append(run.name)
+        if run.name == "static-3-seed1" and done.count(run.name) == 1:
             raise StageError("train ended with code 1")
-        return fake_row(work, job)
+        return fake_row(work, run)
 
-    monkeypatch.setattr(work, "_do", do)
+    monkeypatch.setattr(work, "result", do)
     monkeypatch.setattr(work.stages, "run", lambda *given: None)
-    assert work.do(work.todo()) == ["static-3-seed1: train ended with code 1"]
+    assert work.do() == ["static-3-seed1: train ended with code 1"]
     assert done == ["base", "static-3-seed1", "static-3-seed2"]
-    assert [job.name for job in work.todo()] == ["static-3-seed1"]
+    assert [run.name for run in work.todo()] == ["static-3-seed1"]
     assert "static-3-seed2: done in 1.0 min; 2 of 3 done, about 0 min left" in capsys.readouterr().out
     tables = (work.experiment.results / "tables.md").read_text()
     assert "**Missing, not yet run:** curriculum-seed1, curriculum-seed2, best-only-seed1" in tables
-    assert work.do(work.todo()) == [] == work.todo()
+    assert work.do() == [] == work.todo()
     assert done[3:] == ["static-3-seed1"]
 
 
@@ -170,38 +170,32 @@ def test_without_answers_nothing_is_trained(work: Work, monkeypatch: Any) -> Non
         raise StageError("synthesize ended with code 2")
 
     monkeypatch.setattr(work.stages, "run", fail)
-    monkeypatch.setattr(work, "_do", lambda *given: pytest.fail("a job was started"))
-    assert work.do(work.todo()) == ["answers: synthesize ended with code 2"]
+    monkeypatch.setattr(work, "result", lambda *given: pytest.fail("a job was started"))
+    assert work.do() == ["answers: synthesize ended with code 2"]
 
 
-def test_a_result_of_other_settings_is_never_overwritten(work: Work, tmp_path: Path) -> None:
-    job = work.jobs[1]
-    path = work.experiment.result(job.arm, job.seed)
-    path.parent.mkdir(parents=True)
-    row = fake_row(work, job)
+def test_a_result_of_other_settings_is_never_overwritten(work: Work) -> None:
+    row = fake_row(work, work.runs[1])
     row["settings"]["train"]["accuracy"] = "best-only"
-    path.write_text(json.dumps(row))
+    result = written(work, work.runs[1], row)
     with pytest.raises(InputError, match=r"is the result of settings\.train\.accuracy=best-only, not all-pairs"):
-        Work(work.config, work.experiment).todo()
-    assert json.loads(path.read_text()) == row
+        Work(work.experiment).todo()
+    assert read_result(work.experiment.result("static-3", 1)).row == result.row
 
 
 def test_a_setting_that_a_stage_got_later_is_no_other_setting_but_another_stage_is(work: Work) -> None:
-    job = work.jobs[1]
-    path = work.experiment.result(job.arm, job.seed)
-    path.parent.mkdir(parents=True)
-    row = json.loads(json.dumps(fake_row(work, job)))
+    row = json.loads(json.dumps(fake_row(work, work.runs[1])))
     del row["settings"]["train"]["accuracy"], row["settings"]["synthesize"]["seed"]
-    path.write_text(json.dumps(row))
-    assert job not in work.todo()
+    written(work, work.runs[1], row)
+    assert work.runs[1] not in work.todo()
     del row["settings"]["train"]
-    path.write_text(json.dumps(row))
+    written(work, work.runs[1], row)
     with pytest.raises(InputError, match=r"is the result of settings\.train\."):
         work.todo()
 
 
 def test_a_stage_is_a_process_with_a_log_and_its_minutes_add_up(tmp_path: Path, capsys: Any) -> None:
-    stages, log, minutes = Stages(), tmp_path / "run" / "synthesize.log", tmp_path / "minutes.json"
+    stages, log, minutes = StageProcesses(), tmp_path / "run" / "synthesize.log", tmp_path / "minutes.json"
     minutes.write_text('{"train": 3.5, "synthesize": 2.0}')
     stages.run(Command("synthesize", ("--help",), {}), log, "answers", minutes)
     assert "usage: key=value" in log.read_text()
@@ -216,11 +210,11 @@ def test_a_stage_that_ends_badly_says_why(tmp_path: Path) -> None:
     with pytest.raises(
         StageError, match=r"synthesize ended with code 2 .*error: command line: there is no key 'alpha'"
     ):
-        Stages().run(Command("synthesize", ("alpha=1",), {}), tmp_path / "log", "answers")
+        StageProcesses().run(Command("synthesize", ("alpha=1",), {}), tmp_path / "log", "answers")
 
 
 def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypatch: Any) -> None:
-    stages, failed = Stages(), []
+    stages, failed = StageProcesses(), []
     monkeypatch.setattr(Command, "argv", ["-c", "import time; print('here', flush=True); time.sleep(60)"])
 
     def run() -> None:
@@ -248,16 +242,15 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(
-    word: str, said: str, tmp_path: Path, capsys: Any, monkeypatch: Any
+    word: str, said: str, tmp_path: Path, refusal: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(Stages, "run", lambda *given: pytest.fail("a stage was started"))
-    assert program.main(words(tmp_path, word)) == 2
-    assert capsys.readouterr().err.startswith(f"error: {said}")
+    monkeypatch.setattr(StageProcesses, "run", lambda *given: pytest.fail("a stage was started"))
+    assert refusal(program.main, words(tmp_path, word)).startswith(f"error: {said}")
 
 
 def test_benchmarks_of_which_prompts_cannot_be_paired_are_refused(
-    write_ragchecker: Any, tmp_path: Path, capsys: Any, monkeypatch: Any
+    write_ragchecker: Any, tmp_path: Path, refusal: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker()))
-    assert program.main(words(tmp_path, "benchmarks=[ragchecker_meta]")) == 2
-    assert "ragchecker_meta has metrics that are no means" in capsys.readouterr().err
+    line = refusal(program.main, words(tmp_path, "benchmarks=[ragchecker_meta]"))
+    assert "ragchecker_meta has metrics that are no means" in line

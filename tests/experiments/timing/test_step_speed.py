@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from experiments.timing import pairs
 from experiments.timing import step_speed as speed
 from rag_zeval.models.decoding import generate
 from train.linear_decay import LinearDecayEngine
@@ -42,11 +43,11 @@ def test_the_table_shows_every_part_and_the_summary_grows(
 ) -> None:
     asked: list[dict[str, int]] = []
     found = [measured, {**measured, "equal": False}]
-    monkeypatch.setattr(speed, "SUMMARY", tmp_path / "summary.json")
+    monkeypatch.setattr(pairs, "SUMMARY", tmp_path / "summary.json")
     monkeypatch.setattr(speed, "measure_step", lambda **sizes: asked.append(sizes) or found[len(asked) - 1])
     assert speed.main(["prompts=3", "pairs=1"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in (*speed.PARTS, "step", "plain s", "ours s", "ratio", "after sharing"))
+    assert all(name in shown for name in (*speed.PARTS, "step", "plain", "ours", "ratio", "after sharing"))
     assert "NO" not in shown
     assert speed.main([]) == 1 and "NO" in capsys.readouterr().out
     assert asked == [{**speed.SIZES, "prompts": 3, "pairs": 1}, speed.SIZES]
@@ -100,12 +101,10 @@ def test_a_draw_is_as_far_from_a_token_as_from_its_share(first: int, second: int
     assert speed.distance_of_draw(task, 0, rollouts[0], rollouts[0][:-1]) == 1
 
 
-def test_a_batch_of_the_first_rollouts_is_a_batch_of_their_own() -> None:
-    task = speed.Task(None, [[3, 4], [3, 4], [5]], [1, 2, 3], [0.5, -1.0, 2.0], new_tokens=9, eos=[], pad=0)
-    rollouts = [([7, 8], [-0.1, -0.2]), ([9], [-0.3]), ([7], [-0.4])]
-    batch = task.first(2, new_tokens=2).batch(rollouts[:2])
+def test_a_batch_has_a_row_for_each_rollout() -> None:
+    task = speed.Task(None, [[3, 4], [3, 4]], [1, 2], [0.5, -1.0], new_tokens=9, eos=[], pad=0)
+    batch = task.batch([([7, 8], [-0.1, -0.2]), ([9], [-0.3])])
     assert [row.tolist() for row in batch["input_ids"].unbind()] == [[3, 4, 7, 8], [3, 4, 9]]
     assert [row.tolist() for row in batch["position_ids"].unbind()] == [[0, 1, 2, 3], [0, 1, 2]]
     assert [row.tolist() for row in batch["loss_mask"].unbind()] == [[0, 0, 1, 1], [0, 0, 1]]
     assert [row.tolist() for row in batch["advantages"].unbind()] == [[0.5, 0.5], [-1.0]]
-    assert task.first(3, new_tokens=9) == task

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from experiments.timing import decoding_speed as speed
+from experiments.timing import pairs
 
-KEYS = {"name", "ratio", "ours_s", "theirs_s", "equal", "pairs"}
+KEYS = {"name", "ratio", "ours_s", "theirs_s", "equal", "difference", "pairs"}
 
 
 def test_evidence_measurement_agrees_with_difflib():
@@ -23,7 +24,7 @@ def test_cad_measurement_agrees_with_transformers():
 
 
 def test_entries_are_appended_and_unknown_names_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(speed, "SUMMARY", tmp_path / "summary.json")
+    monkeypatch.setattr(pairs, "SUMMARY", tmp_path / "summary.json")
     small = lambda: speed.measure_evidence(references=1, rollouts=1, spans=2, pairs=1)  # noqa: E731
     monkeypatch.setitem(speed.MEASUREMENTS, "evidence", small)
     assert speed.main(["evidence"]) == speed.main(["evidence"]) == 0

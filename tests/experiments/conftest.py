@@ -1,0 +1,73 @@
+"""For the tests of experiments: verl on a CPU, small experiments, pages read as a browser reads them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+# verl reads these when it is first imported
+os.environ.setdefault("VERL_PLATFORM", "cpu")
+os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
+
+
+class Tags(HTMLParser):
+    """The tags of a page in their order, and all that they refer to outside of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        referring = ("src", "href", "srcset", "data", "action")
+        self.links += [v or "" for name, v in attrs if name in referring and not (v or "").startswith("#")]
+
+
+@pytest.fixture
+def read_tags() -> Callable[[str], Tags]:
+    """Reads a page."""
+
+    def read(page: str) -> Tags:
+        tags = Tags()
+        tags.feed(page)
+        return tags
+
+    return read
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command with words that it must refuse with exit status 2; the one line that it says on stderr.
+
+    first: whether it must do so before it prints anything.
+    """
+
+    def refused(main: Callable[[Sequence[str]], int], words: Sequence[str], first: bool = True) -> str:
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.err.startswith("error: ") and shown.err.count("\n") == 1
+        assert shown.out == "" or not first
+        return shown.err
+
+    return refused
+
+
+@pytest.fixture
+def open_in_browser(tmp_path: Path) -> Callable[[Path], str]:
+    """Opens a page in chromium; the document as it is after its scripts ran."""
+    if shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
+
+    def open_page(page: Path) -> str:
+        flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+        command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    return open_page
