@@ -221,7 +221,7 @@ def test_a_wrong_key_stops_the_stage_before_anything_is_loaded(tmp_path: Path, r
             ["profile=paper", "verl.data.max_prompt_length=9000"],
             "ppo_max_token_len_per_gpu=16384 does not hold a row of 17192 tokens",
         ),
-        (["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: the phase 'sync' needs 30.9 GiB on each GPU"),
+        (["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: 'update' needs 35.3 GiB on each GPU"),
         (["responses=nowhere.jsonl"], "nowhere.jsonl: no responses here"),
         (["responses={responses}", "base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
     ],
