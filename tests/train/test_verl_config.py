@@ -13,7 +13,8 @@ from verl.utils.config import omega_conf_to_dataclass
 from experiments.plan import plan_jobs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import CONFIGS, load_config
-from train import settings, sft
+from train import settings
+from train.sft import __main__ as sft
 from train.verl_config import PPO, SFT, build, check_keys, schema, unknown_keys, validate
 
 PROFILES = sorted(path.stem for path in (CONFIGS / "profile").glob("*.yaml"))
