@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
 from train.curriculum import Stage, build_curriculum, prompt_counter, read_questions, read_stages
-from train.gpu_memory import GIB, PHASES, Setup, cache_tokens, memory_parts, misfit, read_setup, total
+from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
 from train.model_shape import Shape, read_shape
 from train.plan import count_steps, describe_steps, plan_disk
 from train.run_folder import RunFolder
@@ -66,8 +66,8 @@ def dry_run(config: DictConfig) -> int:
         show("GPU memory", f"not planned: platform={config.platform}, gpu_memory_gib={config.gpu_memory_gib}")
     elif shape:
         setup = read_setup(verl)
-        for text in memory_table(shape, setup, config.gpu_memory_gib):
-            print(text)
+        for line in describe_memory(shape, setup, config.gpu_memory_gib):
+            show(*line)
         for line in describe_hosts(shape, setup, verl, config.gpu_memory_gib):
             show(*line)
         problems += filter(None, [misfit(shape, setup, config.gpu_memory_gib)])
@@ -165,32 +165,25 @@ def describe_rows(config: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:
         yield "expected", f"{prompts}; the length of replies shows in training only"
 
 
-def memory_table(shape: Shape, setup: Setup, gpu_gib: float) -> Iterator[str]:
-    """A line for each part, a column for each phase."""
-    parts = memory_parts(shape, setup, gpu_gib * GIB)
-    sharded = f"sharded over {setup.shards}" if setup.shards > 1 else "one"
-    yield f"GPU memory  GiB on each GPU ({sharded}) of gpu_memory_gib={gpu_gib:g}, in each phase of a step"
-    yield f"  {'':<19}" + "".join(f"{phase:>10}" for phase in PHASES) + "  computed from"
-    for part in parts:
-        cells = (part.bytes.get(phase) for phase in PHASES)
-        yield (
-            f"  {part.name:<19}"
-            + "".join(f"{cell / GIB:10.1f}" if cell else " " * 10 for cell in cells)
-            + f"  {part.source}"
-        )
-    yield f"  {'all':<19}" + "".join(f"{total(parts, phase) / GIB:10.1f}" for phase in PHASES)
+def describe_memory(shape: Shape, setup: Setup, gpu_gib: float) -> Iterator[tuple[str, str]]:
+    """What each moment of a step needs, and of what parts."""
+    sharded = f"weights sharded over {setup.shards}" if setup.shards > 1 else "one copy of the weights on each"
+    yield "GPU memory", f"GiB on each GPU of gpu_memory_gib={gpu_gib:g} at most, estimated; {sharded}"
+    for moment, parts in memory_needs(shape, setup, gpu_gib).items():
+        listed = ", ".join(f"{name} {size / GIB:.1f}" for name, size in parts.items() if size)
+        yield f"  {moment}", f"{sum(parts.values()) / GIB:.1f}: {listed}"
 
 
 def describe_hosts(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) -> Iterator[tuple[str, str]]:
     """What vLLM's cache has room for, and what lies in the memory of a node."""
     engine, data, per_node = setup.rollout, verl.data, verl.trainer.n_gpus_per_node
-    [cache] = [p for p in memory_parts(shape, setup, gpu_gib * GIB) if p.name == "vLLM KV cache"]
-    room = cache_tokens(shape, setup, cache.bytes["rollout"])
+    room = cache_tokens(shape, setup, gpu_gib)
     longest = data.max_prompt_length + data.max_response_length
     rows = data.train_batch_size * engine.n * engine.tensor_model_parallel_size / setup.gpus
     yield (
         "KV cache",
-        f"{room:,} tokens: {min(rows, room / longest):.0f} of a replica's {rows:.0f} rollouts, each at its longest",
+        f"{room:,} tokens at most: {min(rows, room / longest):.0f} of a replica's {rows:.0f} rollouts, "
+        "each at its longest",
     )
     weights = setup.stored * shape.parameters * min(1, per_node / setup.shards)
     held = {

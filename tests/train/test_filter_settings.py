@@ -10,8 +10,9 @@ from omegaconf import OmegaConf
 from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import load_config
-from train import settings, sft
+from train import settings
 from train.run_folder import RunFolder
+from train.sft import __main__ as sft
 
 STAGES = {"train": settings, "sft": sft}
 

@@ -18,7 +18,7 @@ from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.judge.scoring import rank_scores, strictly_ranked
 from rag_zeval.stages.answer_quality import AnswerFilter
 from train.curriculum import Question, Stage, flag_questions
-from train.sft_rows import Candidates, build_rows, draw_candidates, ranking_reply
+from train.sft.rows import Candidates, build_rows, draw_candidates, ranking_reply
 
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
 

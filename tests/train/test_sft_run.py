@@ -18,7 +18,7 @@ from rag_zeval.judge.prompt import RANKING
 from rag_zeval.stages import world
 from rag_zeval.stages.config import load_config
 from train.run_folder import RunFolder
-from train.sft import check_settings, derived_keys, identity, prepare_rows
+from train.sft.__main__ import check_settings, derived_keys, identity, prepare_rows
 from train.verl_config import SFT, build, check_keys, schema, unknown_keys
 
 STEPS, ROWS = 3, 4
@@ -155,7 +155,7 @@ def test_the_config_is_verls(profile: str, tmp_path: Path) -> None:
 def test_wrong_settings_are_one_line(
     more: list[str], message: str, responses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from train.sft import main
+    from train.sft.__main__ import main
 
     assert main([*words(responses, tmp_path / "out"), *more]) == 2
     shown = capsys.readouterr().err

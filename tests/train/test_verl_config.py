@@ -13,7 +13,8 @@ from verl.utils.config import omega_conf_to_dataclass
 from experiments.plan import plan_runs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import CONFIGS, load_config
-from train import settings, sft
+from train import settings
+from train.sft import __main__ as sft
 from train.verl_config import PPO, SFT, build, check_keys, schema, unknown_keys, validate
 
 PROFILES = sorted(path.stem for path in (CONFIGS / "profile").glob("*.yaml"))
@@ -221,7 +222,7 @@ def test_a_wrong_key_stops_the_stage_before_anything_is_loaded(tmp_path: Path, r
             ["profile=paper", "verl.data.max_prompt_length=9000"],
             "ppo_max_token_len_per_gpu=16384 does not hold a row of 17192 tokens",
         ),
-        (["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: the phase 'sync' needs 30.9 GiB on each GPU"),
+        (["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: 'update' needs 35.3 GiB on each GPU"),
         (["responses=nowhere.jsonl"], "nowhere.jsonl: no responses here"),
         (["responses={responses}", "base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
     ],

@@ -99,7 +99,7 @@ def prepare_rows(config: DictConfig, folder: RunFolder) -> None:
     from rag_zeval.stages.answer_quality import count_flags
     from train.curriculum import flag_questions, listed, prompt_counter, read_questions, read_stages, write_parquet
     from train.settings import read_filter
-    from train.sft_rows import build_rows, draw_candidates
+    from train.sft.rows import build_rows, draw_candidates
 
     if folder.counts.exists():
         return
