@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,14 +64,14 @@ class WordEmbedder:
     """Vectors of counted words; `calls` counts the texts that came."""
 
     name = identity = "words"
+    at_once = 1
 
     def __init__(self) -> None:
         self.calls = 0
 
-    def embed(self, texts: Iterable[str]) -> Iterator[tuple[int, Embedding]]:
-        for index, text in enumerate(texts):
-            self.calls += 1
-            yield index, Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
+    async def embed(self, text: str) -> Embedding:
+        self.calls += 1
+        return Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
 
 
 def reply_by_the_letter(request: Request) -> Reply:

@@ -104,7 +104,8 @@ class Evaluator:
             for text in _texts(example):
                 if not isinstance(text, str):
                     raise InputError(f"example '{example.id}': found {type(text).__name__} where a string must be")
-        yield from as_finished(lambda example: self.judge(example, trial), examples, self.backend.at_once)
+        for _, evaluation in as_finished(lambda example: self.judge(example, trial), examples, self.backend.at_once):
+            yield evaluation
 
     async def judge(self, example: Example, trial: int = 0) -> Evaluation:
         """The evaluation of one example, whose answers `evaluate_many` would take. A failure is a status."""

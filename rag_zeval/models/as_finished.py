@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -13,20 +13,20 @@ Result = TypeVar("Result")
 _END: Any = object()
 
 
-def as_finished(ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int) -> Iterator[Result]:
-    """Yield `await ask(item)` of each item, as they finish, at most `at_once` of them under way.
+def as_finished(
+    ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int
+) -> Iterator[tuple[int, Result]]:
+    """Yield `(index, await ask(item))` of each item, as they finish, at most `at_once` of them under way.
 
     Items are taken only as they can be asked about, so they may be many. What `ask` raises is raised here, and then,
     as when the caller stops early, everything under way is given up. The event loop runs while a result is waited for,
     in this thread; where one runs already (a notebook), in a thread beside it.
 
-        for reply in as_finished(model.complete, requests, model.at_once):
-            print(reply.text)
+        for index, reply in as_finished(model.complete, requests, model.at_once):
+            print(requests[index].messages, reply.text)
     """
     results = _results(ask, items, at_once)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _in_a_loop():
         yield from results
         return
     with ThreadPoolExecutor(1) as thread:
@@ -37,20 +37,34 @@ def as_finished(ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item],
             thread.submit(results.close).result()
 
 
+def _in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _results(
     ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int
-) -> Generator[Result, None, None]:
-    async def answer(item: Item) -> Result:
-        return await ask(item)
+) -> Generator[tuple[int, Result], None, None]:
+    async def answer(index: int, item: Item) -> tuple[int, Result]:
+        return index, await ask(item)
+
+    async def give_up() -> None:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*under_way, *rest, return_exceptions=True)
 
     loop = asyncio.new_event_loop()
-    todo = iter(items)
-    finished: asyncio.Queue[asyncio.Task[Result]] = asyncio.Queue()
-    under_way: set[asyncio.Task[Result]] = set()
+    todo = enumerate(items)
+    finished: asyncio.Queue[asyncio.Task[tuple[int, Result]]] = asyncio.Queue()
+    under_way: set[asyncio.Task[tuple[int, Result]]] = set()
     try:
         while True:
-            while len(under_way) < at_once and (item := next(todo, _END)) is not _END:
-                task = loop.create_task(answer(cast(Item, item)))
+            while len(under_way) < at_once and (entry := next(todo, None)) is not None:
+                task = loop.create_task(answer(*entry))
                 task.add_done_callback(finished.put_nowait)
                 under_way.add(task)
             if not under_way:
@@ -59,7 +73,6 @@ def _results(
             under_way.remove(task)
             yield task.result()
     finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.gather(*under_way, *asyncio.all_tasks(loop), return_exceptions=True))
+        loop.run_until_complete(give_up())
+        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()

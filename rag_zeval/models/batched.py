@@ -29,7 +29,7 @@ class BatchedModel(ABC):
         self._busy = False  # collecting, or handing out
 
     @abstractmethod
-    def replies(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+    def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         """Yield `(index, reply)` of each request once, in any order, each computed when it is asked for."""
 
     async def complete(self, request: Request) -> Reply:
@@ -51,7 +51,7 @@ class BatchedModel(ABC):
             return
         waiting = sorted((w for w in self._waiting if not w[1].done()), key=lambda w: w[0].seed)
         self._waiting = []
-        self._hand_out(loop, waiting, self.replies([request for request, _ in waiting]))
+        self._hand_out(loop, waiting, self.replies_to([request for request, _ in waiting]))
 
     def _hand_out(
         self, loop: asyncio.AbstractEventLoop, waiting: list[Waiting], replies: Iterator[tuple[int, Reply]]

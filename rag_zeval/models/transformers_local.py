@@ -49,7 +49,7 @@ class TransformersBackend(BatchedModel):
     def count_tokens(self, messages: Messages) -> int:
         return len(chat_ids(self._tokenizer, messages))
 
-    def replies(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+    def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         jobs: list[_Job] = []
         for index, request in enumerate(requests):
             prompt, limit = chat_ids(self._tokenizer, request.messages), request.sampling.max_tokens

@@ -35,7 +35,7 @@ class VLLMBackend(BatchedModel):
     def count_tokens(self, messages: Messages) -> int:
         return len(chat_ids(self._tokenizer, messages))
 
-    def replies(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+    def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
         prompts: list[tuple[int, Request, list[int]]] = []
         for index, request in enumerate(requests):
             prompt = chat_ids(self._tokenizer, request.messages)

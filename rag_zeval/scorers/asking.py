@@ -1,9 +1,9 @@
 """How a scorer asks a judge several things about one answer.
 
 A scorer reads from top to bottom: `claims = await judge.ask(CLAIMS, read_claims, answer=answer)`, then the next
-question with what came back. `asking_scorer.AskingScorer` runs those of many answers side by side. Scorers of one family
-ask the same questions in the same words, so behind a cache (`rag_zeval.models.cache.CachedBackend`) each is paid for
-once: no memory of their own is shared.
+question with what came back. `asking_scorer.AskingScorer` runs those of many answers side by side. Scorers of one
+family ask the same questions in the same words, so behind a cache each is paid for once: they share no memory of
+their own.
 """
 
 from __future__ import annotations

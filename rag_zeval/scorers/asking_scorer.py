@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding
 from rag_zeval.models.language_model import Backend, Reply, Sampling, known_total
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure
 from rag_zeval.scorers.score import Score, Scored, paid_tokens
 
 
@@ -40,14 +41,15 @@ class AskingScorer:
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         model = self._backend or self._embedder
-        return as_finished(self._score, examples, model.at_once if model else 1)
+        for _, scored in as_finished(self._score, examples, model.at_once if model else 1):
+            yield scored
 
     async def _score(self, example: Example) -> Scored:
         if lacking := self.measure.lacks(example):
             score = Score(None, f"failed: the example has no {' and no '.join(lacking)}")
             return Scored(example.id, (score,) * len(example.answers))
         judge = Judge(self._backend, self._embedder, self._sampling, self.timeout)
-        values = await together(*(self._value(judge, example, answer) for answer in example.answers))
+        values = await asyncio.gather(*(self._value(judge, example, answer) for answer in example.answers))
         return Scored(
             example.id,
             tuple(Score(None, f"failed: {v}") if isinstance(v, Failed) else Score(v.value) for v in values),

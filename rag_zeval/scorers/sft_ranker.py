@@ -29,7 +29,8 @@ class SftRanker:
         self.group: int | None = backend.at_once if backend.batched else None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        return as_finished(self._rank, examples, self._backend.at_once)
+        for _, scored in as_finished(self._rank, examples, self._backend.at_once):
+            yield scored
 
     async def _rank(self, example: Example) -> Scored:
         if len(example.answers) < 2:

@@ -356,7 +356,7 @@ def test_help_is_at_once_and_loads_nothing_heavy() -> None:
 
 def test_a_local_judge_that_was_killed_ends_as_an_undisturbed_one(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
     pytest.importorskip("torch")
-    monkeypatch.setattr("rag_zeval.scorers.rag_zeval.GROUP", 4)
+    monkeypatch.setattr("rag_zeval.models.batched.BatchedModel.at_once", 4)
     base = "checkpoints/nano-base"
     words = ["benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=[{base}]", "nano_eval.n=5"]
     assert run(*words, f"out_dir={tmp_path / 'whole'}") == 0

@@ -13,6 +13,7 @@ import pytest
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import LITERAL, literal_reply
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Request, open_backend
 from rag_zeval.scorers.asking import ScorerPrompt
 from rag_zeval.scripted_judge import SPOILED, ScriptedJudge, main, word_vector
@@ -22,7 +23,7 @@ RIGHT = {"verdict": 1, "reason": "It's so."}
 
 
 def text(spec: str, prompt: str) -> str | None:
-    ((_, reply),) = open_backend(spec).complete([Request(({"role": "user", "content": prompt},))])
+    ((_, reply),) = as_finished(open_backend(spec).complete, [Request(({"role": "user", "content": prompt},))], 1)
     return reply.text
 
 
@@ -63,7 +64,9 @@ def test_by_hand_it_reads_replies_and_faults_and_ends_with_ctrl_c(tmp_path: Path
             assert replies == [json.dumps(RIGHT), SPOILED["fenced"]("plain"), None]
             before = memory(process.pid)
             long = [Request(({"role": "user", "content": f"first {n} {'x' * 500_000}"},)) for n in range(100)]
-            assert {reply.text for _, reply in open_backend(found[1]).complete(long)} == {json.dumps(RIGHT)}
+            assert {reply.text for _, reply in as_finished(open_backend(found[1]).complete, long, 8)} == {
+                json.dumps(RIGHT)
+            }
             assert memory(process.pid) - before < 30 * 1024  # of 50 MB that came
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=20) == 0 and process.stderr.read() == ""

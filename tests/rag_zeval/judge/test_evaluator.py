@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 
@@ -174,7 +175,7 @@ def test_another_trial_is_another_request() -> None:
 def test_a_script_gives_replies_in_order_by_key_or_by_function() -> None:
     def texts(model: ScriptedBackend) -> list[str | None]:
         asked = [Request(({"role": "user", "content": word},)) for word in ("one", "two", "three")]
-        return [answer.text for _, answer in model.complete(asked)]
+        return [answer.text for _, answer in as_finished(model.complete, asked, model.at_once)]
 
     assert texts(ScriptedBackend(["a", "b"])) == ["a", "b", None]
     assert texts(ScriptedBackend({"two": "b", "o": "a"})) == ["a", "b", None]

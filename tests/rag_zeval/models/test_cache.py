@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import signal
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import CachedBackend, ReplyCache, reply_key
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
@@ -67,10 +69,10 @@ def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
     model = ScriptedBackend(lambda request: f"{request.messages[0]['content']} {request.trial}")
     cached = CachedBackend(model, ReplyCache(tmp_path / "deep" / "replies.sqlite"))
     asked = [ask("a"), ask("b"), ask("a"), ask("a", trial=1)]
-    first = dict(cached.complete(asked))
+    first = dict(as_finished(cached.complete, asked, 8))
     assert [first[i].text for i in range(4)] == ["a 0", "b 0", "a 0", "a 1"]
     assert [first[i].calls for i in range(4)] == [1, 1, 0, 1] and model.calls == 3
-    again = dict(CachedBackend(model, ReplyCache(cached.cache.path)).complete([*asked, ask("c")]))
+    again = dict(as_finished(CachedBackend(model, ReplyCache(cached.cache.path)).complete, [*asked, ask("c")], 8))
     assert model.calls == 4
     assert all(again[i].cached and again[i].calls == 0 and again[i].text == first[i].text for i in range(4))
     assert again[0].completion_tokens == first[0].completion_tokens
@@ -81,51 +83,30 @@ def test_a_forgotten_reply_is_asked_for_again_and_the_new_one_kept(tmp_path: Pat
     model = ScriptedBackend(["first", "other", "second"])
     cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
     for expected in ("first", "second", "second"):
-        found = dict(cached.complete([ask("a"), ask("b")]))
+        found = dict(as_finished(cached.complete, [ask("a"), ask("b")], 8))
         assert (found[0].text, found[1].text) == (expected, "other")
         if expected == "first":
             cached.forget(ask("a"))
             cached.forget(ask("never asked"))
 
 
-class Growing:
-    """Requests of which more come once replies did: an iterator that goes on after it had nothing."""
-
-    def __init__(self, *texts: str):
-        self.waiting = [*texts]
-        self.taken: list[str] = []
-
-    def __iter__(self) -> Growing:
-        return self
-
-    def __next__(self) -> Request:
-        if not self.waiting:
-            raise StopIteration
-        self.taken.append(self.waiting.pop(0))
-        return ask(self.taken[-1])
-
-
-@given(st.lists(st.sampled_from("abcdef"), max_size=12), st.sets(st.sampled_from("abcdefABCDEF")), st.integers(1, 3))
-def test_requests_that_come_of_replies_are_answered_too(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], known: set[str], kept: int
+@given(st.lists(st.sampled_from("abcdef"), max_size=12), st.sets(st.sampled_from("abcdefABCDEF")), st.integers(1, 13))
+def test_what_one_asks_after_a_reply_is_asked_once_too(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], known: set[str], at_once: int
 ) -> None:
-    """Each lower-case reply leads to another request, in upper case; `known` are in the cache already."""
+    """Each text is asked about, then what it became in upper case; `known` are in the cache already."""
     cache = ReplyCache(tmp_path_factory.mktemp("cache") / "replies.sqlite")
     model = ScriptedBackend(lambda request: request.messages[0]["content"] * 2)
-    list(CachedBackend(model, cache).complete(map(ask, known)))
+    cached = CachedBackend(model, cache)
+    list(as_finished(cached.complete, map(ask, known), at_once))
     model.calls = 0
-    requests = Growing(*texts)
-    replies: dict[int, str | None] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rag_zeval.models.cache.KEPT", kept)
-        for index, reply in CachedBackend(model, cache).complete(requests):
-            assert index not in replies
-            replies[index] = reply.text
-            if requests.taken[index].islower():
-                requests.waiting.append(requests.taken[index].upper())
-    assert [replies[index] for index in range(2 * len(texts))] == [text * 2 for text in requests.taken]
-    assert sorted(requests.taken) == sorted([*texts, *(text.upper() for text in texts)])
-    assert model.calls == len(set(requests.taken) - known)
+
+    async def twice(text: str) -> list[str | None]:
+        return [(await cached.complete(ask(form))).text for form in (text, text.upper())]
+
+    replies = dict(as_finished(twice, texts, at_once))
+    assert [replies[index] for index in range(len(texts))] == [[text * 2, text.upper() * 2] for text in texts]
+    assert model.calls == len({*texts, *(text.upper() for text in texts)} - known)
 
 
 @pytest.mark.parametrize("status", ["truncated", "failed: HTTP 500"])
@@ -133,7 +114,7 @@ def test_only_whole_replies_are_kept(tmp_path: Path, status: str) -> None:
     model = ScriptedBackend(lambda _: Reply(None, status, calls=1))
     cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
     for _ in range(2):
-        assert [reply.status for _, reply in cached.complete([ask("a")])] == [status]
+        assert [reply.status for _, reply in as_finished(cached.complete, [ask("a")], 1)] == [status]
     assert model.calls == 2 and cached.cache.count() == 0
 
 
@@ -141,7 +122,7 @@ def test_another_model_gets_no_old_reply(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path / "replies.sqlite")
     for name in ("weights 1", "weights 2"):
         cached = CachedBackend(ScriptedBackend([name], name=name), cache)
-        assert [reply.text for _, reply in cached.complete([ask("a")])] == [name]
+        assert [reply.text for _, reply in as_finished(cached.complete, [ask("a")], 1)] == [name]
 
 
 def test_only_its_owner_reads_a_cache(tmp_path: Path) -> None:
@@ -164,12 +145,14 @@ def test_what_goes_wrong_with_the_file_later_is_one_line(tmp_path: Path) -> None
 
 
 def test_a_failure_that_others_waited_for_is_theirs_and_not_from_the_cache(tmp_path: Path) -> None:
-    class Batched(ScriptedBackend):
-        def complete(self, requests: Any) -> Any:
-            return super().complete([*requests])
+    class Slow(ScriptedBackend):
+        async def complete(self, request: Request) -> Reply:
+            await asyncio.sleep(0.01)
+            return await super().complete(request)
 
-    model = Batched(lambda _: Reply(None, "failed: HTTP 500", calls=2))
-    found = dict(CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite")).complete([ask("a"), ask("a")]))
+    model = Slow(lambda _: Reply(None, "failed: HTTP 500", calls=2))
+    cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
+    found = dict(as_finished(cached.complete, [ask("a"), ask("a")], 2))
     assert [(found[i].calls, found[i].cached, found[i].status) for i in (0, 1)] == [
         (2, False, "failed: HTTP 500"),
         (0, False, "failed: HTTP 500"),

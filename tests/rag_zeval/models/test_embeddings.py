@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding, OpenAIEmbedder, cosine, open_embedder
 from rag_zeval.scripted_judge import word_vector
@@ -20,7 +21,7 @@ vectors = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3)
 
 
 def embedded(embedder: Any, *texts: str) -> list[Embedding]:
-    found = dict(embedder.embed(texts))
+    found = dict(as_finished(embedder.embed, texts, embedder.at_once))
     assert sorted(found) == list(range(len(texts)))
     return [found[i] for i in range(len(texts))]
 

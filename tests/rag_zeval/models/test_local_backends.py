@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rag_zeval.errors import InputError
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Reply, Request, Sampling, open_backend
 
 WINDOW = 96
@@ -50,7 +51,7 @@ def ask(text: str, trial: int = 0, **sampling: Any) -> Request:
 
 
 def replies(backend: Any, requests: list[Request]) -> list[Reply]:
-    found = dict(backend.complete(requests))
+    found = dict(as_finished(backend.complete, requests, backend.at_once))
     assert sorted(found) == list(range(len(requests)))
     return [found[i] for i in range(len(requests))]
 

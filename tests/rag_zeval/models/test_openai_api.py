@@ -18,6 +18,7 @@ from hostile_server import shows_key
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.parser import response_schema
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import Reply, Request, Sampling, check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
@@ -29,7 +30,7 @@ def request(text: str = "hello", trial: int = 0) -> Request:
 
 def ask(endpoint: Any, *requests: Request, **settings: Any) -> list[Reply]:
     backend = OpenAIBackend("judge", endpoint.url, **settings)
-    replies = dict(backend.complete(requests or [request()]))
+    replies = dict(as_finished(backend.complete, requests or [request()], backend.at_once))
     return [replies[index] for index in range(len(replies))]
 
 
@@ -134,23 +135,15 @@ def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
 
 def test_what_is_asked_next_may_depend_on_what_came(endpoint: Any) -> None:
     endpoint.replies = lambda body: body["messages"][0]["content"] + "!"
-    waiting = [request("a"), request("b")]
+    backend = OpenAIBackend("judge", endpoint.url, concurrency=2)
 
-    class Line:
-        def __iter__(self) -> Line:
-            return self
+    async def shout(text: str) -> str | None:
+        while text is not None and len(text) < 4:
+            text = (await backend.complete(request(text))).text or ""
+        return text
 
-        def __next__(self) -> Request:
-            if not waiting:
-                raise StopIteration
-            return waiting.pop(0)
-
-    texts = []
-    for _, reply in OpenAIBackend("judge", endpoint.url, concurrency=1).complete(Line()):
-        texts.append(reply.text)
-        if reply.text is not None and len(reply.text) < 4:
-            waiting.append(request(reply.text))
-    assert sorted(texts, key=str) == ["a!", "a!!", "a!!!", "b!", "b!!", "b!!!"]
+    assert sorted(as_finished(shout, ["a", "b", "cd"], at_once=3)) == [(0, "a!!!"), (1, "b!!!"), (2, "cd!!")]
+    assert len(endpoint.requests) == 8 and endpoint.open_most <= 2
 
 
 def test_only_as_many_requests_are_made_as_can_be_sent_soon(endpoint: Any) -> None:
@@ -161,7 +154,7 @@ def test_only_as_many_requests_are_made_as_can_be_sent_soon(endpoint: Any) -> No
             made.append(number)
             yield request(str(number))
 
-    replies = OpenAIBackend("judge", endpoint.url, concurrency=3).complete(requests())
+    replies = as_finished(OpenAIBackend("judge", endpoint.url, concurrency=3).complete, requests(), 3)
     next(replies)
     assert len(made) <= 2 * 3
     assert len(list(replies)) == 49 and len(made) == 50
@@ -170,7 +163,7 @@ def test_only_as_many_requests_are_made_as_can_be_sent_soon(endpoint: Any) -> No
 def test_replies_come_as_they_finish_and_the_rest_can_be_left(endpoint: Any) -> None:
     endpoint.faults = ["hang"]
     backend = OpenAIBackend("judge", endpoint.url, concurrency=2)
-    replies = backend.complete([request("slow"), request("quick")])
+    replies = as_finished(backend.complete, [request("slow"), request("quick")], 2)
     index, reply = next(replies)  # which of the two reached the server first, and hangs, is not ours to say
     assert index in (0, 1) and reply.status == "ok"
     started = time.monotonic()
@@ -190,7 +183,7 @@ def test_an_endpoint_that_is_down_is_one_line() -> None:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         with pytest.raises(InputError) as error:
-            list(open_backend(f"openai:judge@{url}").complete([request()]))
+            list(as_finished(open_backend(f"openai:judge@{url}").complete, [request()], 1))
     assert str(error.value) == f"cannot reach {url}: connection refused"
 
 
@@ -211,7 +204,7 @@ def test_a_refused_key_is_one_line_and_does_not_show_it(endpoint: Any, monkeypat
 def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", "sk-secret")
     backend = open_backend(endpoint.spec(), api_key_env="JUDGE_KEY")
-    list(backend.complete([request()]))
+    list(as_finished(backend.complete, [request()], 1))
     assert endpoint.headers[0]["authorization"] == "Bearer sk-secret"
     assert "sk-secret" not in repr(vars(backend)) + backend.identity + backend.name
     monkeypatch.delenv("JUDGE_KEY")
@@ -295,7 +288,7 @@ def test_a_connection_that_does_not_come_is_one_line(no_proxy: None) -> None:
             waiting.connect_ex(full.getsockname())
         url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
         with pytest.raises(InputError) as error:
-            list(open_backend(f"openai:judge@{url}", connect_timeout=0.5).complete([request()]))
+            list(as_finished(open_backend(f"openai:judge@{url}", connect_timeout=0.5).complete, [request()], 1))
     assert str(error.value) == f"cannot reach {url}: no connection within 0.5 s"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import pytest
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.literal_judge import read_prompt
+from rag_zeval.models.batched import BatchedModel
 from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.language_model import Reply, Request, Sampling, in_rounds
+from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.scorers.asking_scorer import AskingScorer
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scored
@@ -25,7 +26,7 @@ def prompt_of() -> Any:
     return lambda body: read_prompt(body["messages"][0]["content"])[0]
 
 
-class JudgeByPrompt:
+class JudgeByPrompt(BatchedModel):
     """A judge in this process. Replies by prompt: a text, a Reply, or what a function makes of the inputs.
 
     rounds: of each batch, the prompts and inputs that were asked; temperatures: all that occurred.
@@ -37,6 +38,7 @@ class JudgeByPrompt:
     batched = False
 
     def __init__(self, replies: dict[str, Any]) -> None:
+        super().__init__()
         self.replies = replies
         self.rounds: list[list[tuple[str, dict[str, Any]]]] = []
         self.temperatures: set[float] = set()
@@ -44,14 +46,13 @@ class JudgeByPrompt:
     def count_tokens(self, messages: Any) -> None:
         return None
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        for batch in in_rounds(requests):
-            self.rounds.append([read_prompt(request.messages[0]["content"]) for _, request in batch])
-            for (index, request), (prompt, inputs) in zip(batch, self.rounds[-1], strict=True):
-                self.temperatures.add(request.sampling.temperature)
-                said = self.replies[prompt]
-                said = said(inputs) if callable(said) else said
-                yield index, said if isinstance(said, Reply) else Reply(said, "ok", 3, 2, calls=1)
+    def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        self.rounds.append([read_prompt(request.messages[0]["content"]) for request in requests])
+        for index, (request, (prompt, inputs)) in enumerate(zip(requests, self.rounds[-1], strict=True)):
+            self.temperatures.add(request.sampling.temperature)
+            said = self.replies[prompt]
+            said = said(inputs) if callable(said) else said
+            yield index, said if isinstance(said, Reply) else Reply(said, "ok", 3, 2, calls=1)
 
     @property
     def prompts(self) -> list[list[str]]:
@@ -77,6 +78,7 @@ class PlainJudge:
     card: dict[str, str] = {}  # noqa: RUF012
     max_context = None
     batched = False
+    at_once = 1
 
     def __init__(
         self, reply: Callable[[str, dict[str, Any]], Any], spoil: dict[int, Callable[[str], str]] | None = None
@@ -91,15 +93,14 @@ class PlainJudge:
     def count_tokens(self, messages: Any) -> None:
         return None
 
-    def complete(self, requests: Iterable[Request]) -> Iterator[tuple[int, Reply]]:
-        for index, request in enumerate(requests):
-            assert request.sampling.temperature == 0
-            prompt, inputs = read_prompt(request.messages[0]["content"])
-            said = self.reply(prompt, inputs)
-            text = said if isinstance(said, str) else json.dumps(said)
-            text = self.spoil.get(len(self.asked), str)(text)
-            self.asked.append((prompt, inputs))
-            yield index, Reply(text, "ok", 1, 1, calls=1)
+    async def complete(self, request: Request) -> Reply:
+        assert request.sampling.temperature == 0
+        prompt, inputs = read_prompt(request.messages[0]["content"])
+        said = self.reply(prompt, inputs)
+        text = said if isinstance(said, str) else json.dumps(said)
+        text = self.spoil.get(len(self.asked), str)(text)
+        self.asked.append((prompt, inputs))
+        return Reply(text, "ok", 1, 1, calls=1)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -75,12 +75,13 @@ class Recorded:
 
 class _Vectors:
     name = identity = "recorded"
+    at_once = 1
 
     def __init__(self, vectors: Mapping[str, Sequence[float]]):
         self._vectors = vectors
 
-    def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Embedding]]:
-        yield from ((at, Embedding(tuple(self._vectors[text]), "ok")) for at, text in enumerate(texts))
+    async def embed(self, text: str) -> Embedding:
+        return Embedding(tuple(self._vectors[text]), "ok")
 
 
 @pytest.fixture
