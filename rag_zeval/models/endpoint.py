@@ -48,7 +48,7 @@ class Endpoint:
 
     connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
     max_body_mib: MiB that the body of an answer may have. The key is read from the environment variable of the given
-    name whenever it is needed, kept nowhere, and taken out of what the server sends (`key_remover`).
+    name whenever it is needed, kept by the client alone, and taken out of what the server sends (`key_remover`).
     Raises InputError if a variable named by the caller is not set, or one holds no key, for a limit that is not above
     0, and if the openai package is missing.
     """
