@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval_benchmarks.foreign_json import check_object, read_json
 from rag_zeval.errors import InputError
+from rag_zeval.files import check_object, read_json
 from rag_zeval.models.language_model import check_spec
 from rag_zeval.scorers.score import Scored
 

@@ -12,10 +12,9 @@ from eval_benchmarks.bench_settings import RunSettings, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.foreign_json import check_object, read_json
 from eval_benchmarks.trials import StoredScores, Trial
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, write_json
+from rag_zeval.files import FieldTypes, Row, check_object, read_json, write_json
 from rag_zeval.rows import StoredRows
 
 MANIFEST = "manifest.json"

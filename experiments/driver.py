@@ -19,10 +19,9 @@ from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.model_checks import check_models
 from experiments.arm_results import check_ratios, identity, is_done, read_results, result_row, write_result
-from experiments.json_files import read_json
 from experiments.plan import ArmRun, Command, Experiment, plan_answers, plan_bench, plan_runs, read_experiment
 from experiments.report import write_report
-from rag_zeval.files import Row, write_json
+from rag_zeval.files import Row, read_json, write_json
 from rag_zeval.stages.config import load_config
 
 LAST_WORDS = 3  # lines of a failed stage's output that are shown

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from eval_benchmarks.output.page import render
 from experiments.charts import claims_chart, reward_chart, support_chart
-from experiments.json_files import read_json
 from experiments.markdown import figure
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import Row, write_text
+from rag_zeval.files import Row, read_json, write_text
 from rag_zeval.stages.training_log import read_run
 
 NANO = ("nano_eval", "nano_cad")  # benchmarks where the base and the trained judge are compared

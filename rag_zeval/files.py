@@ -73,8 +73,29 @@ def read_json(path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = d
     """The JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line."""
     with _readable(path):
         content = Path(path).read_bytes()
-    with locate(path):
+    try:
         return _parse(content, kind)
+    except InputError as error:
+        line = f":{error.__cause__.lineno}" if isinstance(error.__cause__, json.JSONDecodeError) else ""
+        raise InputError(f"{path}{line}: {error}") from error
+
+
+def iter_json_list(path: str | Path, required: FieldTypes) -> Iterator[tuple[str, Row]]:
+    """Yield `(place, row)` for each object of the list that a JSON file holds; the place names file and row, from 0.
+
+    Raises InputError naming the place and the first field of `required` that is missing or has another type.
+    """
+    for number, row in enumerate(read_json(path, list)):
+        place = f"{path}: row {number}"
+        yield place, check_object(place, row, required)
+
+
+def check_object(where: object, value: Any, required: FieldTypes) -> Row:
+    """The value, if it is a JSON object with the fields `required`. Raises InputError naming place and field."""
+    with locate(where):
+        check_fields(value, required)
+    row: Row = value
+    return row
 
 
 def parse_row(line: str | bytes) -> Row:
@@ -90,8 +111,7 @@ def _parse(content: str | bytes, kind: type) -> Any:
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " * (error.lineno > 1)
-        raise InputError(f"not valid JSON: {error.msg} at {line}column {error.colno}") from error
+        raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
         raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
     if not isinstance(value, kind):
@@ -114,13 +134,6 @@ def check_fields(row: Any, required: FieldTypes) -> None:
         if not isinstance(row[name], kinds) or (isinstance(row[name], bool) and bool not in kinds):
             names = " or ".join(k.__name__ for k in kinds)
             raise InputError(f"field '{name}' must be {names}, found {type(row[name]).__name__}")
-
-
-def field(where: object, row: Any, name: str, kind: type | tuple[type, ...]) -> Any:
-    """`row[name]`, as `check_fields` wants it. Raises InputError naming the place and the field."""
-    with locate(where):
-        check_fields(row, {name: kind})
-    return row[name]
 
 
 def flat(content: Any, prefix: str = "") -> Row:

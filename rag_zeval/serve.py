@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import field, model_sha256, read_json
+from rag_zeval.files import check_object, model_sha256, read_json
 from rag_zeval.models.language_model import check_spec, read_card
 
 URL = "http://127.0.0.1:8000/v1"  # vLLM's own port
@@ -62,7 +62,7 @@ def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
     path = Path(folder) / "config.json"
     if not path.is_file():
         raise InputError(f"{folder}: no model here (config.json is missing)")
-    window = field(path, read_json(path), "max_position_embeddings", int)
+    window = check_object(path, read_json(path), {"max_position_embeddings": int})["max_position_embeddings"]
     if window < 1:
         raise InputError(f"{path}: field 'max_position_embeddings' must be a whole number above 0, found {window}")
     command = [sys.executable, "-m", MODULE, "--model", str(Path(folder).resolve())]

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark, Metric
-from eval_benchmarks.foreign_json import check_object, iter_json_list
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, file_sha256
+from rag_zeval.files import FieldTypes, Row, check_object, file_sha256, iter_json_list
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.statistics.bootstrap import Correlation

@@ -9,10 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.json_files import read_json
 from experiments.markdown import fill
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import Row, model_sha256, write_text
+from rag_zeval.files import Row, model_sha256, read_json, write_text
 from train.nano.tasks import UNDECIDED
 
 SHOWN = (

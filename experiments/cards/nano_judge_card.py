@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.cards.nano_base_card import SHOWN
-from experiments.json_files import read_json
 from experiments.markdown import fill
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import Row, model_sha256, write_text
+from rag_zeval.files import Row, model_sha256, read_json, write_text
 
 
 def judge_card(manifest: Row, summary: Sequence[Row], model: str) -> str:

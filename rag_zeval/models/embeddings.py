@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256
+from rag_zeval.files import model_sha256, read_json
 from rag_zeval.judge.prompt import without_surrogates
 from rag_zeval.models.cache import ReplyCache, Shared
 from rag_zeval.models.endpoint import Endpoint, count
@@ -142,27 +142,17 @@ def _pools_first_token(folder: str) -> bool:
     if not (Path(folder) / "modules.json").is_file():
         return False
     first_token = False
-    for module in _read_json(Path(folder) / "modules.json", list):
+    for module in read_json(Path(folder) / "modules.json", list):
         kind = str(module.get("type")).rpartition(".")[2] if isinstance(module, dict) else ""
         if kind not in ("Transformer", "Pooling", "Normalize"):  # a cosine knows no lengths
             raise InputError(f"{folder}: module '{kind}' of modules.json is not one that can be run here")
         if kind == "Pooling":
-            pooling = _read_json(Path(folder) / str(module.get("path")) / "config.json", dict)
+            pooling = read_json(Path(folder) / str(module.get("path")) / "config.json", dict)
             modes = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
             if modes not in (["pooling_mode_mean_tokens"], ["pooling_mode_cls_token"]):
                 raise InputError(f"{folder}: pools by {modes}; only the mean and the first token are known")
             first_token = modes == ["pooling_mode_cls_token"]
     return first_token
-
-
-def _read_json(path: Path, kind: type) -> Any:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(content, kind):
-        raise InputError(f"{path}: expected a JSON {kind.__name__}, found {type(content).__name__}")
-    return content
 
 
 def load_encoder(folder: str) -> tuple[Any, Any, int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import check_fields, locate, read_json
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -174,12 +175,9 @@ def read_card(folder: str | Path) -> dict[str, str]:
     path = Path(folder) / "rag_zeval.json"
     if not path.is_file():
         return {}
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON: {error}") from error
-    if not isinstance(card, dict) or not all(isinstance(value, str) for value in card.values()):
-        raise InputError(f"{path}: expected a JSON object of strings")
+    card: dict[str, str] = read_json(path)
+    with locate(path):
+        check_fields(card, dict.fromkeys(card, str))
     return card
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import file_sha256, model_sha256
+from rag_zeval.files import file_sha256, model_sha256, read_json
 
 LONGEST = 512  # tokens of premise and hypothesis together
 BATCH = 32
@@ -136,10 +136,7 @@ class OwnCode:
 def wants_code(folder: str) -> bool:
     """Whether a model's configuration names code to be run. Raises InputError for code that is not in the folder."""
     path = Path(folder) / "config.json"
-    try:
-        named = json.loads(path.read_text(encoding="utf-8")).get("auto_map")
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: cannot be read as a JSON object: {error}") from error
+    named = read_json(path).get("auto_map")
     if "--" in json.dumps(named):  # REPOSITORY--MODULE.CLASS
         raise InputError(
             f"{path}: field 'auto_map': names code of another repository; only the folder's own can be run"

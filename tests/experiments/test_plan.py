@@ -144,7 +144,7 @@ def test_a_result_counts_as_long_as_its_settings_are_the_ones_wanted(tmp_path: P
         with pytest.raises(InputError, match=said):
             is_done(path, {**wanted, **change})
     path.write_text("{")
-    with pytest.raises(InputError, match=r"judge-seed1\.json: not valid JSON"):
+    with pytest.raises(InputError, match=r"judge-seed1\.json:1: not valid JSON"):
         is_done(path, wanted)
 
 

@@ -124,7 +124,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, refusal: Any) -> 
     for words in ([str(run)], [], ["one", "two"]):
         refusal(main, words)
     (run / "bench/summary.json").write_bytes(b"\xff")
-    assert "summary.json: not valid JSON" in refusal(main, [str(run)])
+    assert "summary.json: not UTF-8 text" in refusal(main, [str(run)])
     assert main(["--help"]) == 0
 
 

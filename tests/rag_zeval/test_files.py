@@ -8,7 +8,7 @@ import pytest
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
-    field,
+    check_object,
     first_difference,
     iter_jsonl,
     model_revision,
@@ -50,7 +50,7 @@ def test_missing_and_binary_files_are_named(tmp_path):
     [
         (None, dict, ": cannot be read: No such file or directory"),
         (b"\xff", dict, ": not UTF-8 text: invalid start byte at byte 0"),
-        (b'{\n "a": }', dict, ": not valid JSON: Expecting value at line 2, column 7"),
+        (b'{\n "a": }', dict, ":2: not valid JSON: Expecting value at column 7"),
         (b"9" * 5_000, list, ": not valid JSON: Exceeds the limit"),
         (b"[1]", dict, ": expected a JSON object, found list"),
         (b"{}", list, ": expected a JSON list, found dict"),
@@ -68,14 +68,14 @@ def test_a_json_file_that_is_not_what_was_asked_for_is_named(tmp_path, content, 
 
 
 def test_a_field_of_any_value_is_checked():
-    assert field("x", {"a": True}, "a", bool) is True and field("x", {"a": 1}, "a", (int, float)) == 1
+    assert check_object("x", {"a": True}, {"a": bool}) == {"a": True}
     for value, message in (
         ([], "x: row 3: expected a JSON object, found list"),
         ({}, "x: row 3: field 'a' is missing"),
         ({"a": True}, "x: row 3: field 'a' must be int or float, found bool"),
     ):
         with pytest.raises(InputError, match=f"^{message}$"):
-            field("x: row 3", value, "a", (int, float))
+            check_object("x: row 3", value, {"a": (int, float)})
 
 
 def test_of_a_file_that_grows_the_torn_last_line_is_left_out(tmp_path):

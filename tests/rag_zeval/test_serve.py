@@ -47,7 +47,7 @@ def test_the_window_is_the_models_up_to_what_it_was_trained_with(window: int, se
     ("config", "message"),
     [
         (None, "no model here"),
-        ("{", r"config\.json: not valid JSON"),
+        ("{", r"config\.json:1: not valid JSON"),
         ("[]", r"config\.json: expected a JSON object, found list"),
         ("{}", r"config\.json: field 'max_position_embeddings' is missing"),
         ('{"max_position_embeddings": "x"}', "must be int, found str"),

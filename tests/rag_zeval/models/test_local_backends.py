@@ -120,9 +120,13 @@ def test_the_card_of_a_checkpoint_is_read(tiny_model: str, tmp_path: Path) -> No
     (copy / "rag_zeval.json").write_text('{"world": "nano", "variant": "compact"}')
     assert open_backend(str(copy)).card == {"world": "nano", "variant": "compact"}
     assert open_backend(tiny_model).card == {}
-    (copy / "rag_zeval.json").write_text("[1]")
-    with pytest.raises(InputError, match=r"rag_zeval.json: expected a JSON object of strings"):
-        open_backend(str(copy))
+    for content, reason in (
+        ("[1]", "expected a JSON object"),
+        ('{"world": 1}', "field 'world' must be str, found int"),
+    ):
+        (copy / "rag_zeval.json").write_text(content)
+        with pytest.raises(InputError, match=rf"rag_zeval.json: {reason}"):
+            open_backend(str(copy))
 
 
 def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,5 +190,5 @@ def test_code_of_another_repository_is_never_run(write_own_code: Any) -> None:
     with pytest.raises(InputError, match="names code of another repository"):
         open_checker(str(folder), remote_code=True)
     config.write_text("[]")
-    with pytest.raises(InputError, match="cannot be read as a JSON object"):
+    with pytest.raises(InputError, match="expected a JSON object, found list"):
         open_checker(str(folder), remote_code=True)
