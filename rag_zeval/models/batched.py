@@ -51,7 +51,10 @@ class BatchedModel(ABC):
             return
         waiting = sorted((w for w in self._waiting if not w[1].done()), key=lambda w: w[0].seed)
         self._waiting = []
-        self._hand_out(loop, waiting, self.replies_to([request for request, _ in waiting]))
+        self._hand_out(loop, waiting, self._compute([request for request, _ in waiting]))
+
+    def _compute(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        yield from self.replies_to(requests)  # so that whatever it raises is raised where replies are handed out
 
     def _hand_out(
         self, loop: asyncio.AbstractEventLoop, waiting: list[Waiting], replies: Iterator[tuple[int, Reply]]
