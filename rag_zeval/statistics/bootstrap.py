@@ -21,7 +21,8 @@ from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 Mask = NDArray[np.bool_]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
-HELD = 8_000_000  # multiplicities held at once, to bound memory
+HELD = 8_000_000  # multiplicities kept for all statistics, to bound memory
+BLOCK = 1_000_000  # of them made at a time where they are more
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
@@ -113,8 +114,8 @@ def multiplicities(n: int, draws: int, seed: int) -> Floats:
 
 
 def _blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
-    """The same in parts of at most HELD numbers (but a draw at least), one after the other."""
-    random, rows = np.random.default_rng(seed), max(1, HELD // n)
+    """The same in parts of at most BLOCK numbers (but a draw at least), one after the other."""
+    random, rows = np.random.default_rng(seed), max(1, BLOCK // n)
     for start in range(0, draws, rows):
         yield random.multinomial(n, np.full(n, 1 / n), size=min(rows, draws - start)).astype(np.float64)
 
