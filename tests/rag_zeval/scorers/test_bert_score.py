@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_bert import WINDOW, write_bert
 
 from eval_benchmarks.__main__ import main
 from rag_zeval.errors import InputError
@@ -15,7 +16,6 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.bert_score import LAYERS, BertScore, f1, match
 
 torch = pytest.importorskip("torch")
-WINDOW = 20  # of the tiny BERT
 VECTORS = st.lists(st.lists(st.floats(-1, 1, width=16), min_size=3, max_size=3), min_size=1, max_size=5)
 
 
@@ -56,9 +56,8 @@ def test_f1_is_the_harmonic_mean(precision: float, recall: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(write_bert: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    written: Path = write_bert(tmp_path_factory.mktemp("bert"))
-    return written
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_bert(tmp_path_factory.mktemp("bert"))
 
 
 def test_answers_are_scored_by_the_states_of_the_models_own_layer(folder: Path) -> None:
@@ -90,7 +89,16 @@ def test_answers_are_scored_by_the_states_of_the_models_own_layer(folder: Path) 
     assert BertScore(str(folder)).identity == scorer.identity
 
 
-def test_a_model_whose_layer_is_not_known_is_refused(write_bert: Any, tmp_path: Path) -> None:
+def test_each_score_is_that_of_the_package_by_the_same_model(folder: Path) -> None:
+    recorded = json.loads((Path(__file__).parent / "parity" / "bert_score.json").read_text())
+    examples = [Example(one["id"], "", one["truth"], (one["answer"],)) for one in recorded["instances"]]
+    ours = {scored.id: scored.values[0] for scored in BertScore(str(folder)).score(examples)}
+    theirs = recorded["scores"]["bert_score"]
+    assert len(theirs) > 40 and len(set(theirs.values())) > 30
+    assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_a_model_whose_layer_is_not_known_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no layer is known for bert with 2 layers"):
         BertScore(str(write_bert(tmp_path, 2)))
 

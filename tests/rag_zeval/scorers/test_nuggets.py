@@ -8,34 +8,37 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers import nuggets
 from rag_zeval.scorers.asking import Failed
 
-NAMES = [f"nuggets_{score}{strict}" for score in ("all", "vital", "weighted") for strict in ("", "_strict")]
 EXAMPLE = Example("1", "Which?", "all of it", ("a0 a1 part2 a4",), chunks=("grade 0", "grade 1", "grade 3"))
 ROUNDS = [["n0", "n1"], ["n0", "n1", "n2", "n3", "n4"]]  # what creation gives, the last one again and again
 IMPORTANCE = {"n0": "vital", "n1": "okay", "n2": "vital", "n3": "vital", "n4": "okay"}
 
 
-def world(rounds: list[list[str]] = ROUNDS, importance: dict[str, str] = IMPORTANCE) -> Any:
-    """A judge's replies: nugget "n2" is held by an answer with "a2" in it, and a part of it by one with "part2"."""
+def judge_of(rounds: list[list[str]] = ROUNDS, importance: dict[str, str] = IMPORTANCE) -> JudgeByPrompt:
+    """A judge to whom nugget "n2" is held by an answer with "a2" in it, and a part of it by one with "part2"."""
 
-    def reply(prompt: str, given: dict[str, Any]) -> Any:
-        if prompt == "umbrela":
-            return {"M": 0, "T": 0, "O": int(given["passage"][-1])}
-        assert given["question"] == "Which?"
-        if prompt == "nuggets_create":
-            done = next((at + 1 for at, made in enumerate(rounds) if made == given["nuggets"]), 0)
-            return {"nuggets": rounds[min(done, len(rounds) - 1)]}
-        if prompt == "nuggets_importance":
-            return {"labels": [importance[one] for one in given["nuggets"]]}
-        words = given["answer"].split()
-        found = {f"n{word[-1]}": "support" if word[0] == "a" else "partial_support" for word in words}
-        return {"labels": [found.get(one, "not_support") for one in given["nuggets"]]}
+    def created(inputs: dict[str, Any]) -> Any:
+        done = next((at + 1 for at, made in enumerate(rounds) if made == inputs["nuggets"]), 0)
+        return {"nuggets": rounds[min(done, len(rounds) - 1)]}
 
-    return reply
+    def assigned(inputs: dict[str, Any]) -> Any:
+        words = inputs["answer"].split()
+        held = {f"n{word[-1]}": "support" if word[0] == "a" else "partial_support" for word in words}
+        return {"labels": [held.get(nugget, "not_support") for nugget in inputs["nuggets"]]}
+
+    return JudgeByPrompt(
+        {
+            "umbrela": lambda inputs: {"M": 0, "T": 0, "O": int(inputs["passage"][-1])},
+            "nuggets_create": created,
+            "nuggets_importance": lambda inputs: {"labels": [importance[nugget] for nugget in inputs["nuggets"]]},
+            "nuggets_assignment": assigned,
+        }
+    )
 
 
 # vital: n0 held, n2 in part, n3 not; okay: n1 and n4 held
@@ -50,38 +53,24 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_values_and_calls_are_those_worked_out_by_hand(name: str, plain_judge: Any, score_one: Any) -> None:
-    judge = plain_judge(world())
-    one = score_one(name, judge, EXAMPLE)
-    assert one.values == (pytest.approx(BY_HAND[name]),)
+def test_values_and_calls_are_those_worked_out_by_hand(name: str) -> None:
+    judge = judge_of()
+    scored = judge.score(name, EXAMPLE)
+    assert scored.values == (pytest.approx(BY_HAND[name]),) and judge.temperatures == {0}
     calls = {"umbrela": 3, "nuggets_create": 3, "nuggets_importance": 1, "nuggets_assignment": 1}
-    assert Counter(judge.prompts) == calls and one.calls == 8  # the third creation changed nothing
-    assert one.parts["answers"][0]["nuggets"] == ["n0", "n2", "n3", "n1", "n4"]
-    assert one.parts["answers"][0]["vital"] == [True] * 3 + [False] * 2
+    assert Counter(prompt for prompt, _ in judge.asked) == calls and scored.calls == 8  # the third creation: no change
+    assert all(inputs["question"] == "Which?" for _, inputs in judge.asked)
+    assert scored.parts["answers"][0]["nuggets"] == ["n0", "n2", "n3", "n1", "n4"]
+    assert scored.parts["answers"][0]["vital"] == [True] * 3 + [False] * 2
+    created = [inputs for prompt, inputs in judge.asked if prompt == "nuggets_create"]
+    assert [inputs["nuggets"] for inputs in created] == [[], *ROUNDS]
+    assert all(inputs["context"] == ["grade 1", "grade 3"] and inputs["at_most"] == 30 for inputs in created)
 
 
-def test_scores_share_all_calls_and_answers_all_but_the_assignment(plain_judge: Any, score_one: Any) -> None:
-    judge = plain_judge(world())
-    assert set(BY_HAND) == set(NAMES) == {measure.name for measure in nuggets.MEASURES}
-    two = Example("1", "Which?", "all of it", (*EXAMPLE.answers, "a3"), chunks=EXAMPLE.chunks)
-    for name in NAMES:
-        score_one(name, judge, two)
-    assert len(judge.asked) == 8 + 1
-
-
-def test_creation_sees_the_related_chunks_and_what_came_before(plain_judge: Any, score_one: Any) -> None:
-    judge = plain_judge(world())
-    score_one("nuggets_all", judge, EXAMPLE)
-    created = [given for prompt, given in judge.asked if prompt == "nuggets_create"]
-    assert [given["nuggets"] for given in created] == [[], *ROUNDS]
-    assert all(given["context"] == ["grade 1", "grade 3"] and given["at_most"] == 30 for given in created)
-
-
-def test_without_chunks_the_reference_is_the_context_and_is_not_graded(plain_judge: Any, score_one: Any) -> None:
-    judge = plain_judge(world())
-    one = score_one("nuggets_vital", judge, Example("1", "Which?", "all of it", EXAMPLE.answers))
-    assert one.values == (0.5,) and "umbrela" not in judge.prompts
-    assert judge.asked[0][1]["context"] == ["all of it"]
+def test_without_chunks_the_reference_is_the_context_and_is_not_graded() -> None:
+    judge = judge_of()
+    assert judge.score("nuggets_vital", Example("1", "Which?", "all of it", EXAMPLE.answers)).values == (0.5,)
+    assert judge.rounds[0][0][0] == "nuggets_create" and judge.rounds[0][0][1]["context"] == ["all of it"]
 
 
 @pytest.mark.parametrize(
@@ -95,74 +84,22 @@ def test_without_chunks_the_reference_is_the_context_and_is_not_graded(plain_jud
     ],
 )
 def test_creation_ends_and_labels_come_in_tens(
-    sizes: tuple[int, ...], creations: int, kept: int, batches: tuple[int, int], plain_judge: Any, score_one: Any
+    sizes: tuple[int, ...], creations: int, kept: int, batches: tuple[int, int]
 ) -> None:
     importance = {f"n{n}": "vital" if n % 3 == 0 else "okay" for n in range(30)}
-    judge = plain_judge(world([[f"n{n}" for n in range(size)] for size in sizes], importance))
-    found = score_one("nuggets_all", judge, EXAMPLE).parts["answers"][0]
-    counted = Counter(judge.prompts)
+    judge = judge_of([[f"n{n}" for n in range(size)] for size in sizes], importance)
+    parts = judge.score("nuggets_all", EXAMPLE).parts["answers"][0]
+    counted = Counter(prompt for prompt, _ in judge.asked)
     assert counted["nuggets_create"] == creations
     assert (counted["nuggets_importance"], counted["nuggets_assignment"]) == batches
     last = sizes[creations - 1] if creations <= len(sizes) else sizes[-1]
     vital, okay = ([n for n in range(last) if (n % 3 == 0) is wanted] for wanted in (True, False))
-    assert found["nuggets"] == [f"n{n}" for n in [*vital, *okay][:kept]]
+    assert parts["nuggets"] == [f"n{n}" for n in [*vital, *okay][:kept]]
 
 
-def test_an_answer_with_everything_scores_1_also_when_every_nugget_is_vital(plain_judge: Any, score_one: Any) -> None:
-    judge = plain_judge(world(importance=dict.fromkeys(IMPORTANCE, "vital")))
-    example = Example("1", "Which?", "r", ("a0 a1 a2 a3 a4",))
-    assert {score_one(name, judge, example).values for name in NAMES} == {(1.0,)}  # the original's weighted: 5 / 5.5
-
-
-def test_without_a_vital_nugget_there_is_no_vital_score(plain_judge: Any, score_one: Any) -> None:
-    judge = plain_judge(world(importance=dict.fromkeys(IMPORTANCE, "okay")))
-    found = {name: score_one(name, judge, EXAMPLE) for name in NAMES}
-    for name in ("nuggets_vital", "nuggets_vital_strict"):
-        assert found[name].values == (None,) and found[name].scores[0].status == "failed: no vital nuggets"
-    assert found["nuggets_weighted"].values == found["nuggets_all"].values == (pytest.approx(3.5 / 5),)
-
-
-def test_without_a_related_chunk_or_a_nugget_there_is_no_score(plain_judge: Any, score_one: Any) -> None:
-    none = Example("1", "Which?", "all of it", ("a0",), chunks=("grade 0",))
-    assert score_one("nuggets_all", plain_judge(world()), none).scores[0].status == (
-        "failed: no chunk is related to the question"
-    )
-    assert score_one("nuggets_all", plain_judge(world([[]])), EXAMPLE).scores[0].status == (
-        "failed: no nuggets in the context"
-    )
-
-
-@pytest.mark.parametrize(
-    ("prompt", "said", "reason"),
-    [
-        ("nuggets_create", {"nuggets": [f"n{n}" for n in range(31)]}, "31 nuggets, more than 30"),
-        ("nuggets_create", {"nuggets": ["n0", 3]}, "'3' is no text"),
-        ("nuggets_create", {"nuggets": "n0"}, "'n0' is no list"),
-        ("nuggets_importance", {"labels": ["vital"] * 4}, "4 judgements of 5"),
-        ("nuggets_importance", {"labels": ["vital"] * 4 + ["good"]}, "'good' is none of vital, okay"),
-        ("nuggets_assignment", {"labels": ["support"] * 6}, "6 judgements of 5"),
-        ("nuggets_assignment", {"labels": ["support"] * 4 + [1]}, "'1' is no"),
-        ("umbrela", {"O": 7}, "'7' is none of 0, 1, 2, 3"),
-    ],
-)
-def test_judgements_that_do_not_fit_the_question_are_not_made_to(
-    prompt: str, said: Any, reason: str, plain_judge: Any, score_one: Any
-) -> None:
-    right = world()
-    one = score_one(
-        "nuggets_all", plain_judge(lambda asked, given: said if asked == prompt else right(asked, given)), EXAMPLE
-    )
-    assert one.values == (None,) and one.scores[0].status.startswith(f"failed: {prompt}: ")
-    assert reason in one.scores[0].status
-
-
-def test_a_nugget_that_stands_twice_counts_once(plain_judge: Any, score_one: Any) -> None:
-    twice = plain_judge(world([["n0", "n1", "n0 "]]))
-    assert score_one("nuggets_all", twice, EXAMPLE).parts["answers"][0]["nuggets"] == ["n0", "n1"]
-
-
-def test_spoiled_replies_make_no_wrong_score(check_faults: Any) -> None:
-    check_faults("nuggets_weighted", world(), EXAMPLE)
+def test_a_nugget_that_stands_twice_counts_once() -> None:
+    scored = judge_of([["n0", "n1", "n0 "]]).score("nuggets_all", EXAMPLE)
+    assert scored.parts["answers"][0]["nuggets"] == ["n0", "n1"]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=20))

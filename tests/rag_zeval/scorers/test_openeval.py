@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.models.language_model import Reply
 from rag_zeval.scorers.asking import Failed
 from rag_zeval.scorers.openeval import read_statements, read_verdicts, recall
 from rag_zeval.scorers.reading import Unreadable
@@ -28,9 +28,9 @@ def verdicts(*labels: str) -> str:
     return "\n".join(f"- Something. A reason. VERDICT: {label}" for label in labels)
 
 
-def test_faithfulness_is_the_share_that_passed(judge_by_prompt: Any) -> None:
+def test_faithfulness_is_the_share_that_passed() -> None:
     reply = verdicts("PASSED", "**FAILED**", "PASSED")
-    judge = judge_by_prompt({"openeval_statements": statements, "openeval_faithfulness": reply})
+    judge = JudgeByPrompt({"openeval_statements": statements, "openeval_faithfulness": reply})
     assert judge.score("openeval_faithfulness", EXAMPLE).values == (pytest.approx(2 / 3),)
     assert judge.rounds == [
         [("openeval_statements", {"question": "Who wrote it?", "sentences": ["Ada wrote it in 1843.", "It is long."]})],
@@ -52,47 +52,16 @@ def test_faithfulness_is_the_share_that_passed(judge_by_prompt: Any) -> None:
         ("TP TP TP FN FN FN", None, None),
     ],
 )
-def test_correctness_compares_the_statements_of_both(
-    labels: str, by_recall: float | None, f1: float | None, judge_by_prompt: Any
-) -> None:
+def test_correctness_compares_the_statements_of_both(labels: str, by_recall: float | None, f1: float | None) -> None:
     for measure, value in (("openeval_correctness", by_recall), ("openeval_correctness_f1", f1)):
         replies = {"openeval_statements": statements, "openeval_correctness": verdicts(*labels.split())}
-        judge = judge_by_prompt(replies)
+        judge = JudgeByPrompt(replies)
         (score,) = judge.score(measure, EXAMPLE).scores
         assert score.value == (None if value is None else pytest.approx(value))
         assert score.status.startswith("failed: " if value is None else "ok")
         assert judge.prompts == [["openeval_statements"] * 2, ["openeval_correctness"]]
         assert judge.rounds[1][0][1] == {"question": "Who wrote it?", "answer": OURS, "ground_truth": THEIRS}
         assert judge.temperatures == {1}
-
-
-@pytest.mark.parametrize(
-    ("prompt", "reply", "reason"),
-    [
-        ("openeval_faithfulness", verdicts("PASSED", "PASSED"), "2 verdicts on 3 statements"),
-        ("openeval_faithfulness", verdicts(*["PASSED"] * 4), "4 verdicts on 3 statements"),
-        ("openeval_faithfulness", verdicts("PASSED", "PASSED", "TP"), "is not one of PASSED, FAILED"),
-        ("openeval_faithfulness", "They all passed.", "0 verdicts on 3 statements"),
-        ("openeval_faithfulness", "", "the reply is empty"),
-        ("openeval_faithfulness", Reply(verdicts("PASSED"), "truncated", 3, 9, calls=1), "cut off at 9 tokens"),
-        ("openeval_statements", "1. Ada wrote it.", "no list with hyphens"),
-        ("openeval_statements", "---", "no list with hyphens"),
-        ("openeval_statements", Reply("- Ada wrote", "truncated", 3, 9, calls=1), "cut off at 9 tokens"),
-        ("openeval_statements", Reply(None, "failed: HTTP 500", calls=1), "HTTP 500"),
-    ],
-)
-def test_what_cannot_be_read_leaves_no_value(prompt: str, reply: Any, reason: str, judge_by_prompt: Any) -> None:
-    right = {"openeval_statements": statements, "openeval_faithfulness": verdicts(*["PASSED"] * 3)}
-    judge = judge_by_prompt({**right, prompt: reply})
-    (score,) = judge.score("openeval_faithfulness", EXAMPLE).scores
-    assert score.value is None and score.status.startswith("failed: ") and reason in score.status
-
-
-def test_an_empty_answer_has_no_score(judge_by_prompt: Any) -> None:
-    empty = Example("x", "?", "r", ("",), truth=TRUTH, chunks=("A chunk.",))
-    for measure in ("openeval_faithfulness", "openeval_correctness", "openeval_correctness_f1"):
-        (score,) = judge_by_prompt({"openeval_statements": statements}).score(measure, empty).scores
-        assert (score.value, score.status) == (None, "failed: no sentences in the answer")
 
 
 @pytest.mark.parametrize(

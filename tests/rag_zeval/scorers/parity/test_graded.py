@@ -5,15 +5,12 @@ The files hold what the originals gave (`record_open_rag_eval.py`, `record_nugge
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
+from comparison import ENOUGH, Instance, Recorded, differences_of
 
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.score import Score
+from rag_zeval.scorers import answered, citations, nuggets, umbrela
 from rag_zeval.statistics.bootstrap import consistency
 
 UNWEIGHTED = ("nuggets_all", "nuggets_vital", "nuggets_all_strict", "nuggets_vital_strict")
@@ -129,15 +126,9 @@ WHY = {
     "more than 30 nuggets are cut": "33 nuggets, more than 30",
     "an answer without citations has precision 0": "no citations in the answer",
 }
-UMBRELA = ("umbrela", "umbrela_mrr", *(f"umbrela_{what}_at_{k}" for what in ("precision", "ap") for k in (1, 3, 5)))
-CITATIONS = ("citation_precision", "citation_recall", "citation_f1")
-COMPARED = [
-    *(("open_rag_eval", measure) for measure in (*UMBRELA, *NUGGETS, *CITATIONS, "answered", "consistency")),
-    *(("nuggetizer", measure) for measure in UNWEIGHTED),
-]
 
 
-def replies(instance: Mapping[str, Any]) -> dict[str, Any]:
+def replies(instance: Instance) -> dict[str, Any]:
     """What our judge says: the recorded decisions, by prompt."""
     decisions, chunks = instance["decisions"], instance["chunks"]
     importance = {nugget: label for nugget, label, _ in decisions["nuggets"]}
@@ -155,42 +146,36 @@ def replies(instance: Mapping[str, Any]) -> dict[str, Any]:
     def labels(nuggets: list[str]) -> list[str]:
         return [held[nugget] for nugget in nuggets][: len(nuggets) - decisions["labels_missing"]]
 
-    said = {
+    return {
         "umbrela": lambda given: {"M": 0, "T": 0, "O": decisions["grades"][chunks.index(given["passage"])]},
         "nuggets_create": lambda given: {"nuggets": created(given["nuggets"])},
         "nuggets_importance": lambda given: {"labels": [importance[nugget] for nugget in given["nuggets"]]},
         "nuggets_assignment": lambda given: {"labels": labels(given["nuggets"])},
         "citation_support": lambda given: {"support": supported(given["statement"], given["passage"])},
-        "answered": lambda given: {"answered": decisions["answered"]},
+        "answered": {"answered": decisions["answered"]},
     }
-    return {prompt: lambda given, say=say: json.dumps(say(given)) for prompt, say in said.items()}
 
 
-def ours(measure: str, instance: Mapping[str, Any], judge_by_prompt: Any) -> Score:
-    if measure == "consistency":
-        return Score(consistency(instance["decisions"]["runs"]))
-    texts = instance["question"], "not looked at", (instance["answer"],)
-    example = Example(instance["id"], *texts, chunks=tuple(instance["chunks"]))
-    (score,) = judge_by_prompt(replies(instance)).score(measure, example).scores
-    return score
+RECORDED = {package: Recorded(package, replies) for package in DIFFERENCES}
 
 
-@pytest.mark.parametrize(("package", "measure"), COMPARED)
-def test_scores_are_the_originals_but_for_the_listed_differences(
-    package: str, measure: str, judge_by_prompt: Any, compare_listed: Any
-) -> None:
-    def score(measure: str, instance: Mapping[str, Any]) -> Score:
-        if measure == "consistency":
-            return Score(consistency(instance["decisions"]["runs"]))
-        texts = instance["question"], "not looked at", (instance["answer"],)
-        example = Example(instance["id"], *texts, chunks=tuple(instance["chunks"]))
-        (one,) = judge_by_prompt(replies(instance)).score(measure, example).scores
-        return one
-
-    compare_listed(package, measure, score, DIFFERENCES[package], WHY)
+@pytest.mark.parametrize(
+    ("package", "measure"),
+    [(package, measure) for package, of in RECORDED.items() for measure in of.scores if measure != "consistency"],
+)
+def test_scores_are_the_originals_but_for_the_listed_differences(package: str, measure: str) -> None:
+    RECORDED[package].compare(measure, differences_of(measure, DIFFERENCES[package], WHY))
 
 
-@pytest.mark.parametrize("package", DIFFERENCES)
-def test_every_recorded_measure_is_compared(package: str) -> None:
-    recorded = json.loads((Path(__file__).parent / f"{package}.json").read_text())["scores"]
-    assert sorted(recorded) == sorted(measure for of, measure in COMPARED if of == package)
+def test_consistency_is_the_originals() -> None:
+    theirs = RECORDED["open_rag_eval"].scores["consistency"]
+    instances = RECORDED["open_rag_eval"].instances
+    ours = {one["id"]: consistency(one["decisions"]["runs"]) for one in instances}
+    assert ours == pytest.approx(theirs, abs=1e-6)
+    assert sum(value is not None for value in theirs.values()) >= ENOUGH
+
+
+def test_every_measure_was_recorded() -> None:
+    ours = {one.name for family in (umbrela, nuggets, citations, answered) for one in family.MEASURES}
+    assert {*RECORDED["open_rag_eval"].scores} == {*ours, "consistency"}
+    assert {*RECORDED["nuggetizer"].scores} == {*UNWEIGHTED}

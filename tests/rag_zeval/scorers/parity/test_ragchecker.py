@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import pytest
+from comparison import Difference, Instance, Recorded
+from instances import MISCOUNTED, as_given, labels, make_claims, make_instances, statement, whose
 
 from rag_zeval.scorers import ragchecker
 
@@ -17,78 +16,65 @@ OF_TRUTH = "recall f1 claim_recall context_precision context_utilization"
 OF_BOTH = "noise_sensitivity_in_relevant noise_sensitivity_in_irrelevant"
 
 
-def replies(made: ModuleType, instance: dict[str, Any]) -> dict[str, Any]:
+def replies(instance: Instance) -> dict[str, Any]:
     """The instance's decisions as a judge with our prompts spells them."""
 
-    def check(given: dict[str, Any]) -> str:
-        known = made.labels(instance, given["reference"])
-        return json.dumps(made.as_given(instance, [known[made.statement(claim)] for claim in given["claims"]]))
+    def check(given: dict[str, Any]) -> Any:
+        known = labels(instance, given["reference"])
+        return as_given(instance, [known[statement(claim)] for claim in given["claims"]])
 
     return {
-        "ragchecker_claims": lambda given: json.dumps(
-            instance["decisions"][f"{made.whose(instance, given['text'])}_claims"]
-        ),
+        "ragchecker_claims": lambda given: instance["decisions"][f"{whose(instance, given['text'])}_claims"],
         "ragchecker_check": check,
     }
 
 
-@pytest.fixture
-def ragchecker_recorded(recorded: Callable[..., Any], made: ModuleType) -> Any:
-    return recorded("ragchecker", lambda instance: replies(made, instance))
+RECORDED = Recorded("ragchecker", replies)
 
 
-def padded_and_cut(made: ModuleType, instance: dict[str, Any]) -> ragchecker.Checks:
+def padded_and_cut(instance: Instance) -> ragchecker.Checks:
     """What refchecker takes a judge's lists of another length for, five claims a call."""
 
-    def row(labels: list[str]) -> list[bool]:
+    def row(judged: list[str]) -> list[bool]:
         taken: list[str] = []
-        for at in range(0, len(labels), 5):
-            asked = labels[at : at + 5]
-            taken += [*made.as_given(instance, asked), "Neutral"][: len(asked)]
+        for at in range(0, len(judged), 5):
+            asked = judged[at : at + 5]
+            taken += [*as_given(instance, asked), "Neutral"][: len(asked)]
         return [label == "Entailment" for label in taken]
 
     decisions = instance["decisions"]
     return ragchecker.Checks(
         [row(decisions["correct"])],
         [row(decisions["recalled"])],
-        [row(labels) for labels in decisions["supported"]],
-        [row(labels) for labels in decisions["retrieved"]],
+        [row(judged) for judged in decisions["supported"]],
+        [row(judged) for judged in decisions["retrieved"]],
     )
 
 
-@pytest.fixture
-def differences(made: ModuleType, difference: Any) -> Callable[[str], dict[str, Any]]:
-    """Of a measure, by kind of instance; the faults as docs/scorers.md names them."""
-
-    def of(measure: str) -> dict[str, Any]:
-        name = measure.removeprefix("ragchecker_")
-        value = getattr(ragchecker, name)
-        miscounted = difference(
-            "pads missing labels with Neutral and cuts extra ones",
-            lambda instance: value(padded_and_cut(made, instance)),
-            " judgements of ",
-        )
-        empty = "gives 0 to an answer or a ground truth without claims"
-        no_answer = difference(empty, lambda instance: 0.0, "no claims in the answer")
-        no_truth = difference(empty, lambda instance: 0.0, "no claims in the ground truth")
-        about_answer, about_truth = (name in f"{of} {OF_BOTH}".split() for of in (OF_ANSWER, OF_TRUTH))
-        return {
-            **dict.fromkeys(made.MISCOUNTED, miscounted),
+def differences(measure: str) -> dict[str, Difference]:
+    """By instance; the faults as docs/scorers.md names them."""
+    name = measure.removeprefix("ragchecker_")
+    value = getattr(ragchecker, name)
+    padded = "pads missing labels with Neutral and cuts extra ones"
+    empty = "gives 0 to an answer or a ground truth without claims"
+    no_answer = (empty, lambda instance: 0.0, "no claims in the answer")
+    no_truth = (empty, lambda instance: 0.0, "no claims in the ground truth")
+    about_answer, about_truth = (name in f"{of} {OF_BOTH}".split() for of in (OF_ANSWER, OF_TRUTH))
+    return RECORDED.of_kinds(
+        {
+            **dict.fromkeys(MISCOUNTED, (padded, lambda instance: value(padded_and_cut(instance)), " judgements of ")),
             **({"answer without claims": no_answer} if about_answer else {}),
             **({"ground truth without claims": no_truth} if about_truth else {}),
             "no claims at all": no_answer if about_answer else no_truth,
         }
-
-    return of
+    )
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_scores_are_those_of_ragchecker_but_for_its_listed_faults(
-    measure: str, ragchecker_recorded: Any, differences: Callable[[str], dict[str, Any]]
-) -> None:
-    ragchecker_recorded.compare(measure, differences(measure))
+def test_scores_are_those_of_ragchecker_but_for_its_listed_faults(measure: str) -> None:
+    RECORDED.compare(measure, differences(measure))
 
 
-def test_all_of_ours_were_recorded_on_all_instances(ragchecker_recorded: Any, made: ModuleType) -> None:
-    assert set(ragchecker_recorded.scores) == set(MEASURES)
-    assert ragchecker_recorded.instances == [*made.make_instances(), *made.make_claims()]
+def test_all_of_ours_were_recorded_on_all_instances() -> None:
+    assert set(RECORDED.scores) == set(MEASURES)
+    assert RECORDED.instances == [*make_instances(), *make_claims()]

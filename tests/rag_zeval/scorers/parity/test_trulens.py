@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from comparison import Instance, Recorded, differences_of
 
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.score import Score
+from rag_zeval.scorers import trulens
 
-MEASURES = ("trulens_groundedness", "trulens_answer_relevance", "trulens_context_relevance")
 # Faults of the original, and other listed differences: by the instance, its score and ours. Where we give none, WHY.
 DIFFERENCES = {
     "an answer of trivial sentences is 0": {"trulens_groundedness": {"01": (0, None), "21": (0, None)}},
@@ -47,38 +44,36 @@ WHY = {
 }
 
 
-def replies(instance: Mapping[str, Any]) -> dict[str, Any]:
+def replies(instance: Instance) -> dict[str, Any]:
     """What our judge says: the recorded decisions, by prompt."""
     decisions = instance["decisions"]
     sentences = {text: score for text, _, score in decisions["sentences"]}
 
-    def keep(given: Mapping[str, Any]) -> str:
+    def keep(given: dict[str, Any]) -> Any:
         kept = [number for number, (_, kept, _) in enumerate(decisions["sentences"], 1) if kept]
         invented = [len(kept) + 1] if instance["kind"] == "invented sentence" else []
-        return "All of them matter." if instance["kind"] == "list in prose" else json.dumps({"keep": kept + invented})
+        return "All of them matter." if instance["kind"] == "list in prose" else {"keep": kept + invented}
 
-    def said(score: int | str) -> str:
-        found = {"criteria": "so", "supporting_evidence": "so", "score": score}
-        return score if isinstance(score, str) else json.dumps(found)
+    def said(score: int | str) -> Any:
+        return score if isinstance(score, str) else {"criteria": "so", "supporting_evidence": "so", "score": score}
 
     return {
         "trulens_substantive": keep,
         "trulens_groundedness": lambda given: said(sentences[given["statement"]]),
-        "trulens_answer_relevance": lambda given: said(decisions["relevance"]),
+        "trulens_answer_relevance": said(decisions["relevance"]),
         "trulens_context_relevance": lambda given: said(
             decisions["chunks"][instance["chunks"].index(given["context"])]
         ),
     }
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_scores_are_the_originals_but_for_the_listed_differences(
-    measure: str, judge_by_prompt: Any, compare_listed: Any
-) -> None:
-    def score(measure: str, instance: Mapping[str, Any]) -> Score:
-        texts = instance["question"], instance["truth"], (instance["answer"],)
-        example = Example(instance["id"], *texts, chunks=tuple(instance["chunks"]))
-        (one,) = judge_by_prompt(replies(instance)).score(measure, example).scores
-        return one
+RECORDED = Recorded("trulens", replies)
 
-    compare_listed("trulens", measure, score, DIFFERENCES, WHY)
+
+@pytest.mark.parametrize("measure", RECORDED.scores)
+def test_scores_are_the_originals_but_for_the_listed_differences(measure: str) -> None:
+    RECORDED.compare(measure, differences_of(measure, DIFFERENCES, WHY))
+
+
+def test_all_of_ours_were_recorded() -> None:
+    assert set(RECORDED.scores) == {measure.name for measure in trulens.MEASURES}

@@ -1,0 +1,94 @@
+"""Measures that ask one question about an answer, or compare its vector: answered, ccrs, is_correct, the similarity."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from judge_by_prompt import JudgeByPrompt
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.ccrs import answer_correctness, exact_match, normalised
+from rag_zeval.scorers.embedding_similarity import THRESHOLD, passes
+
+EXAMPLE = Example("x", "Who was it?", "a passage", ("The cat.",), "a  CAT", ("One passage.", "Another."))
+QUESTION, ANSWER, TRUTH = {"question": "Who was it?"}, {"answer": "The cat."}, {"ground_truth": "a  CAT"}
+CONTEXT = {"context": ["One passage.", "Another."]}
+WORDS = st.lists(st.sampled_from("a an the cat Theatre AN 3.5 it's don't — ü".split()), max_size=6).map(" ".join)
+
+
+@pytest.mark.parametrize(
+    ("measure", "changes", "inputs", "reply", "value"),
+    [
+        ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "yes"}, 1),
+        ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "no"}, 0),
+        ("ccrs_cc", {}, {**QUESTION, **CONTEXT, **ANSWER}, {"score": 40}, 0.4),
+        ("ccrs_qr", {}, {**QUESTION, **ANSWER}, {"score": 40}, 0.4),
+        ("ccrs_id", {}, {**QUESTION, **CONTEXT, **ANSWER}, {"score": 40}, 0.4),
+        ("ccrs_ac", {}, {**ANSWER, **TRUTH, **CONTEXT}, {"score": 40}, 0.7 + 0.3 * 0.4),
+        ("ccrs_ac", {"truth": "dog"}, {**ANSWER, "ground_truth": "dog", **CONTEXT}, {"score": 40}, 0.3 * 0.4),
+        ("ccrs_ac", {"chunks": ()}, {**ANSWER, **TRUTH}, {"score": 100}, 1),
+        ("ccrs_ir", {}, {**ANSWER, **TRUTH}, {"score": 40}, 0.4),
+        *(
+            ("is_correct", {"truth": truth}, {**QUESTION, "ground_truth_source": source, **ANSWER}, reply, value)
+            for truth, source in (("a  CAT", "a  CAT"), (None, "a passage"))
+            for reply, value in (
+                ({"is_correct": True, "reasoning": "It says so."}, 1),
+                ({"is_correct": "false", "reasoning": "It does not."}, 0),
+            )
+        ),
+    ],
+)
+def test_each_is_one_call_about_its_own_inputs(
+    measure: str, changes: Any, inputs: Any, reply: Any, value: float
+) -> None:
+    judge = JudgeByPrompt({measure: reply})
+    scored = judge.score(measure, replace(EXAMPLE, **changes))
+    assert scored.values == (pytest.approx(value),) and scored.calls == 1
+    assert judge.asked == [(measure, inputs)] and judge.temperatures == {0}
+    if measure == "is_correct":
+        assert scored.parts["answers"] == [{"is_correct": bool(value), "reasoning": reply["reasoning"]}]
+
+
+@pytest.mark.parametrize(("truth", "source"), [("the truth", "the truth"), (None, "a passage")])
+@pytest.mark.parametrize(("angle", "decision"), [((4.0, 3.0), False), ((4.0, 2.9), True), ((-1.0, 0.0), False)])
+def test_similarity_is_the_cosine_and_the_decision_stands_beside_it(
+    truth: str | None, source: str, angle: tuple[float, float], decision: bool
+) -> None:
+    vectors = {"The cat.": angle, source: (1.0, 0.0)}
+    scored = JudgeByPrompt({}).score("embedding_similarity", replace(EXAMPLE, truth=truth), vectors.__getitem__)
+    x, y = angle
+    assert scored.values == (pytest.approx(x / (x * x + y * y) ** 0.5),)  # 4:3 is 0.8, which is not above it
+    assert scored.parts["answers"] == [{"threshold": THRESHOLD, "passes": decision}] and scored.calls == 2
+
+
+def test_the_decision_is_about_more_than_the_threshold() -> None:
+    assert passes(THRESHOLD + 1e-9) and not passes(THRESHOLD)
+
+
+@given(st.floats(0, 100), st.booleans())
+def test_answer_correctness_is_seven_tenths_exact_match(number: float, matches: bool) -> None:
+    found = answer_correctness(matches, number / 100)
+    assert found == pytest.approx((70 * matches + 0.3 * number) / 100)
+    assert 0 <= found <= 1 + 1e-12
+    assert (found >= 0.7 - 1e-12) == matches
+
+
+@given(WORDS, WORDS)
+def test_only_case_punctuation_articles_and_spaces_are_no_difference(first: str, second: str) -> None:
+    def kept(text: str) -> list[str]:
+        bare = text.lower().translate(str.maketrans("", "", string.punctuation))
+        return [word for word in bare.split() if word not in ("a", "an", "the")]
+
+    assert exact_match(first, second) == (kept(first) == kept(second) != [])
+    assert normalised(normalised(first)) == normalised(first)
+
+
+def test_exact_match_by_example() -> None:
+    assert exact_match("The  Theatre, of a cat!", "theatre of cat")
+    assert not exact_match("Theatre", "the atre") and not exact_match("3.5", "3,6")
+    assert not exact_match("the", "a") and not exact_match("", "")

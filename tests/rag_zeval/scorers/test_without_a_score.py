@@ -1,0 +1,149 @@
+"""Where measures give no score: replies that are not clear, or spoiled, and examples that lack something."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from judge_by_prompt import JudgeByPrompt, example_of, facts
+
+from rag_zeval.literal_judge import LITERAL
+from rag_zeval.models.language_model import Reply
+from rag_zeval.scorers.registry import MEASURES
+from rag_zeval.scripted_judge import SPOILED
+
+EXAMPLE = example_of("Fact 0 holds. Fact 9 holds [1].")  # two claims of the answer, four of the ground truth
+SCORE = {"criteria": "so", "supporting_evidence": "so"}  # of TruLens, but for its number
+NUGGETS = [f"n{number}" for number in range(31)]
+VERDICT = "- Something. A reason. VERDICT: "
+
+
+@pytest.mark.parametrize(
+    ("measure", "prompt", "reply", "reason"),
+    [
+        ("ragchecker_precision", "ragchecker_check", ["Entailment"], "1 judgements of 2"),
+        ("ragchecker_precision", "ragchecker_check", ["Entailment"] * 3, "3 judgements of 2"),
+        ("ragchecker_precision", "ragchecker_check", ["Entailment", "Yes"], "'Yes' is none of Entailment, Neutral"),
+        ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 judgements of 3"),
+        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgements of 2"),
+        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither 1 nor 0"),
+        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"reason": "so"}], "JSON of another shape"),
+        ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is no text"),
+        ("ragas_answer_correctness", "ragas_correctness", {"TP": [1], "FP": [], "FN": []}, "of 2 statements"),
+        ("ragas_answer_correctness", "ragas_correctness", {"TP": [1, 2], "FP": [], "FN": [1] * 5}, "4 in the ground"),
+        ("ragas_answer_relevancy", "ragas_question", {"question": "", "noncommittal": 0}, "'' is no text"),
+        *(
+            ("trulens_groundedness", "trulens_substantive", {"keep": keep}, "")
+            for keep in ([0], [3], [1.5], [True], ["Fact 0 holds."], 1, None, [None])
+        ),
+        ("trulens_groundedness", "trulens_groundedness", {**SCORE, "score": 4}, "'4' is no number from 0 to 3"),
+        ("trulens_answer_relevance", "trulens_answer_relevance", {**SCORE, "score": 1.5}, "'1.5' is no whole number"),
+        ("trulens_answer_relevance", "trulens_answer_relevance", {"score": 2}, "JSON of another shape"),  # no evidence
+        ("trulens_context_relevance", "trulens_context_relevance", {**SCORE, "score": -1}, "is no number from 0 to 3"),
+        ("trulens_context_relevance", "trulens_context_relevance", "Score: 2 of 3", "no JSON in the reply"),
+        ("ares_context_relevance", "ares_context_relevance", "[[Maybe]]", "neither of"),
+        ("ares_answer_relevance", "ares_context_relevance", "", "the reply is empty"),
+        ("ares_answer_relevance", "ares_answer_relevance", "[[Yes]] or [[No]]", "both of [[Yes]] and [[No]]"),
+        ("ares_answer_faithfulness", "ares_answer_faithfulness", "Yes", "neither of [[Yes]] and [[No]] in 'Yes'"),
+        ("openeval_faithfulness", "openeval_faithfulness", VERDICT + "PASSED", "1 verdicts on 2 statements"),
+        ("openeval_faithfulness", "openeval_faithfulness", "They all passed.", "0 verdicts on 2 statements"),
+        ("openeval_faithfulness", "openeval_faithfulness", VERDICT + "TP", "is not one of PASSED, FAILED"),
+        ("openeval_faithfulness", "openeval_statements", "1. Ada wrote it.", "no list with hyphens"),
+        ("openeval_faithfulness", "openeval_statements", "---", "no list with hyphens"),
+        ("umbrela", "umbrela", "2", "no JSON in the reply '2'"),
+        *(
+            ("umbrela", "umbrela", {"M": 2, "T": 2, "O": grade}, "is none of 0, 1, 2, 3")
+            for grade in (4, -1, 1.5, None, True, "high", [2], "")
+        ),
+        ("nuggets_all", "umbrela", {"O": 7}, "'7' is none of 0, 1, 2, 3"),
+        ("nuggets_all", "nuggets_create", {"nuggets": NUGGETS}, "31 nuggets, more than 30"),
+        ("nuggets_all", "nuggets_create", {"nuggets": ["n0", 3]}, "'3' is no text"),
+        ("nuggets_all", "nuggets_create", {"nuggets": "n0"}, "'n0' is no list"),
+        ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5}, "5 judgements of 6"),
+        ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5 + ["good"]}, "'good' is none of vital, okay"),
+        ("nuggets_all", "nuggets_assignment", {"labels": ["support"] * 7}, "7 judgements of 6"),
+        ("nuggets_all", "nuggets_assignment", {"labels": ["support"] * 5 + [1]}, "'1' is no"),
+        *(
+            ("citation_recall", "citation_support", {"support": label}, "is none of full_support, partial_support")
+            for label in ("support", 1, None, "fully")
+        ),
+        ("answered", "answered", {"answered": "maybe"}, "'maybe' is neither 1 nor 0"),
+        ("ccrs_qr", "ccrs_qr", {"score": 101}, "'101' is no number from 0 to 100"),
+        ("ccrs_qr", "ccrs_qr", {"rating": 80}, "JSON of another shape"),
+        ("ccrs_qr", "ccrs_qr", "10", "no JSON in the reply '10'"),  # might be the beginning of 100 that was cut off
+        ("ccrs_ac", "ccrs_ac", {"score": -1}, "'-1' is no number from 0 to 100"),  # nor is the exact match alone one
+        ("is_correct", "is_correct", {"is_correct": "partially", "reasoning": "so"}, "'partially' is neither 1 nor 0"),
+        ("is_correct", "is_correct", {"is_correct": True, "reasoning": " "}, "'' is no text"),
+        ("is_correct", "is_correct", {"is_correct": True}, "JSON of another shape"),
+        ("is_correct", "is_correct", "It is correct.", "no JSON"),
+    ],
+)
+def test_a_reply_that_is_not_clear_or_does_not_fit_the_question_leaves_none(
+    measure: str, prompt: str, reply: Any, reason: str
+) -> None:
+    scored = JudgeByPrompt({**LITERAL, prompt: reply}).score(measure, EXAMPLE)
+    assert scored.values == (None,) and scored.final
+    assert scored.scores[0].status.startswith(f"failed: {prompt}: ") and reason in scored.scores[0].status
+
+
+@pytest.mark.parametrize("measure", ["ragas_faithfulness", "ares_answer_relevance", "openeval_faithfulness"])
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply('[[Yes]] {"statements": ["Fa', "truncated", 3, 9, calls=1), "failed: reply cut off at 9 tokens"),
+        (Reply(None, "failed: HTTP 500", calls=1), "failed: HTTP 500"),
+    ],
+)
+def test_a_reply_that_is_cut_off_or_lost_leaves_none(measure: str, reply: Reply, reason: str) -> None:
+    judge = JudgeByPrompt({prompt.name: reply for prompt in MEASURES[measure].prompts})
+    assert [score.status for score in judge.score(measure, EXAMPLE).scores] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("measures", "changes", "reason", "questions"),
+    [
+        ("ragchecker_precision", {"answers": ("",)}, "no claims in the answer", 1),
+        ("ragchecker_f1", {"answers": ("",)}, "no claims in the answer", 2),
+        ("ragas_faithfulness", {"answers": ("",)}, "no statements in the answer", 1),
+        ("ragas_answer_correctness", {"answers": ("",)}, "no statements in the answer", 2),
+        ("ragas_context_recall", {"truth": "."}, "no sentences in the ground truth", 1),
+        ("trulens_groundedness", {"answers": (" \n",)}, "no sentences in the answer", 0),
+        ("ares_context_relevance", {"reference": ""}, "the example has no reference", 0),
+        ("openeval_faithfulness", {"answers": ("",)}, "no sentences in the answer", 0),
+        ("openeval_correctness openeval_correctness_f1", {"answers": ("",)}, "no sentences in the answer", 1),
+        ("umbrela_precision_at_5 umbrela_ap_at_5", {}, "3 chunks, fewer than 5", 0),
+        ("citation_precision citation_recall citation_f1", {"answers": ("",)}, "no text in the answer", 0),
+        ("citation_precision citation_f1", {"answers": ("One.",)}, "no citations in the answer", 0),
+        ("citation_precision citation_f1", {"answers": ("[1] One",)}, "no citations in the answer", 0),
+        ("ccrs_cc ccrs_id", {"chunks": ()}, "the example has no chunks", 0),
+    ],
+)
+def test_an_example_with_nothing_to_judge_has_none(measures: str, changes: Any, reason: str, questions: int) -> None:
+    for measure in measures.split():
+        judge = JudgeByPrompt(LITERAL)
+        scored = judge.score(measure, replace(EXAMPLE, **changes))
+        assert (scored.values, scored.scores[0].status) == ((None,), f"failed: {reason}")
+        assert len(judge.asked) == questions and scored.final
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_each_reply_spoiled_in_each_way_gives_the_right_score_or_none(measure: str) -> None:
+    chunks = tuple(f"{facts(number)}{facts(9)}" for number in range(5))
+    example = replace(EXAMPLE, chunks=chunks)
+    judge = JudgeByPrompt(LITERAL)
+    right = judge.score(measure, example)
+    assert None not in right.values
+    for fault, question in [(fault, at) for fault in SPOILED for at in range(len(judge.asked))]:
+        prompt, _ = judge.asked[question]
+        if fault == "cut" and prompt in ("openeval_statements", "openeval_correctness"):
+            continue  # half a list is a list there
+        scored = JudgeByPrompt(LITERAL, {question: SPOILED[fault]}).score(measure, example)
+        (score,) = scored.scores
+        if fault in ("fenced", "prose", "single quotes"):
+            assert scored.values == right.values, (fault, question)
+        else:
+            assert fault == "nan" or score.value is None, (fault, question)  # a reply without numbers stays as it is
+            assert scored.values in ((None,), right.values), (fault, question)
+        assert scored.final and (score.status == "ok") == (score.value is not None)
+        assert score.status.removeprefix("failed: ")
