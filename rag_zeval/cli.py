@@ -71,7 +71,7 @@ def version() -> None:
 @app.command()
 def scorers() -> None:
     """List the scorers, which `python -m eval_benchmarks scorers=[...]` runs: what each is and needs."""
-    from rag_zeval.scorers.overview import overview
+    from rag_zeval.scorers.registry import overview
 
     for method, lines in groupby(overview(), key=lambda line: line.method):
         print(f"\n{method}")

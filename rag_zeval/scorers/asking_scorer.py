@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.embeddings import Embedder, Embedding
-from rag_zeval.models.language_model import Backend, Reply, Sampling, known_total
+from rag_zeval.models.embeddings import Embedder
+from rag_zeval.models.language_model import Backend, Sampling
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure
-from rag_zeval.scorers.score import Score, Scored, paid_tokens
+from rag_zeval.scorers.score import Score, Scored, costs
 
 
 class AskingScorer:
@@ -50,31 +50,16 @@ class AskingScorer:
             return Scored(example.id, (score,) * len(example.answers))
         judge = Judge(self._backend, self._embedder, self._sampling, self.timeout)
         values = await asyncio.gather(*(self._value(judge, example, answer) for answer in example.answers))
-        return Scored(
+        scored = Scored(
             example.id,
             tuple(Score(None, f"failed: {v}") if isinstance(v, Failed) else Score(v.value) for v in values),
             {"answers": [{} if isinstance(v, Failed) else dict(v.parts) for v in values]},
-            calls=sum(answer.calls for answer in judge.answers),
-            prompt_tokens=known_total([_prompt_tokens(answer) for answer in judge.answers]),
-            completion_tokens=known_total([a.completion_tokens for a in judge.answers if isinstance(a, Reply)]),
-            final=not judge.late and all(map(_came, judge.answers)),
-            cached=sum(answer.cached for answer in judge.answers),
-            retries=sum(answer.retries for answer in judge.answers),
-            failures=sum(not _came(answer) for answer in judge.answers),
-            seconds=round(sum(answer.seconds for answer in judge.answers), 3),
-            paid_tokens=paid_tokens(judge.answers),
+            **costs(judge.answers),
         )
+        return replace(scored, final=False) if judge.late else scored
 
     async def _value(self, judge: Judge, example: Example, answer: str) -> Found | Failed:
         try:
             return await self.measure.steps(judge, example, answer)
         except Failed as failure:
             return failure
-
-
-def _came(answer: Reply | Embedding) -> bool:
-    return (answer.text if isinstance(answer, Reply) else answer.vector) is not None
-
-
-def _prompt_tokens(answer: Reply | Embedding) -> int | None:
-    return answer.prompt_tokens if isinstance(answer, Reply) else answer.tokens

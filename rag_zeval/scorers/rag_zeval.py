@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.judge.parser import claims_hold_text
 from rag_zeval.judge.schema import as_json
-from rag_zeval.models.language_model import Backend, Sampling
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.models.language_model import Backend, Reply, Sampling
+from rag_zeval.scorers.score import Score, Scored, costs
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
 
@@ -45,6 +45,16 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
     failed = evaluation.status.startswith("failed")
     reason = evaluation.status if failed else "failed: no claims"
     replied = evaluation.reply is not None
+    reply = Reply(
+        evaluation.reply,
+        "ok" if replied else evaluation.status,
+        evaluation.prompt_tokens,
+        evaluation.completion_tokens,
+        evaluation.calls,
+        retries=max(0, evaluation.calls - 1),
+        seconds=evaluation.seconds,
+        cached=evaluation.cached,
+    )
     return Scored(
         evaluation.id,
         tuple(Score(value, reason if value is None else evaluation.status) for value in values),
@@ -53,23 +63,8 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
             "status": evaluation.status,
             "strict": _keeps_format(evaluation, variant) if replied else None,
         },
-        evaluation.calls,
-        evaluation.prompt_tokens,
-        evaluation.completion_tokens,
-        final=replied,
-        cached=int(evaluation.cached),
-        retries=max(0, evaluation.calls - 1),
-        failures=int(not replied),
-        seconds=round(evaluation.seconds, 3),
-        paid_tokens=_paid_tokens(evaluation, replied),
+        **costs([reply]),
     )
-
-
-def _paid_tokens(evaluation: Evaluation, replied: bool) -> tuple[int, int] | None:
-    if evaluation.cached or not replied:
-        return 0, 0
-    prompt, completion = evaluation.prompt_tokens, evaluation.completion_tokens
-    return None if prompt is None or completion is None else (prompt, completion)
 
 
 def _keeps_format(evaluation: Evaluation, variant: str) -> bool:

@@ -1,8 +1,10 @@
-"""Every scorer, by the name that `scorers=[...]` takes. A new one is a module beside this, and a line here."""
+"""Every scorer, by the name that `scorers=[...]` takes, and what it needs. A new one is a module, and a line here."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from rag_zeval.scorers import (
     answered,
@@ -36,3 +38,38 @@ FAMILIES = (
 )  # fmt: skip
 MEASURES: dict[str, Measure] = {measure.name: measure for family in FAMILIES for measure in family.MEASURES}
 SCORERS = (*TEXT_SCORERS, BertScore.name, *CHECKER_SCORERS, JUDGE, *MEASURES)
+
+MODELS: dict[Any, str] = {  # of the scorers that are no measures
+    BertScore: "a folder of weights",
+    Hhem: "a claim checker",
+    CheckedClaims: "a claim checker, a judge",
+    RagZeval: "a judge",
+}
+FIELDS = {"truth": "the ground truth", "chunks": "the retrieved chunks"}  # every example has the others
+
+
+class Line(NamedTuple):
+    """A scorer's name, the method it belongs to, and what it needs besides question and answer."""
+
+    name: str
+    method: str
+    needs: str
+
+
+def overview() -> list[Line]:
+    """A line for every scorer of the registry, in its order."""
+    lines = [Line(name, _title(scorer.__module__), "no model") for name, scorer in TEXT_SCORERS.items()]
+    lines += [Line(scorer.name, _title(scorer.__module__), needs) for scorer, needs in MODELS.items()]
+    for family in FAMILIES:
+        lines += [Line(measure.name, _title(family.__name__), _needs(measure)) for measure in family.MEASURES]
+    return lines
+
+
+def _title(module: str) -> str:
+    return (sys.modules[module].__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+def _needs(measure: Measure) -> str:
+    models = ["a judge"] * bool(measure.prompts) + ["an embedding model"] * measure.embeds
+    fields = [FIELDS[name] for name in measure.needs if name in FIELDS]
+    return ", ".join([*models, *fields, *([measure.only[0]] if measure.only else [])])

@@ -5,13 +5,13 @@ A text scorer (`bleu`, `rouge_l`) needs no model; a judge (`rag_zeval`) is run o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.embeddings import Embedding
-from rag_zeval.models.language_model import Reply
+from rag_zeval.models.language_model import Reply, known_total
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,22 @@ class Scored:
         paid = row.get("paid_tokens")
         scores = tuple(Score(**score) for score in row["scores"])
         return Scored(**{**row, "scores": scores, "paid_tokens": tuple(paid) if paid else None})
+
+
+def costs(replies: Sequence[Reply | Embedding]) -> dict[str, Any]:
+    """The fields of a Scored that say what its replies cost, and whether all of them came ("final")."""
+    lost = sum((reply.text if isinstance(reply, Reply) else reply.vector) is None for reply in replies)
+    return {
+        "calls": sum(reply.calls for reply in replies),
+        "prompt_tokens": known_total([one.prompt_tokens if isinstance(one, Reply) else one.tokens for one in replies]),
+        "completion_tokens": known_total([one.completion_tokens for one in replies if isinstance(one, Reply)]),
+        "final": lost == 0,
+        "cached": sum(reply.cached for reply in replies),
+        "retries": sum(reply.retries for reply in replies),
+        "failures": lost,
+        "seconds": round(sum(reply.seconds for reply in replies), 3),
+        "paid_tokens": paid_tokens(replies),
+    }
 
 
 def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:

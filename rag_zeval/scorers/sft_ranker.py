@@ -10,7 +10,7 @@ from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.scoring import rank_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
-from rag_zeval.scorers.score import Score, Scored, paid_tokens
+from rag_zeval.scorers.score import Score, Scored, costs
 
 
 class SftRanker:
@@ -54,13 +54,5 @@ def _scored(example: Example, reply: Reply) -> Scored:
         example.id,
         tuple(Score(value, status) for value in values),
         {"ranking": ranking and list(ranking), "strict": None if reply.text is None else ranking is not None},
-        reply.calls,
-        reply.prompt_tokens,
-        reply.completion_tokens,
-        final=reply.text is not None,
-        cached=int(reply.cached),
-        retries=reply.retries,
-        failures=int(reply.text is None),
-        seconds=round(reply.seconds, 3),
-        paid_tokens=paid_tokens([reply]),
+        **costs([reply]),
     )
