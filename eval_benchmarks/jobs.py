@@ -20,8 +20,7 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
 from rag_zeval.models.language_model import Backend, Sampling, open_backend
 from rag_zeval.models.nli import Checker, open_checker
-from rag_zeval.scorers.asking import Measure
-from rag_zeval.scorers.asking_scorer import AskingScorer
+from rag_zeval.scorers.asking import AskingScorer, Measure
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.hhem import Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval

@@ -21,7 +21,7 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.asking_scorer import AskingScorer
+from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scorer

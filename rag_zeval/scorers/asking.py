@@ -1,27 +1,29 @@
 """How a scorer asks a judge several things about one answer.
 
 A scorer reads from top to bottom: `claims = await judge.ask(CLAIMS, read_claims, answer=answer)`, then the next
-question with what came back. `asking_scorer.AskingScorer` runs those of many answers side by side. Scorers of one
-family ask the same questions in the same words, so behind a cache each is paid for once: they share no memory of
-their own.
+question with what came back. `AskingScorer` runs those of many answers side by side. Scorers of one family ask the same
+questions in the same words, so behind a cache each is paid for once: they share no memory of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.prompt import Prompt, inputs_json
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.scorers.reading import Unreadable, read_json
+from rag_zeval.scorers.score import Score, Scored, costs
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 
 class Failed(Exception):
@@ -130,6 +132,14 @@ async def together(*questions: Awaitable[T]) -> list[T]:
     return cast("list[T]", results)
 
 
+async def in_parts(
+    items: Sequence[Item], size: int, ask: Callable[[Sequence[Item]], Awaitable[Sequence[T]]]
+) -> list[T]:
+    """The results of all items in their order, asked for `size` items at a time, side by side."""
+    parts = [items[at : at + size] for at in range(0, len(items), size)]
+    return [result for results in await together(*map(ask, parts)) for result in results]
+
+
 @dataclass(frozen=True)
 class Found:
     """A value and what it was made of (JSON)."""
@@ -158,3 +168,54 @@ class Measure:
     def lacks(self, example: Example) -> list[str]:
         """The needed fields that the example does not have."""
         return [need for need in self.needs if not getattr(example, need)]
+
+
+class AskingScorer:
+    """A Measure by one judge (`backend`) and one model of sentences (`embedder`), each of which it may not need.
+
+    sampling: the longest reply and the seed; the temperature is the measure's own, without top-p.
+    timeout: seconds after which nothing further is asked for an example; a single reply has its own limit (`Endpoint`).
+    `parts` of a row: "answers", for each answer what its value was made of ({} where there is none).
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        backend: Backend | None,
+        sampling: Sampling,
+        embedder: Embedder | None = None,
+        timeout: float = float("inf"),
+    ):
+        self.measure, self.timeout = measure, timeout
+        self.name = measure.name
+        self._backend, self._embedder = backend, embedder
+        self._sampling = replace(sampling, temperature=0.0, top_p=1.0)
+        self.prompt_hash = " ".join(prompt.prompt_hash for prompt in measure.prompts) or None
+        asked = f"{backend.identity} prompts {self.prompt_hash} {self._sampling}" if backend else ""
+        self.identity = f"{measure.name} {asked} {embedder.identity if embedder and measure.embeds else ''}"
+        self.group: int | None = backend.at_once if backend and backend.batched else None
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        model = self._backend or self._embedder
+        for _, scored in as_finished(self._score, examples, model.at_once if model else 1):
+            yield scored
+
+    async def _score(self, example: Example) -> Scored:
+        if lacking := self.measure.lacks(example):
+            score = Score(None, f"failed: the example has no {' and no '.join(lacking)}")
+            return Scored(example.id, (score,) * len(example.answers))
+        judge = Judge(self._backend, self._embedder, self._sampling, self.timeout)
+        values = await asyncio.gather(*(self._value(judge, example, answer) for answer in example.answers))
+        scored = Scored(
+            example.id,
+            tuple(Score(None, f"failed: {v}") if isinstance(v, Failed) else Score(v.value) for v in values),
+            {"answers": [{} if isinstance(v, Failed) else dict(v.parts) for v in values]},
+            **costs(judge.answers),
+        )
+        return replace(scored, final=False) if judge.late else scored
+
+    async def _value(self, judge: Judge, example: Example, answer: str) -> Found | Failed:
+        try:
+            return await self.measure.steps(judge, example, answer)
+        except Failed as failure:
+            return failure

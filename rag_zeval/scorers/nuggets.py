@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts
 from rag_zeval.scorers.reading import Unreadable, a_list, a_text, one_of
 from rag_zeval.scorers.umbrela import UMBRELA, grades_of
 
@@ -77,9 +77,7 @@ async def _labelled(
 
         return await judge.ask(prompt, read, **inputs, nuggets=some)
 
-    parts = [nuggets[at : at + NUGGETS_A_CALL] for at in range(0, len(nuggets), NUGGETS_A_CALL)]
-    found = await together(*(labels_of(part) for part in parts))
-    return [label for part in found for label in part]
+    return await in_parts(nuggets, NUGGETS_A_CALL, labels_of)
 
 
 def mean_support(vital: Sequence[bool], support: Sequence[float], okay_weight: float) -> float:

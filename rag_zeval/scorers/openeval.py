@@ -60,10 +60,9 @@ async def statements_of(judge: Judge, question: str, text: str, whose: str) -> l
     sentences = sentences_of(text)
     if not sentences:
         raise Failed(f"no sentences in the {whose}")
-    statements = await judge.ask_text(
+    return await judge.ask_text(
         STATEMENTS, read_statements, temperature=TEMPERATURE, question=question, sentences=sentences
     )
-    return statements
 
 
 async def _faithfulness(judge: Judge, example: Example, answer: str) -> Found:

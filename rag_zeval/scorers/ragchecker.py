@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts, together
 from rag_zeval.scorers.reading import a_list, a_text, one_of
 
 CLAIMS, CHECK = ScorerPrompt("ragchecker_claims"), ScorerPrompt("ragchecker_check")
@@ -40,16 +40,14 @@ def _read_claims(value: Any) -> list[Claim]:
 
 async def entailed(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> Row:
     """Of each claim, whether the reference entails it (a call for every five)."""
-    parts = [claims[at : at + CLAIMS_A_CALL] for at in range(0, len(claims), CLAIMS_A_CALL)]
-    checked = await together(*(_check(judge, question, part, reference) for part in parts))
-    return [label == "Entailment" for labels in checked for label in labels]
 
+    async def labels_of(some: Sequence[Claim]) -> list[str]:
+        def read(value: Any) -> list[str]:
+            return [one_of(label, LABELS) for label in a_list(value, len(some))]
 
-async def _check(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> list[str]:
-    def read(value: Any) -> list[str]:
-        return [one_of(label, LABELS) for label in a_list(value, len(claims))]
+        return await judge.ask(CHECK, read, question=question, reference=reference, claims=some)
 
-    return await judge.ask(CHECK, read, question=question, reference=reference, claims=claims)
+    return [label == "Entailment" for label in await in_parts(claims, CLAIMS_A_CALL, labels_of)]
 
 
 def share(row: Sequence[bool]) -> float:

@@ -12,7 +12,7 @@ from rag_zeval.models.batched import BatchedModel
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, Request, Sampling
-from rag_zeval.scorers.asking_scorer import AskingScorer
+from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scripted_judge import word_vector

@@ -14,8 +14,7 @@ from judge_by_prompt import JudgeByPrompt, Vectors
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import Reply, Request, Sampling
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
-from rag_zeval.scorers.asking_scorer import AskingScorer
+from rag_zeval.scorers.asking import AskingScorer, Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.score import Scored
 
 PROMPT = ScorerPrompt("ragas_statements")

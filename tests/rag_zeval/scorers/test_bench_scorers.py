@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.bleu import Bleu
 from rag_zeval.scorers.rouge_l import RougeL
-from rag_zeval.scorers.score import Score, Scored
 
 WORDS = st.lists(st.sampled_from("the cat sat on a mat . The ü x1".split()), max_size=14).map(" ".join)
 TEXTS = WORDS | st.text(max_size=40) | st.text(alphabet="ab c\n\u00a0\x1f", max_size=40)
@@ -67,8 +66,3 @@ def test_every_answer_gets_its_own_score_in_range(answers: list[str], reference:
         assert scored.values == tuple(scorer.value(answer, reference) for answer in answers)
         assert all(0 <= value <= 1 for value in scored.values if value is not None)
         assert (scored.id, scored.calls, scored.prompt_tokens) == ("x", 0, 0)
-
-
-def test_a_row_is_read_back_as_it_was() -> None:
-    scored = Scored("a", (Score(0.5), Score(None, "failed: why")), {"trajectory": None}, 1, None, 7, final=False)
-    assert Scored.from_row(scored.row()) == scored

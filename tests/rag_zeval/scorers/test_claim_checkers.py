@@ -227,32 +227,24 @@ def test_a_ranker_has_no_claims_to_check(
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("setting", "message"),
     [
+        ("claim_checker.model=no/such", "no/such: no model there (no/such/config.json is missing)"),
+        ("claim_checker.model=7", "must be a folder, found 7"),
+        ("claim_checker.remote_code=maybe", "must be true or false, found maybe"),
+        ("scorers=[checked_claims]", "checked_claims checks the claims that rag_zeval writes; add rag_zeval"),
         (
-            ["claim_checker.model=no/such"],
-            "claim_checker.model: no/such: no model there (no/such/config.json is missing)",
-        ),
-        (["claim_checker.model=7"], "claim_checker.model: must be a folder, found 7"),
-        (["claim_checker.remote_code=maybe"], "claim_checker.remote_code: must be true or false, found maybe"),
-        (
-            ["scorers=[checked_claims]"],
-            "scorers: checked_claims checks the claims that rag_zeval writes; add rag_zeval",
+            "claim_checker.model={code}",
+            "{code}: its config.json asks for code of its own; claim_checker.remote_code=true runs it",
         ),
         (
-            ["claim_checker.model={code}"],
-            "claim_checker.model: {code}: its config.json asks for code of its own; "
-            "claim_checker.remote_code=true runs it",
-        ),
-        (
-            ["claim_checker.model={sentiment}", "scorers=[hhem]"],
-            "claim_checker.model: {sentiment}: is no trained NLI model "
-            "(labels: good, bad; weights that are missing: 0)",
+            "claim_checker.model={sentiment}",
+            "{sentiment}: is no trained NLI model (labels: good, bad; weights that are missing: 0)",
         ),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(
-    write_nli: Any, write_ragchecker: Any, tmp_path: Path, capsys: Any, changes: list[str], message: str
+    write_nli: Any, write_ragchecker: Any, tmp_path: Path, capsys: Any, setting: str, message: str
 ) -> None:
     folders = {"code": tmp_path / "code", "sentiment": tmp_path / "sentiment"}
     folders["code"].mkdir()
@@ -260,5 +252,6 @@ def test_what_cannot_be_used_is_refused_in_one_line(
     (folders["code"] / "own.py").write_text("raise SystemExit('was run')")
     write_nli(folders["sentiment"], ["good", "bad"])
     words = [f"data_dir={write_ragchecker(3)}", f"out_dir={tmp_path / 'out'}", "benchmarks=[ragchecker_meta]"]
-    assert main([*words, "scorers=[bleu]", *(word.format(**folders) for word in changes)]) == 2
-    assert capsys.readouterr().err.endswith(f"error: {message.format(**folders)}\n")  # after a bar of loading
+    assert main([*words, "scorers=[hhem]", setting.format(**folders)]) == 2
+    error = f"error: {setting.partition('=')[0]}: {message.format(**folders)}\n"
+    assert capsys.readouterr().err.endswith(error)  # after a bar of loading

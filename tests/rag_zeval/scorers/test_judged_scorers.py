@@ -20,7 +20,7 @@ from rag_zeval.models.embeddings import CachedEmbedder, OpenAIEmbedder, cosine
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.scorers import ares, citations, nuggets, openeval, ragas, ragchecker, trulens, umbrela
-from rag_zeval.scorers.asking_scorer import AskingScorer
+from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scripted_judge import FAULTS, word_vector
