@@ -35,11 +35,8 @@ class SftRanker:
     async def _rank(self, example: Example) -> Scored:
         if len(example.answers) < 2:
             return Scored(example.id, (Score(None, "failed: one answer alone has no rank"),) * len(example.answers))
-        return _scored(example, await self._backend.complete(self._request(example)))
-
-    def _request(self, example: Example) -> Request:
         messages = judge_messages(RANKING.name, example.question, example.reference, example.answers)
-        return Request(tuple(messages), self._sampling)
+        return _scored(example, await self._backend.complete(Request(tuple(messages), self._sampling)))
 
 
 def _scored(example: Example, reply: Reply) -> Scored:

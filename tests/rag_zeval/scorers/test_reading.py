@@ -9,15 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.scorers.reading import (
-    Unreadable,
-    a_list,
-    a_number,
-    a_text,
-    one_of,
-    read_json,
-    yes_or_no,
-)
+from rag_zeval.scorers.reading import Unreadable, a_list, a_number, a_text, one_of, read_json, yes_or_no
 from rag_zeval.scripted_judge import SPOILED
 
 plain = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=20)
@@ -146,7 +138,9 @@ def test_single_values_are_of_their_kind_or_refused() -> None:
         (a_text, 3),
         (lambda value: one_of(value, ("Neutral",)), "Neutral?"),
         (lambda value: one_of(value, ("Neutral",)), None),
+        (yes_or_no, 0.5),
         (lambda value: a_number(value, 0, 3), 4),
+        (lambda value: a_number(value, 0, 3), [2]),
         (lambda value: a_number(value, 0, 3), True),
         (lambda value: a_number(value, 0, 3), "nan"),
         (lambda value: a_list(value, 2), [1]),

@@ -46,7 +46,7 @@ VERDICT = "- Something. A reason. VERDICT: "
         ("ares_answer_relevance", "ares_context_relevance", "", "the reply is empty"),
         ("ares_answer_relevance", "ares_answer_relevance", "[[Yes]] or [[No]]", "both of [[Yes]] and [[No]]"),
         ("ares_answer_faithfulness", "ares_answer_faithfulness", "Yes", "neither of [[Yes]] and [[No]] in 'Yes'"),
-        ("openeval_faithfulness", "openeval_faithfulness", VERDICT + "PASSED", "1 verdicts on 2 statements"),
+        ("openeval_faithfulness", "openeval_faithfulness", f"{VERDICT}PASSED\n" * 3, "3 verdicts on 2 statements"),
         ("openeval_faithfulness", "openeval_faithfulness", "They all passed.", "0 verdicts on 2 statements"),
         ("openeval_faithfulness", "openeval_faithfulness", VERDICT + "TP", "is not one of PASSED, FAILED"),
         ("openeval_faithfulness", "openeval_statements", "1. Ada wrote it.", "no list with hyphens"),
@@ -70,6 +70,8 @@ VERDICT = "- Something. A reason. VERDICT: "
         ),
         ("answered", "answered", {"answered": "maybe"}, "'maybe' is neither 1 nor 0"),
         ("ccrs_qr", "ccrs_qr", {"score": 101}, "'101' is no number from 0 to 100"),
+        ("ccrs_qr", "ccrs_qr", {"score": None}, "'None' is no number from 0 to 100"),
+        ("ccrs_qr", "ccrs_qr", {"score": "eighty"}, "JSON of another shape"),
         ("ccrs_qr", "ccrs_qr", {"rating": 80}, "JSON of another shape"),
         ("ccrs_qr", "ccrs_qr", "10", "no JSON in the reply '10'"),  # might be the beginning of 100 that was cut off
         ("ccrs_ac", "ccrs_ac", {"score": -1}, "'-1' is no number from 0 to 100"),  # nor is the exact match alone one

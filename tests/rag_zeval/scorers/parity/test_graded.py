@@ -16,13 +16,14 @@ from rag_zeval.statistics.bootstrap import consistency
 UNWEIGHTED = ("nuggets_all", "nuggets_vital", "nuggets_all_strict", "nuggets_vital_strict")
 WEIGHTED = ("nuggets_weighted", "nuggets_weighted_strict")
 NUGGETS = (*UNWEIGHTED, *WEIGHTED)
+NO_VITAL, REPEATED = "a vital nugget is counted where there is none", "a repeated nugget counts twice"
 # Faults of an original, and other listed differences: by the instance, its score and ours. Where we give none, WHY.
 OPEN_RAG_EVAL = {
     "an okay nugget is counted where there is none": {
         "nuggets_weighted": {"03": (0.555556, 0.625), "21": (0.48, 0.5), "28": (0.6, 0.75)},
         "nuggets_weighted_strict": {"03": (0.444444, 0.5), "21": (0.32, 0.333333), "28": (0.4, 0.5)},
     },
-    "a vital nugget is counted where there is none": {
+    NO_VITAL: {
         "nuggets_vital": {"05": (0, None), "23": (0, None)},
         "nuggets_weighted": {"05": (0.538462, 0.636364), "23": (0.222222, 0.285714)},
         "nuggets_vital_strict": {"05": (0, None), "23": (0, None)},
@@ -48,7 +49,7 @@ OPEN_RAG_EVAL = {
         "nuggets_vital_strict": {"16": (0.285714, None), "34": (0.4375, None)},
         "nuggets_weighted_strict": {"16": (0.264706, None), "34": (0.416667, None)},
     },
-    "a repeated nugget counts twice": {
+    REPEATED: {
         "nuggets_all": {"11": (0.583333, 0.6), "29": (0.571429, 0.5)},
         "nuggets_weighted": {"11": (0.642857, 0.666667), "29": (0.611111, 0.5625)},
         "nuggets_all_strict": {"11": (0.333333, 0.4), "29": (0.428571, 0.333333)},
@@ -88,10 +89,7 @@ OPEN_RAG_EVAL = {
     },
 }
 NUGGETIZER = {
-    "a vital nugget is counted where there is none": {
-        "nuggets_vital": {"05": (0, None), "23": (0, None)},
-        "nuggets_vital_strict": {"05": (0, None), "23": (0, None)},
-    },
+    **{fault: OPEN_RAG_EVAL[fault] for fault in (NO_VITAL, REPEATED)},  # for the measures that it has
     "without a fact the score is 0": {measure: {"07": (0, None), "25": (0, None)} for measure in UNWEIGHTED},
     "without a related chunk the score is 0": {
         measure: dict.fromkeys(["06", "15", "24", "33", "39"], (0, None)) for measure in UNWEIGHTED
@@ -108,14 +106,10 @@ NUGGETIZER = {
         "nuggets_all_strict": {"16": (0.3, None), "34": (0.3, None)},
         "nuggets_vital_strict": {"16": (0.333333, None), "34": (0.357143, None)},
     },
-    "a repeated nugget counts twice": {
-        "nuggets_all": {"11": (0.583333, 0.6), "29": (0.571429, 0.5)},
-        "nuggets_all_strict": {"11": (0.333333, 0.4), "29": (0.428571, 0.333333)},
-    },
 }
 DIFFERENCES: dict[str, Any] = {"open_rag_eval": OPEN_RAG_EVAL, "nuggetizer": NUGGETIZER}
 WHY = {
-    "a vital nugget is counted where there is none": "no vital nuggets",
+    NO_VITAL: "no vital nuggets",
     "without a fact, 'not enough information' is the nugget": "no nuggets in the context",
     "without a related chunk, 'not enough information' is the nugget": "no chunk is related to the question",
     "without a fact the score is 0": "no nuggets in the context",
