@@ -52,7 +52,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize("name", [measure.name for measure in nuggets.MEASURES])
 def test_values_and_calls_are_those_worked_out_by_hand(name: str) -> None:
     judge = judge_of()
     scored = judge.score(name, EXAMPLE)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers import answered, ccrs, is_correct
 from rag_zeval.scorers.ccrs import answer_correctness, exact_match, normalised
 from rag_zeval.scorers.embedding_similarity import THRESHOLD, passes
 
@@ -19,30 +20,28 @@ EXAMPLE = Example("x", "Who was it?", "a passage", ("The cat.",), "a  CAT", ("On
 QUESTION, ANSWER, TRUTH = {"question": "Who was it?"}, {"answer": "The cat."}, {"ground_truth": "a  CAT"}
 CONTEXT = {"context": ["One passage.", "Another."]}
 WORDS = st.lists(st.sampled_from("a an the cat Theatre AN 3.5 it's don't — ü".split()), max_size=6).map(" ".join)
+QUESTIONS: list[tuple[str, Any, Any, Any, float]] = [
+    ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "yes"}, 1),
+    ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "no"}, 0),
+    ("ccrs_cc", {}, {**QUESTION, **CONTEXT, **ANSWER}, {"score": 40}, 0.4),
+    ("ccrs_qr", {}, {**QUESTION, **ANSWER}, {"score": 40}, 0.4),
+    ("ccrs_id", {}, {**QUESTION, **CONTEXT, **ANSWER}, {"score": 40}, 0.4),
+    ("ccrs_ac", {}, {**ANSWER, **TRUTH, **CONTEXT}, {"score": 40}, 0.7 + 0.3 * 0.4),
+    ("ccrs_ac", {"truth": "dog"}, {**ANSWER, "ground_truth": "dog", **CONTEXT}, {"score": 40}, 0.3 * 0.4),
+    ("ccrs_ac", {"chunks": ()}, {**ANSWER, **TRUTH}, {"score": 100}, 1),
+    ("ccrs_ir", {}, {**ANSWER, **TRUTH}, {"score": 40}, 0.4),
+    *(
+        ("is_correct", {"truth": truth}, {**QUESTION, "ground_truth_source": source, **ANSWER}, reply, value)
+        for truth, source in (("a  CAT", "a  CAT"), (None, "a passage"))
+        for reply, value in (
+            ({"is_correct": True, "reasoning": "It says so."}, 1),
+            ({"is_correct": "false", "reasoning": "It does not."}, 0),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("measure", "changes", "inputs", "reply", "value"),
-    [
-        ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "yes"}, 1),
-        ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "no"}, 0),
-        ("ccrs_cc", {}, {**QUESTION, **CONTEXT, **ANSWER}, {"score": 40}, 0.4),
-        ("ccrs_qr", {}, {**QUESTION, **ANSWER}, {"score": 40}, 0.4),
-        ("ccrs_id", {}, {**QUESTION, **CONTEXT, **ANSWER}, {"score": 40}, 0.4),
-        ("ccrs_ac", {}, {**ANSWER, **TRUTH, **CONTEXT}, {"score": 40}, 0.7 + 0.3 * 0.4),
-        ("ccrs_ac", {"truth": "dog"}, {**ANSWER, "ground_truth": "dog", **CONTEXT}, {"score": 40}, 0.3 * 0.4),
-        ("ccrs_ac", {"chunks": ()}, {**ANSWER, **TRUTH}, {"score": 100}, 1),
-        ("ccrs_ir", {}, {**ANSWER, **TRUTH}, {"score": 40}, 0.4),
-        *(
-            ("is_correct", {"truth": truth}, {**QUESTION, "ground_truth_source": source, **ANSWER}, reply, value)
-            for truth, source in (("a  CAT", "a  CAT"), (None, "a passage"))
-            for reply, value in (
-                ({"is_correct": True, "reasoning": "It says so."}, 1),
-                ({"is_correct": "false", "reasoning": "It does not."}, 0),
-            )
-        ),
-    ],
-)
+@pytest.mark.parametrize(("measure", "changes", "inputs", "reply", "value"), QUESTIONS)
 def test_each_is_one_call_about_its_own_inputs(
     measure: str, changes: Any, inputs: Any, reply: Any, value: float
 ) -> None:
@@ -52,6 +51,11 @@ def test_each_is_one_call_about_its_own_inputs(
     assert judge.asked == [(measure, inputs)] and judge.temperatures == {0}
     if measure == "is_correct":
         assert scored.parts["answers"] == [{"is_correct": bool(value), "reasoning": reply["reasoning"]}]
+
+
+def test_every_measure_of_one_question_is_here() -> None:
+    names = {measure.name for family in (answered, ccrs, is_correct) for measure in family.MEASURES}
+    assert {measure for measure, *_ in QUESTIONS} == names
 
 
 @pytest.mark.parametrize(("truth", "source"), [("the truth", "the truth"), (None, "a passage")])

@@ -26,7 +26,7 @@ BY_HAND = {  # relevant: 0 1 0 1 1 0
 }
 
 
-@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize("name", [measure.name for measure in umbrela.MEASURES])
 def test_values_and_calls_are_those_worked_out_by_hand(name: str) -> None:
     judge = JudgeByPrompt({"umbrela": lambda inputs: {"M": 0, "T": 0, "O": int(inputs["passage"][-1])}})
     scored = judge.score(name, EXAMPLE)
