@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rag_zeval.statistics.mean_interval import mean_interval
+from rag_zeval.statistics.bootstrap import mean_interval
 
 
 def test_for_single_values_it_is_close_to_the_normal_interval():
