@@ -8,7 +8,7 @@ import json
 import math
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, read_json
 from rag_zeval.judge.prompt import without_surrogates
-from rag_zeval.models.cache import ReplyCache, Shared
-from rag_zeval.models.endpoint import Endpoint, count
+from rag_zeval.models.cache import ReplyCache
+from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Reply, check_spec, one_line
 
 SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
@@ -83,25 +83,28 @@ class OpenAIEmbedder(Endpoint):
 
     async def embed(self, text: str) -> Embedding:
         body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
-        served = await self.post("/embeddings", body, _read)
-        vector, status, tokens = served.result or (None, served.failure, None)
-        return Embedding(vector, status, tokens, served.calls, max(0, served.calls - 1), served.seconds)
+        return embedding_of(await self.post("/embeddings", body, _read))
 
 
-def _read(answer: Any) -> tuple[Vector | None, str, int | None]:
-    tokens = count(answer, "prompt_tokens")
+def _read(answer: Any) -> tuple[str, str]:
     try:
-        vector = single_precision(answer["data"][0]["embedding"])
-    except (KeyError, TypeError, IndexError, OverflowError):
-        return None, "failed: the endpoint's answer is no embedding", tokens
+        vector = array("f", answer["data"][0]["embedding"])
+    except (KeyError, TypeError, IndexError, OverflowError) as error:
+        raise ValueError("the endpoint's answer is no embedding") from error
     if not vector or not all(map(math.isfinite, vector)):
-        return None, "failed: the endpoint sent a vector that is empty or not finite", tokens
-    return vector, "ok", tokens
+        raise ValueError("the endpoint sent a vector that is empty or not finite")
+    return packed(vector), "ok"
 
 
-def single_precision(values: Sequence[float]) -> Vector:
-    """The values as 32-bit floats hold them: fresh vectors and cached ones are then the same."""
-    return tuple(array("f", values))
+def packed(vector: Iterable[float]) -> str:
+    """A vector as the text of a reply: 32-bit floats in base64, so that fresh vectors and cached ones are the same."""
+    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
+
+
+def embedding_of(reply: Reply) -> Embedding:
+    """What a reply with a `packed` vector says, or why there is none."""
+    vector = None if reply.text is None else tuple(array("f", base64.b64decode(reply.text)))
+    return Embedding(vector, reply.status, reply.prompt_tokens, reply.calls, reply.retries, reply.seconds, reply.cached)
 
 
 class LocalEmbedder:
@@ -134,8 +137,9 @@ class LocalEmbedder:
         except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # out of memory, or no such encoder
             return Embedding(None, f"failed: {one_line(str(error))}", tokens, calls=1)
         pooled = states[0] if self._first_token else states.mean(dim=0)
-        vector = single_precision(pooled.tolist())
-        return Embedding(vector, "ok", tokens, calls=1, seconds=time.perf_counter() - started)
+        return embedding_of(
+            Reply(packed(pooled.tolist()), "ok", tokens, calls=1, seconds=time.perf_counter() - started)
+        )
 
 
 def _pools_first_token(folder: str) -> bool:
@@ -183,34 +187,15 @@ class CachedEmbedder:
 
     def __init__(self, embedder: Embedder, cache: ReplyCache):
         self._embedder, self._cache = embedder, cache
-        self._shared = Shared[Embedding]()
         self.name, self.identity, self.at_once = embedder.name, embedder.identity, embedder.at_once
 
     async def embed(self, text: str) -> Embedding:
         key = hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()
-        if (kept := self._get(key)) is not None:
-            return kept
 
-        async def ask() -> Embedding:
+        async def ask() -> Reply:
             embedding = await self._embedder.embed(text)
-            if embedding.vector is not None:
-                self._cache.put(key, Reply(_packed(embedding.vector), embedding.status, embedding.tokens))
-            return embedding
+            vector = None if embedding.vector is None else packed(embedding.vector)
+            costs = embedding.calls, embedding.retries, embedding.seconds
+            return Reply(vector, embedding.status, embedding.tokens, None, *costs)
 
-        return await self._shared.ask(key, ask)
-
-    def _get(self, key: str) -> Embedding | None:
-        kept = self._cache.get(key)
-        if kept is None or kept.text is None:
-            return None
-        return Embedding(_unpacked(kept.text), kept.status, kept.prompt_tokens, cached=True)
-
-
-def _packed(vector: Vector) -> str:
-    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
-
-
-def _unpacked(text: str) -> Vector:
-    values = array("f")
-    values.frombytes(base64.b64decode(text))
-    return tuple(values)
+        return embedding_of(await self._cache.reply(key, ask))
