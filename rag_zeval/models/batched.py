@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from rag_zeval.models.language_model import Reply, Request
+from rag_zeval.files import model_sha256
+from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, read_card
 
 QUIET_TURNS = 50  # of the event loop without a new request: whoever got a reply asks on within far fewer
 
@@ -59,3 +62,53 @@ class BatchedModel(ABC):
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(error)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A request whose prompt (token ids) leaves room for a reply, of at most `limit` tokens."""
+
+    index: int
+    request: Request
+    prompt: list[int]
+    limit: int
+
+    @property
+    def size(self) -> int:
+        return len(self.prompt) + self.limit
+
+
+class FolderModel(BatchedModel):
+    """A causal language model from a folder, with the chat template of its tokenizer.
+
+    tokenizer, max_context: of the model that the subclass loads. Raises InputError when the folder holds no model.
+    """
+
+    tokenizer: Any
+    max_context: int | None
+
+    def __init__(self, folder: str):
+        super().__init__()
+        self.name = folder
+        self.identity = f"weights {model_sha256(folder)}"
+        self.card = read_card(folder)
+
+    def count_tokens(self, messages: Messages) -> int:
+        return len(chat_ids(self.tokenizer, messages))
+
+    def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        jobs: list[Job] = []
+        for index, request in enumerate(requests):
+            prompt, limit = chat_ids(self.tokenizer, request.messages), request.sampling.max_tokens
+            if self.max_context is not None:
+                if len(prompt) >= self.max_context:
+                    status = f"failed: prompt needs {len(prompt)} tokens, the model's window is {self.max_context}"
+                    yield index, Reply(None, status)
+                    continue
+                limit = min(limit, self.max_context - len(prompt))
+            jobs.append(Job(index, request, prompt, limit))
+        yield from self.run(jobs)
+
+    @abstractmethod
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
+        """Yield `(index, reply)` of each job once, in any order."""

@@ -18,7 +18,8 @@ from rag_zeval.files import model_sha256, read_json
 from rag_zeval.judge.prompt import without_surrogates
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.endpoint import Endpoint
-from rag_zeval.models.language_model import Reply, check_spec, one_line
+from rag_zeval.models.language_model import Model, Reply, check_spec, one_line
+from rag_zeval.models.transformers_local import load_folder
 
 SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 Vector = tuple[float, ...]
@@ -37,20 +38,8 @@ class Embedding:
     cached: bool = False
 
 
-class Embedder(Protocol):
+class Embedder(Model, Protocol):
     """A model of sentences. It never raises for one bad text: that text gets an Embedding with status "failed: …"."""
-
-    @property
-    def name(self) -> str:
-        """For people: the model as it was named."""
-
-    @property
-    def identity(self) -> str:
-        """For cache keys: endpoint and model, or a hash of the weights."""
-
-    @property
-    def at_once(self) -> int:
-        """How many texts it is well to have under way."""
 
     async def embed(self, text: str) -> Embedding:
         """The vector of one text. Raises InputError when the model cannot be reached at all."""
@@ -137,9 +126,8 @@ class LocalEmbedder:
         except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # out of memory, or no such encoder
             return Embedding(None, f"failed: {one_line(str(error))}", tokens, calls=1)
         pooled = states[0] if self._first_token else states.mean(dim=0)
-        return embedding_of(
-            Reply(packed(pooled.tolist()), "ok", tokens, calls=1, seconds=time.perf_counter() - started)
-        )
+        vector = tuple(array("f", pooled.tolist()))
+        return Embedding(vector, "ok", tokens, calls=1, seconds=time.perf_counter() - started)
 
 
 def _pools_first_token(folder: str) -> bool:
@@ -164,22 +152,9 @@ def load_encoder(folder: str) -> tuple[Any, Any, int]:
 
     Raises InputError for what is no model that transformers can load.
     """
-    try:
-        import torch
-        from safetensors import SafetensorError
-        from transformers import AutoModel, AutoTokenizer
-    except ImportError as error:
-        raise InputError(f"{folder}: a local model needs torch: pip install torch transformers") from error
-
-    try:  # a plain path, so nothing is ever looked up on a hub
-        path = str(Path(folder).resolve())
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-        model: Any = AutoModel.from_pretrained(path, dtype=torch.float32, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{folder}: not a model transformers can load: {str(error).splitlines()[0]}") from error
+    tokenizer, model = load_folder(folder, "AutoModel")
     windows = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
-    max_tokens = min(window for window in windows if window)
-    return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), max_tokens
+    return tokenizer, model, min(window for window in windows if window)
 
 
 class CachedEmbedder:
