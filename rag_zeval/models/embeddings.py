@@ -152,7 +152,7 @@ def load_encoder(folder: str) -> tuple[Any, Any, int]:
 
     Raises InputError for what is no model that transformers can load.
     """
-    tokenizer, model = load_folder(folder, "AutoModel")
+    tokenizer, model, _ = load_folder(folder, "AutoModel")
     windows = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
     return tokenizer, model, min(window for window in windows if window)
 

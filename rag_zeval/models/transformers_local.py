@@ -26,7 +26,7 @@ class TransformersBackend(FolderModel):
     def __init__(self, folder: str, *, batch_tokens: int = BATCH_TOKENS):
         super().__init__(folder)
         self.batch_tokens = batch_tokens
-        self.tokenizer, self._model = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
+        self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
         if not self.tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
         self.max_context = getattr(self._model.config, "max_position_embeddings", None)
@@ -92,25 +92,28 @@ def _batches(jobs: Sequence[Job], batch_tokens: int) -> Iterator[list[Job]]:
         yield batch
 
 
-def load_folder(folder: str, kind: str, dtype_on_gpu: Any = None) -> tuple[Any, Any]:
-    """The tokenizer and the model of a folder, ready to be asked, on the GPU if there is one.
+def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: bool = False) -> tuple[Any, Any, int]:
+    """A folder's tokenizer, its model, ready to be asked, on the GPU if there is one, and how many weights it lacks.
 
-    kind: the name of transformers' class for it; its numbers are fp32, or on a GPU as `dtype_on_gpu` says.
-    Raises InputError for what is no model that transformers can load without code of the folder's own.
+    kind: the name of transformers' class for it; its numbers are fp32, or on a GPU as `dtype_on_gpu` says; own_code:
+    whether the folder's own code may be run, which then brings its own tokenizer (here None).
+    Raises InputError for what is no model that transformers can load.
     """
     try:
         import torch
         import transformers
-        from safetensors import SafetensorError
     except ImportError as error:
         raise InputError(f"{folder}: a local model needs torch: pip install torch transformers") from error
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = (device == "cuda" and dtype_on_gpu) or torch.float32
-    try:  # a plain path, so nothing is ever looked up on a hub
-        path = str(Path(folder).resolve())
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-        model: Any = getattr(transformers, kind).from_pretrained(path, dtype=dtype, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{folder}: not a model transformers can load: {str(error).splitlines()[0]}") from error
-    return tokenizer, model.to(device).eval()
+    path = str(Path(folder).resolve())  # a plain path, so nothing is ever looked up on a hub
+    try:
+        tokenizer = None if own_code else transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        model, loaded = getattr(transformers, kind).from_pretrained(
+            path, dtype=dtype, output_loading_info=True, trust_remote_code=own_code
+        )
+    except Exception as error:  # foreign code may raise anything, safetensors has an error of its own
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
+    return tokenizer, model.to(device).eval(), len(loaded["missing_keys"])

@@ -97,14 +97,6 @@ def test_draws_are_the_same_in_however_many_parts_they_are_made(held: int, monke
         assert found == pytest.approx(statistic.draws(np.ones(30, dtype=bool), expected.astype(float)), abs=1e-12)
 
 
-def test_each_draw_takes_as_many_instances_as_there_are_and_follows_from_its_seed() -> None:
-    weights = multiplicities(17, 300, 4)
-    assert (weights.sum(1) == 17).all()
-    assert (weights == multiplicities.__wrapped__(17, 300, 4)).all()
-    assert (weights != multiplicities(17, 300, 5)).any()
-    assert weights.mean(0) == pytest.approx(np.ones(17), abs=0.3)
-
-
 @given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=30))
 def test_the_mean_leaves_missing_values_out(values: list[float | None]) -> None:
     statistic, scored = mean(values)
