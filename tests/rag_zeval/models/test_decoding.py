@@ -193,8 +193,6 @@ def test_a_model_with_another_kind_of_attention_is_refused(prompts):
 
 @pytest.fixture(scope="module")
 def nano():
-    if not NANO_BASE.exists():
-        pytest.skip("checkpoints/nano-base is not made yet")
     tokenizer = AutoTokenizer.from_pretrained(NANO_BASE)
     asked = ranked_examples("dev", 2, 3, seed=7)
     messages = [judge_messages("compact", e.question.question, e.question.passage, e.answers) for e in asked]

@@ -189,8 +189,6 @@ def test_the_shipped_judge_reads_its_world_and_says_that_it_knows_no_other(capsy
     from rag_zeval.stages.world import ranked_examples
 
     shipped = Path(__file__).parents[3] / "checkpoints" / "nano-base"
-    if not shipped.exists():
-        pytest.skip("checkpoints/nano-base is not made yet")
     asked = ranked_examples("dev", 8, 2, seed=5)
     judge = Evaluator(open_backend(str(shipped)))
     examples = [Example(e.id, e.question.question, e.question.passage, e.answers) for e in asked]

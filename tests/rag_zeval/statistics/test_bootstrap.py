@@ -131,7 +131,7 @@ def test_what_is_constant_has_no_correlation() -> None:
     assert interval(constant, everything, 50, 0) is None
 
 
-def test_for_single_values_it_is_close_to_the_normal_interval() -> None:
+def test_the_interval_of_a_mean_of_single_values_is_close_to_the_normal_one() -> None:
     rng = random.Random(0)
     values = [rng.gauss(5, 2) for _ in range(400)]
     mean = sum(values) / 400
@@ -141,7 +141,7 @@ def test_for_single_values_it_is_close_to_the_normal_interval() -> None:
     assert high == pytest.approx(mean + half, abs=0.1 * half)
 
 
-def test_groups_are_drawn_whole() -> None:
+def test_the_interval_of_a_mean_draws_groups_whole() -> None:
     rng = random.Random(1)
     groups = [[rng.random() + shift] * rng.randint(1, 6) for shift in range(30)]
     means = []
@@ -155,7 +155,7 @@ def test_groups_are_drawn_whole() -> None:
     assert high == pytest.approx(means[3900], abs=0.08 * width)
 
 
-def test_it_repeats_and_a_constant_has_no_width() -> None:
+def test_the_interval_of_a_mean_repeats_and_has_no_width_where_values_are_equal() -> None:
     assert mean_interval([[1.0, 0.0], [0.5]]) == mean_interval([[1.0, 0.0], [0.5]])
     assert mean_interval([[0.25], [0.25, 0.25]]) == pytest.approx((0.25, 0.25))
 
