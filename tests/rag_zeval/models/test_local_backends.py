@@ -126,7 +126,7 @@ UNLOADABLE = "copy: not a model transformers can load: "
             lambda config: config.replace(b'"intermediate_size": 32', b'"intermediate_size": 64'),
             UNLOADABLE,
         ),
-        ("tokenizer_config.json", lambda config: b"{}", UNLOADABLE),
+        ("tokenizer.json", None, UNLOADABLE),
         ("chat_template.jinja", None, "copy: the tokenizer has no chat template"),
         ("config.json", None, "copy: no model here"),
     ],
