@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, check_fields, parse_row
-from rag_zeval.statistics.mean_interval import mean_interval
+from rag_zeval.statistics.bootstrap import mean_interval
 
 KS = (5, 10, 50)  # what the prompt sees, what a reranker sees, what the index gives
 ALL = "all"

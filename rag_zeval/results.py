@@ -16,7 +16,7 @@ from rag_zeval.files import Row, check_fields, first_difference
 from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.models.language_model import known_total
 from rag_zeval.rows import RowWriter
-from rag_zeval.statistics.mean_interval import mean_interval
+from rag_zeval.statistics.bootstrap import mean_interval
 
 Asked = tuple[Example, int]  # and the trial
 

@@ -19,7 +19,7 @@ from rag_zeval.stages.answer_quality import (
     find_flags,
     repetition,
 )
-from rag_zeval.statistics.mean_interval import mean_interval
+from rag_zeval.statistics.bootstrap import mean_interval
 
 Supports = Mapping[float, float | None]  # true support of a question's answers by alpha; None on real text
 

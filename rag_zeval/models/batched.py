@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from rag_zeval.models.language_model import Reply, Request
+from rag_zeval.files import model_sha256
+from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, read_card
 
 QUIET_TURNS = 50  # of the event loop without a new request: whoever got a reply asks on within far fewer
-
-Waiting = tuple[Request, "asyncio.Future[Reply]"]
 
 
 class BatchedModel(ABC):
@@ -25,8 +26,8 @@ class BatchedModel(ABC):
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: list[Waiting] = []
-        self._busy = False  # collecting, or handing out
+        self._waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
+        self._worker: asyncio.Task[None] | None = None
 
     @abstractmethod
     def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
@@ -36,43 +37,78 @@ class BatchedModel(ABC):
         """The reply to one request, computed with those that wait beside it."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # what waited in an earlier one was given up with it
-            self._loop, self._waiting, self._busy = loop, [], False
+            self._loop, self._waiting, self._worker = loop, [], None
         reply: asyncio.Future[Reply] = loop.create_future()
         self._waiting.append((request, reply))
-        if not self._busy:
-            self._busy = True
-            loop.call_soon(self._collect, loop, 0, 0)
+        if self._worker is None or self._worker.done():
+            self._worker = loop.create_task(self._compute_batches())
         return await reply
 
-    def _collect(self, loop: asyncio.AbstractEventLoop, seen: int, quiet: int) -> None:
-        quiet = quiet + 1 if len(self._waiting) == seen else 0
-        if quiet < QUIET_TURNS:
-            loop.call_soon(self._collect, loop, len(self._waiting), quiet)
-            return
-        waiting = sorted((w for w in self._waiting if not w[1].done()), key=lambda w: w[0].seed)
-        self._waiting = []
-        self._hand_out(loop, waiting, self._compute([request for request, _ in waiting]))
+    async def _compute_batches(self) -> None:
+        while self._waiting:
+            seen = quiet = 0
+            while quiet < QUIET_TURNS:
+                await asyncio.sleep(0)
+                quiet = quiet + 1 if len(self._waiting) == seen else 0
+                seen = len(self._waiting)
+            batch = sorted((entry for entry in self._waiting if not entry[1].done()), key=lambda entry: entry[0].seed)
+            self._waiting = []
+            try:
+                for index, reply in self.replies_to([request for request, _ in batch]):
+                    if not batch[index][1].done():
+                        batch[index][1].set_result(reply)
+                    await asyncio.sleep(0)  # who writes rows then has this one before the next is computed
+            except Exception as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
 
-    def _compute(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        yield from self.replies_to(requests)  # so that whatever it raises is raised where replies are handed out
 
-    def _hand_out(
-        self, loop: asyncio.AbstractEventLoop, waiting: list[Waiting], replies: Iterator[tuple[int, Reply]]
-    ) -> None:
-        """One reply a turn: who writes rows then has those of one batch before the next is computed."""
-        try:
-            index, reply = next(replies)
-        except StopIteration:
-            self._busy = bool(self._waiting)
-            if self._busy:
-                loop.call_soon(self._collect, loop, 0, 0)
-            return
-        except Exception as error:
-            for _, future in waiting:
-                if not future.done():
-                    future.set_exception(error)
-            self._busy = False
-            return
-        if not waiting[index][1].done():
-            waiting[index][1].set_result(reply)
-        loop.call_soon(self._hand_out, loop, waiting, replies)
+@dataclass(frozen=True)
+class Job:
+    """A request whose prompt (token ids) leaves room for a reply, of at most `limit` tokens."""
+
+    index: int
+    request: Request
+    prompt: list[int]
+    limit: int
+
+    @property
+    def size(self) -> int:
+        return len(self.prompt) + self.limit
+
+
+class FolderModel(BatchedModel):
+    """A causal language model from a folder, with the chat template of its tokenizer.
+
+    tokenizer, max_context: of the model that the subclass loads. Raises InputError when the folder holds no model.
+    """
+
+    tokenizer: Any
+    max_context: int | None
+
+    def __init__(self, folder: str):
+        super().__init__()
+        self.name = folder
+        self.identity = f"weights {model_sha256(folder)}"
+        self.card = read_card(folder)
+
+    def count_tokens(self, messages: Messages) -> int:
+        return len(chat_ids(self.tokenizer, messages))
+
+    def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+        jobs: list[Job] = []
+        for index, request in enumerate(requests):
+            prompt, limit = chat_ids(self.tokenizer, request.messages), request.sampling.max_tokens
+            if self.max_context is not None:
+                if len(prompt) >= self.max_context:
+                    status = f"failed: prompt needs {len(prompt)} tokens, the model's window is {self.max_context}"
+                    yield index, Reply(None, status)
+                    continue
+                limit = min(limit, self.max_context - len(prompt))
+            jobs.append(Job(index, request, prompt, limit))
+        yield from self.run(jobs)
+
+    @abstractmethod
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
+        """Yield `(index, reply)` of each job once, in any order."""

@@ -8,9 +8,9 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Backend, Messages, Reply, Request
@@ -41,6 +41,7 @@ class ReplyCache:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        self._under_way: dict[str, asyncio.Task[Reply]] = {}  # by key
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives its side files the same mode
@@ -50,6 +51,28 @@ class ReplyCache:
             self._db.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)")
         except (sqlite3.Error, OSError) as error:
             raise InputError(f"{path}: cannot be used as a reply cache: {error}") from error
+
+    async def reply(self, key: str, ask: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
+        """The stored reply, or that of `await ask()`, which is then stored.
+
+        Equal keys side by side are asked once: the others get the same reply, which costs nothing then.
+        """
+        if (stored := self.get(key)) is not None:
+            return stored
+        if (under_way := self._under_way.get(key)) is not None:
+            shared = await asyncio.shield(under_way)
+            return dataclasses.replace(shared, calls=0, retries=0, seconds=0.0, cached=shared.status == "ok")
+
+        async def ask_and_store() -> Reply:
+            reply = await ask()
+            self.put(key, reply)
+            return reply
+
+        self._under_way[key] = asyncio.ensure_future(ask_and_store())
+        try:
+            return await self._under_way[key]
+        finally:
+            del self._under_way[key]
 
     def get(self, key: str) -> Reply | None:
         """The stored reply, marked as cached and with no calls spent; its tokens are those it once cost."""
@@ -93,31 +116,8 @@ class CachedBackend:
 
     def __init__(self, backend: Backend, cache: ReplyCache):
         self.backend, self.cache = backend, cache
-        self._shared = Shared[Reply]()
-
-    @property
-    def name(self) -> str:
-        return self.backend.name
-
-    @property
-    def identity(self) -> str:
-        return self.backend.identity
-
-    @property
-    def max_context(self) -> int | None:
-        return self.backend.max_context
-
-    @property
-    def batched(self) -> bool:
-        return self.backend.batched
-
-    @property
-    def at_once(self) -> int:
-        return self.backend.at_once
-
-    @property
-    def card(self) -> Mapping[str, str]:
-        return self.backend.card
+        self.name, self.identity, self.card = backend.name, backend.identity, backend.card
+        self.max_context, self.batched, self.at_once = backend.max_context, backend.batched, backend.at_once
 
     def count_tokens(self, messages: Messages) -> int | None:
         return self.backend.count_tokens(messages)
@@ -127,37 +127,4 @@ class CachedBackend:
         self.cache.forget(reply_key(self.identity, request))
 
     async def complete(self, request: Request) -> Reply:
-        key = reply_key(self.identity, request)
-        if (reply := self.cache.get(key)) is not None:
-            return reply
-
-        async def ask() -> Reply:
-            reply = await self.backend.complete(request)
-            self.cache.put(key, reply)
-            return reply
-
-        return await self._shared.ask(key, ask)
-
-
-Answer = TypeVar("Answer")  # a Reply or an Embedding
-
-
-class Shared(Generic[Answer]):
-    """What several ask at the same time, asked once."""
-
-    def __init__(self) -> None:
-        self._asked: dict[str, asyncio.Task[Answer]] = {}
-
-    async def ask(self, key: str, ask: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
-        """`await ask()`, or the answer to the same key that is under way, which costs nothing then."""
-        if (asked := self._asked.get(key)) is not None:
-            answer: Any = await asyncio.shield(asked)
-            return cast(
-                Answer,
-                dataclasses.replace(answer, calls=0, retries=0, seconds=0.0, cached=answer.status == "ok"),
-            )
-        self._asked[key] = asyncio.ensure_future(ask())
-        try:
-            return await self._asked[key]
-        finally:
-            del self._asked[key]
+        return await self.cache.reply(reply_key(self.identity, request), lambda: self.backend.complete(request))

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,9 +16,10 @@ from typing import Any, Protocol
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, read_json
 from rag_zeval.judge.prompt import without_surrogates
-from rag_zeval.models.cache import ReplyCache, Shared
-from rag_zeval.models.endpoint import Endpoint, count
-from rag_zeval.models.language_model import Reply, check_spec, one_line
+from rag_zeval.models.cache import ReplyCache
+from rag_zeval.models.endpoint import Endpoint
+from rag_zeval.models.language_model import Model, Reply, check_spec, one_line
+from rag_zeval.models.transformers_local import load_folder
 
 SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 Vector = tuple[float, ...]
@@ -37,20 +38,8 @@ class Embedding:
     cached: bool = False
 
 
-class Embedder(Protocol):
+class Embedder(Model, Protocol):
     """A model of sentences. It never raises for one bad text: that text gets an Embedding with status "failed: …"."""
-
-    @property
-    def name(self) -> str:
-        """For people: the model as it was named."""
-
-    @property
-    def identity(self) -> str:
-        """For cache keys: endpoint and model, or a hash of the weights."""
-
-    @property
-    def at_once(self) -> int:
-        """How many texts it is well to have under way."""
 
     async def embed(self, text: str) -> Embedding:
         """The vector of one text. Raises InputError when the model cannot be reached at all."""
@@ -83,25 +72,28 @@ class OpenAIEmbedder(Endpoint):
 
     async def embed(self, text: str) -> Embedding:
         body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
-        served = await self.post("/embeddings", body, _read)
-        vector, status, tokens = served.result or (None, served.failure, None)
-        return Embedding(vector, status, tokens, served.calls, max(0, served.calls - 1), served.seconds)
+        return embedding_of(await self.post("/embeddings", body, _read))
 
 
-def _read(answer: Any) -> tuple[Vector | None, str, int | None]:
-    tokens = count(answer, "prompt_tokens")
+def _read(answer: Any) -> tuple[str, str]:
     try:
-        vector = single_precision(answer["data"][0]["embedding"])
-    except (KeyError, TypeError, IndexError, OverflowError):
-        return None, "failed: the endpoint's answer is no embedding", tokens
+        vector = array("f", answer["data"][0]["embedding"])
+    except (KeyError, TypeError, IndexError, OverflowError) as error:
+        raise ValueError("the endpoint's answer is no embedding") from error
     if not vector or not all(map(math.isfinite, vector)):
-        return None, "failed: the endpoint sent a vector that is empty or not finite", tokens
-    return vector, "ok", tokens
+        raise ValueError("the endpoint sent a vector that is empty or not finite")
+    return packed(vector), "ok"
 
 
-def single_precision(values: Sequence[float]) -> Vector:
-    """The values as 32-bit floats hold them: fresh vectors and cached ones are then the same."""
-    return tuple(array("f", values))
+def packed(vector: Iterable[float]) -> str:
+    """A vector as the text of a reply: 32-bit floats in base64, so that fresh vectors and cached ones are the same."""
+    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
+
+
+def embedding_of(reply: Reply) -> Embedding:
+    """What a reply with a `packed` vector says, or why there is none."""
+    vector = None if reply.text is None else tuple(array("f", base64.b64decode(reply.text)))
+    return Embedding(vector, reply.status, reply.prompt_tokens, reply.calls, reply.retries, reply.seconds, reply.cached)
 
 
 class LocalEmbedder:
@@ -134,7 +126,7 @@ class LocalEmbedder:
         except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # out of memory, or no such encoder
             return Embedding(None, f"failed: {one_line(str(error))}", tokens, calls=1)
         pooled = states[0] if self._first_token else states.mean(dim=0)
-        vector = single_precision(pooled.tolist())
+        vector = tuple(array("f", pooled.tolist()))
         return Embedding(vector, "ok", tokens, calls=1, seconds=time.perf_counter() - started)
 
 
@@ -160,22 +152,9 @@ def load_encoder(folder: str) -> tuple[Any, Any, int]:
 
     Raises InputError for what is no model that transformers can load.
     """
-    try:
-        import torch
-        from safetensors import SafetensorError
-        from transformers import AutoModel, AutoTokenizer
-    except ImportError as error:
-        raise InputError(f"{folder}: a local model needs torch: pip install torch transformers") from error
-
-    try:  # a plain path, so nothing is ever looked up on a hub
-        path = str(Path(folder).resolve())
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-        model: Any = AutoModel.from_pretrained(path, dtype=torch.float32, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{folder}: not a model transformers can load: {str(error).splitlines()[0]}") from error
+    tokenizer, model, _ = load_folder(folder, "AutoModel")
     windows = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
-    max_tokens = min(window for window in windows if window)
-    return tokenizer, model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), max_tokens
+    return tokenizer, model, min(window for window in windows if window)
 
 
 class CachedEmbedder:
@@ -183,34 +162,15 @@ class CachedEmbedder:
 
     def __init__(self, embedder: Embedder, cache: ReplyCache):
         self._embedder, self._cache = embedder, cache
-        self._shared = Shared[Embedding]()
         self.name, self.identity, self.at_once = embedder.name, embedder.identity, embedder.at_once
 
     async def embed(self, text: str) -> Embedding:
         key = hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()
-        if (kept := self._get(key)) is not None:
-            return kept
 
-        async def ask() -> Embedding:
+        async def ask() -> Reply:
             embedding = await self._embedder.embed(text)
-            if embedding.vector is not None:
-                self._cache.put(key, Reply(_packed(embedding.vector), embedding.status, embedding.tokens))
-            return embedding
+            vector = None if embedding.vector is None else packed(embedding.vector)
+            costs = embedding.calls, embedding.retries, embedding.seconds
+            return Reply(vector, embedding.status, embedding.tokens, None, *costs)
 
-        return await self._shared.ask(key, ask)
-
-    def _get(self, key: str) -> Embedding | None:
-        kept = self._cache.get(key)
-        if kept is None or kept.text is None:
-            return None
-        return Embedding(_unpacked(kept.text), kept.status, kept.prompt_tokens, cached=True)
-
-
-def _packed(vector: Vector) -> str:
-    return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
-
-
-def _unpacked(text: str) -> Vector:
-    values = array("f")
-    values.frombytes(base64.b64decode(text))
-    return tuple(values)
+        return embedding_of(await self._cache.reply(key, ask))

@@ -8,29 +8,19 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, open_http, read_json
 from rag_zeval.models.keys import key_remover, read_key
-from rag_zeval.models.language_model import one_line
+from rag_zeval.models.language_model import Reply, one_line
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 KEY_ENV = "OPENAI_API_KEY"
 MOST_TOKENS = 2**53  # a count beyond it is none
 
 Body = dict[str, Any]
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Served(Generic[Result]):
-    """One request as it went: what was read from the answer, or why there is none ("failed: ..."), and what it took."""
-
-    result: Result | None
-    failure: str
-    calls: int
-    seconds: float
+Reader = Callable[[Any], tuple[str, str]]  # of an answer's JSON: text and status; ValueError says why there is none
 
 
 @dataclass(frozen=True)
@@ -108,8 +98,8 @@ class Endpoint:
             if status == 401:
                 raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
 
-    async def post(self, path: str, body: Body, read: Callable[[Any], Result]) -> Served[Result]:
-        """Post one request and read the JSON of its answer; whatever goes wrong is the fate of this request only.
+    async def post(self, path: str, body: Body, read: Reader) -> Reply:
+        """Post one request and `read` the JSON of its answer; whatever goes wrong is the fate of this request only.
 
         It waits for one of the endpoint's places. The client sends, waits and retries as ever, but makes no objects of
         its own of what goes out and comes in: that takes a third of its time. Raises InputError, to all that ask, when
@@ -139,24 +129,27 @@ class Endpoint:
         probe = None if self._reached else loop.create_task(self._probe(http))
         return _Session(loop, client, asyncio.Semaphore(self.at_once), probe)
 
-    async def _send(self, client: Any, path: str, body: Body, read: Callable[[Any], Result]) -> Served[Result]:
+    async def _send(self, client: Any, path: str, body: Body, read: Reader) -> Reply:
         import anyio
 
         under_way = Exchange()
         exchange.set(under_way)
         started = time.perf_counter()
-        result, failure = None, ""
+        answer, text = None, None
         without_key = key_remover(self._key())
         try:
             # the client's timeout is one of silence; a server that drips bytes is stopped here
             with anyio.fail_after(self._timeout):
                 await client.post(path, body=body, cast_to=str)
-            failure = under_way.refusal or ""
-            result = None if failure else read(read_json(without_key(under_way.text)))
+            if under_way.refusal:
+                raise ValueError(under_way.refusal)
+            answer = read_json(without_key(under_way.text))
+            text, status = read(answer)
         except Exception as error:
-            failure = self._reason(error, under_way)
-        failure = f"failed: {one_line(without_key(failure))}" if failure else ""
-        return Served(result, failure, under_way.sent, time.perf_counter() - started)
+            status = f"failed: {one_line(without_key(self._reason(error, under_way)))}"
+        counts = _count(answer, "prompt_tokens"), _count(answer, "completion_tokens")
+        retries, seconds = max(0, under_way.sent - 1), time.perf_counter() - started
+        return Reply(text, status, *counts, calls=under_way.sent, retries=retries, seconds=seconds)
 
     def _reason(self, error: Exception, under_way: Exchange) -> str:
         import openai
@@ -188,7 +181,7 @@ class Endpoint:
         return read_key(self._key_env) or "none"  # a local server asks for none, the client insists on one
 
 
-def count(answer: Any, field: str) -> int | None:
+def _count(answer: Any, field: str) -> int | None:
     """A number of tokens from the `usage` of an answer, in [0, 2^53), if it tells."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     found = usage.get(field) if isinstance(usage, dict) else None

@@ -70,10 +70,10 @@ class Reply:
     cached: bool = False
 
 
-class Backend(Protocol):
-    """A language model. It never raises for one bad request: that gets a Reply with status "failed: …".
+class Model(Protocol):
+    """A model that answers, be it with text or with vectors.
 
-    Many requests are awaited side by side, by `asyncio.gather` or, in plain code, through `as_finished`.
+    Many questions are awaited side by side, by `asyncio.gather` or, in plain code, through `as_finished`.
     """
 
     @property
@@ -83,6 +83,14 @@ class Backend(Protocol):
     @property
     def identity(self) -> str:
         """For cache keys: endpoint and model, or a hash of the weights."""
+
+    @property
+    def at_once(self) -> int:
+        """How many questions it is well to have under way."""
+
+
+class Backend(Model, Protocol):
+    """A language model. It never raises for one bad request: that gets a Reply with status "failed: …"."""
 
     @property
     def max_context(self) -> int | None:
@@ -95,10 +103,6 @@ class Backend(Protocol):
     @property
     def batched(self) -> bool:
         """Whether requests are computed together, so that a reply depends, by rounding, on what is asked with it."""
-
-    @property
-    def at_once(self) -> int:
-        """How many requests it is well to have under way."""
 
     def count_tokens(self, messages: Messages) -> int | None:
         """Tokens of the prompt made of these messages; None if unknown."""
@@ -187,11 +191,6 @@ def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
         [dict(message) for message in messages], add_generation_prompt=True, tokenize=True, return_dict=False
     )
     return ids
-
-
-def too_long(prompt_tokens: int, window: int) -> Reply:
-    """The refusal of a prompt that leaves no room for a reply."""
-    return Reply(None, f"failed: prompt needs {prompt_tokens} tokens, the model's window is {window}")
 
 
 def one_line(text: str) -> str:

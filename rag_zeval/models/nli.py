@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256, read_json
+from rag_zeval.models.transformers_local import load_folder
 
 LONGEST = 512  # tokens of premise and hypothesis together
 BATCH = 32
@@ -46,14 +47,8 @@ class NLI:
     """
 
     def __init__(self, folder: str):
-        from transformers import AutoTokenizer
-
         self.identity = f"nli weights {model_sha256(folder)}"
-        self._model, missing = _load(folder, trust_remote_code=False)
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(_path(folder), trust_remote_code=False)
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{folder}: no tokenizer transformers can load: {str(error).splitlines()[0]}") from error
+        self._tokenizer, self._model, missing = load_folder(folder, "AutoModelForSequenceClassification")
         labels = {label.lower(): at for at, label in self._model.config.id2label.items()}
         if (labels != UNNAMED and "entailment" not in labels) or missing:
             raise InputError(
@@ -110,7 +105,7 @@ class OwnCode:
             f"{path.relative_to(folder)} {file_sha256(path)}\n" for path in sorted(Path(folder).rglob("*.py"))
         )
         self.identity = f"code {hashlib.sha256(code.encode()).hexdigest()} weights {model_sha256(folder)}"
-        self._model, missing = _load(folder, trust_remote_code=True)
+        _, self._model, missing = load_folder(folder, "AutoModelForSequenceClassification", own_code=True)
         if missing:  # they would be random
             raise InputError(f"{folder}: weights that are missing: {missing}")
         if not callable(getattr(self._model, "predict", None)):
@@ -142,22 +137,3 @@ def wants_code(folder: str) -> bool:
             f"{path}: field 'auto_map': names code of another repository; only the folder's own can be run"
         )
     return bool(named)
-
-
-def _load(folder: str, *, trust_remote_code: bool) -> tuple[Any, int]:
-    """A sequence classification model, ready to be asked, and how many of its weights the folder lacks."""
-    import torch
-    from transformers import AutoModelForSequenceClassification
-
-    try:
-        model, loaded = AutoModelForSequenceClassification.from_pretrained(
-            _path(folder), dtype=torch.float32, output_loading_info=True, trust_remote_code=trust_remote_code
-        )
-    except Exception as error:  # foreign code may raise anything, safetensors has an error of its own
-        said = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(f"{folder}: not a model transformers can load: {said}") from error
-    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), len(loaded["missing_keys"])
-
-
-def _path(folder: str) -> str:
-    return str(Path(folder).resolve())  # a plain path, so nothing is ever looked up on a hub

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from rag_zeval.models.endpoint import Endpoint, count
+from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Messages, Reply, Request, one_line
 
 
@@ -21,10 +21,7 @@ class OpenAIBackend(Endpoint):
         return None  # only the server knows its tokenizer
 
     async def complete(self, request: Request) -> Reply:
-        served = await self.post("/chat/completions", self._arguments(request), _read)
-        text, status, usage = served.result or (None, served.failure, (None, None))
-        retries = max(0, served.calls - 1)
-        return Reply(text, status, *usage, calls=served.calls, retries=retries, seconds=served.seconds)
+        return await self.post("/chat/completions", self._arguments(request), _read)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         sampling = request.sampling
@@ -42,13 +39,12 @@ class OpenAIBackend(Endpoint):
         return arguments
 
 
-def _read(completion: Any) -> tuple[str | None, str, tuple[int | None, int | None]]:
-    counts = count(completion, "prompt_tokens"), count(completion, "completion_tokens")
+def _read(completion: Any) -> tuple[str, str]:
     try:
         choice = completion["choices"][0]
         text, reason = choice["message"]["content"], choice.get("finish_reason")
-    except (AttributeError, KeyError, TypeError, IndexError):
-        return None, "failed: the endpoint's answer is no chat completion", counts
+    except (AttributeError, KeyError, TypeError, IndexError) as error:
+        raise ValueError("the endpoint's answer is no chat completion") from error
     if not isinstance(text, str) or reason == "content_filter":
-        return None, f"failed: the endpoint sent no text (finish_reason {one_line(str(reason))})", counts
-    return text, "truncated" if reason == "length" else "ok", counts
+        raise ValueError(f"the endpoint sent no text (finish_reason {one_line(str(reason))})")
+    return text, "truncated" if reason == "length" else "ok"

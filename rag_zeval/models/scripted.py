@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rag_zeval.models.language_model import Messages, Reply, Request
 
-Script = Sequence[str | Reply] | Mapping[str, str | Reply] | Callable[[Request], str | Reply]
+Script = Sequence[str | Reply] | Callable[[Request], str | Reply]
 
 
 class ScriptedBackend:
-    """Replies from a list (in order of asking), a dict (first key found in the prompt) or a function of the request.
+    """Replies from a list (in order of asking) or by a function of the request.
 
     A string becomes an "ok" reply; tokens are whitespace-separated words. `calls` counts the requests that came.
     """
@@ -36,20 +36,13 @@ class ScriptedBackend:
         return sum(len(message["content"].split()) for message in messages)
 
     async def complete(self, request: Request) -> Reply:
-        scripted = self._find(request)
-        self.calls += 1
-        if isinstance(scripted, Reply):
-            return scripted
-        return Reply(scripted, "ok", self.count_tokens(request.messages), len(scripted.split()), calls=1)
-
-    def _find(self, request: Request) -> str | Reply:
         if callable(self._script):
-            return self._script(request)
-        if isinstance(self._script, Mapping):
-            prompt = "\n".join(message["content"] for message in request.messages)
-            for key, reply in self._script.items():
-                if key in prompt:
-                    return reply
+            reply = self._script(request)
         elif self.calls < len(self._script):
-            return self._script[self.calls]
-        return Reply(None, "failed: the script has no reply for this request", calls=1)
+            reply = self._script[self.calls]
+        else:
+            reply = Reply(None, "failed: the script has no reply for this request", calls=1)
+        self.calls += 1
+        if isinstance(reply, Reply):
+            return reply
+        return Reply(reply, "ok", self.count_tokens(request.messages), len(reply.split()), calls=1)

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import model_sha256
-from rag_zeval.models.batched import BatchedModel
-from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, one_line, read_card, too_long
+from rag_zeval.models.batched import FolderModel, Job
+from rag_zeval.models.language_model import Reply, one_line
 
 BATCH_TOKENS = 65_536  # prompt and reply tokens of a batch, padding included: bounds the KV cache
 BATCH_ROWS = 64
 
 
-@dataclass(frozen=True)
-class _Job:
-    index: int
-    request: Request
-    prompt: list[int]
-    limit: int  # new tokens
-
-    @property
-    def size(self) -> int:
-        return len(self.prompt) + self.limit
-
-
-class TransformersBackend(BatchedModel):
+class TransformersBackend(FolderModel):
     """A causal language model with a chat template, on the GPU if there is one, else the CPU (fp32).
 
     Requests are batched by length; each has its own seed, so its sample does not depend on its batch.
@@ -38,31 +24,18 @@ class TransformersBackend(BatchedModel):
     """
 
     def __init__(self, folder: str, *, batch_tokens: int = BATCH_TOKENS):
-        super().__init__()
-        self.name = folder
-        self.identity = f"weights {model_sha256(folder)}"
-        self.card = read_card(folder)
+        super().__init__(folder)
         self.batch_tokens = batch_tokens
-        self._tokenizer, self._model = _load(folder)
-        self.max_context: int | None = getattr(self._model.config, "max_position_embeddings", None)
+        self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
+        if not self.tokenizer.chat_template:
+            raise InputError(f"{folder}: the tokenizer has no chat template")
+        self.max_context = getattr(self._model.config, "max_position_embeddings", None)
 
-    def count_tokens(self, messages: Messages) -> int:
-        return len(chat_ids(self._tokenizer, messages))
-
-    def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        jobs: list[_Job] = []
-        for index, request in enumerate(requests):
-            prompt, limit = chat_ids(self._tokenizer, request.messages), request.sampling.max_tokens
-            if self.max_context is not None:
-                if len(prompt) >= self.max_context:
-                    yield index, too_long(len(prompt), self.max_context)
-                    continue
-                limit = min(limit, self.max_context - len(prompt))
-            jobs.append(_Job(index, request, prompt, limit))
+    def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
         for batch in _batches(jobs, self.batch_tokens):
             yield from self._run(batch)
 
-    def _run(self, batch: list[_Job]) -> Iterator[tuple[int, Reply]]:
+    def _run(self, batch: list[Job]) -> Iterator[tuple[int, Reply]]:
         failure = None
         try:
             yield from self._generate(batch)
@@ -74,11 +47,11 @@ class TransformersBackend(BatchedModel):
         elif failure is not None:
             yield batch[0].index, Reply(None, f"failed: {one_line(failure.splitlines()[0])}", calls=1)
 
-    def _generate(self, batch: list[_Job]) -> list[tuple[int, Reply]]:
+    def _generate(self, batch: list[Job]) -> list[tuple[int, Reply]]:
         from rag_zeval.models.decoding import generate, stop_ids
 
         started = time.perf_counter()
-        sampling, eos = batch[0].request.sampling, stop_ids(self._model, self._tokenizer)
+        sampling, eos = batch[0].request.sampling, stop_ids(self._model, self.tokenizer)
         generated = generate(
             self._model,
             [job.prompt for job in batch],
@@ -93,7 +66,7 @@ class TransformersBackend(BatchedModel):
         replies = []
         for job, (ids, _) in zip(batch, generated, strict=True):
             finished = bool(ids) and ids[-1] in eos
-            text = self._tokenizer.decode(
+            text = self.tokenizer.decode(
                 ids[:-1] if finished else ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
             )
             status = "ok" if finished else "truncated"
@@ -102,9 +75,9 @@ class TransformersBackend(BatchedModel):
         return replies
 
 
-def _batches(jobs: list[_Job], batch_tokens: int) -> Iterator[list[_Job]]:
+def _batches(jobs: Sequence[Job], batch_tokens: int) -> Iterator[list[Job]]:
     """Jobs of like sampling and length together, within the token bound (one job alone may exceed it)."""
-    batch: list[_Job] = []
+    batch: list[Job] = []
     for job in sorted(jobs, key=lambda job: (job.request.sampling.temperature, job.request.sampling.top_p, job.size)):
         same = batch and (
             (job.request.sampling.temperature, job.request.sampling.top_p)
@@ -119,22 +92,28 @@ def _batches(jobs: list[_Job], batch_tokens: int) -> Iterator[list[_Job]]:
         yield batch
 
 
-def _load(folder: str) -> tuple[Any, Any]:
+def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: bool = False) -> tuple[Any, Any, int]:
+    """A folder's tokenizer, its model, ready to be asked, on the GPU if there is one, and how many weights it lacks.
+
+    kind: the name of transformers' class for it; its numbers are fp32, or on a GPU as `dtype_on_gpu` says; own_code:
+    whether the folder's own code may be run, which then brings its own tokenizer (here None).
+    Raises InputError for what is no model that transformers can load.
+    """
     try:
         import torch
-        from safetensors import SafetensorError
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        import transformers
     except ImportError as error:
         raise InputError(f"{folder}: a local model needs torch: pip install torch transformers") from error
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = "auto" if device == "cuda" else torch.float32
-    try:  # a plain path, so nothing is ever looked up on a hub
-        path = str(Path(folder).resolve())
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-        model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise InputError(f"{folder}: not a model transformers can load: {str(error).splitlines()[0]}") from error
-    if not tokenizer.chat_template:
-        raise InputError(f"{folder}: the tokenizer has no chat template")
-    return tokenizer, model.to(device).eval()
+    dtype = (device == "cuda" and dtype_on_gpu) or torch.float32
+    path = str(Path(folder).resolve())  # a plain path, so nothing is ever looked up on a hub
+    try:
+        tokenizer = None if own_code else transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        model, loaded = getattr(transformers, kind).from_pretrained(
+            path, dtype=dtype, output_loading_info=True, trust_remote_code=own_code
+        )
+    except Exception as error:  # foreign code may raise anything, safetensors has an error of its own
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
+    return tokenizer, model.to(device).eval(), len(loaded["missing_keys"])

@@ -21,6 +21,7 @@ from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 Mask = NDArray[np.bool_]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
+DRAWS = 10_000  # of `mean_interval`
 HELD = 8_000_000  # multiplicities kept for all statistics, to bound memory
 BLOCK = 1_000_000  # of them made at a time where they are more
 LEAST_RUNS = 3  # from which one can speak of consistency
@@ -140,6 +141,18 @@ def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
     """95% percentile interval of the statistic over the scored instances; None if it is undefined."""
     return percentiles(drawn(statistic, scored, draws, seed)) if scored.any() else None
+
+
+def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[float, float]:
+    """95% percentile bootstrap interval of the mean of all values, whole groups drawn together.
+
+    groups: values that hang together (the answers of one question), at least one group, none of them empty.
+    Efron and Tibshirani 1993, chapter 13; DRAWS resamples of as many groups as there are.
+    """
+    mean_of_all = Ratio(np.array([sum(group) for group in groups]), np.array([len(group) for group in groups]))
+    bounds = interval(mean_of_all, np.ones(len(groups), dtype=bool), DRAWS, seed)
+    assert bounds is not None, "the mean of no group is undefined"
+    return bounds
 
 
 def paired_interval(

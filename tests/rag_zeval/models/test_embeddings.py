@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import string
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding, OpenAIEmbedder, cosine, open_embedder
 from rag_zeval.scripted_judge import word_vector
 
-WINDOW = 40
+WINDOW = 96  # of `tiny_model`
 vectors = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3)
 
 
@@ -54,11 +53,9 @@ def test_an_endpoint_gives_vectors_with_their_accounting(scripted_judge: Any) ->
     ("fault", "reason", "calls"),
     [
         ("500", "HTTP 500", 2),
-        ("half", "peer closed", 2),
         ("nan", "empty or not finite", 1),
         ("empty", "empty or not finite", 1),
         ("hang", "no answer within 1 s", 1),
-        ({"status": 400, "body": {"error": {"message": "too long"}}}, "HTTP 400: too long", 1),
         ({"status": 200, "body": {"data": [{"embedding": "x"}]}}, "no embedding", 1),
         ({"status": 200, "body": {"data": []}}, "", 1),
         ({"status": 200, "body": [1]}, "", 1),
@@ -72,19 +69,6 @@ def test_what_goes_wrong_is_the_status_of_that_text_alone(
     bad, good = embedded(embedder, "bad", "good")
     assert bad.vector is None and bad.status.startswith("failed: ") and reason in bad.status, bad.status
     assert (bad.calls, good.status) == (calls, "ok")
-
-
-def test_a_key_that_comes_back_is_taken_out_and_a_limit_said(hostile: Any, monkeypatch: Any) -> None:
-    key = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
-    monkeypatch.setenv("OPENAI_API_KEY", f"{key}\r")
-    embedder = open_embedder(f"openai:small@{hostile.url}", max_body_mib=1, timeout=5)
-    for mode, status in (
-        ("the key in an error", "failed: HTTP 400: Incorrect API key provided: [key]."),
-        ("an endless body", "failed: the answer is longer than 1 MiB"),
-        ("the key as a model", "failed: the endpoint's answer is no embedding"),
-    ):
-        hostile.set(mode)
-        assert [one.status for one in embedded(embedder, "text")] == [status]
 
 
 def test_a_vector_is_paid_for_once_and_is_the_same_from_the_cache(scripted_judge: Any, tmp_path: Path) -> None:
@@ -101,31 +85,6 @@ def test_a_vector_is_paid_for_once_and_is_the_same_from_the_cache(scripted_judge
     assert [e.status for e in embedded(other, "a")] == ["failed: HTTP 500: broken"]  # another model, another vector
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random two-layer encoder that reads characters."""
-    torch = pytest.importorskip("torch")
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("encoder")
-    vocabulary = {token: i for i, token in enumerate(["?", *string.ascii_lowercase, " "])}
-    characters = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
-    characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    PreTrainedTokenizerFast(tokenizer_object=characters).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=WINDOW,
-    )
-    BertModel(config).save_pretrained(folder)
-    return folder
-
-
 def write_modules(folder: Path, mode: str, *more: str) -> None:
     kinds = ("Transformer", "Pooling", *more)
     modules = [{"path": f"1_{kind}", "type": f"sentence_transformers.models.{kind}"} for kind in kinds]
@@ -135,37 +94,34 @@ def write_modules(folder: Path, mode: str, *more: str) -> None:
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
 
 
-def test_a_local_vector_is_the_mean_or_the_first_token_as_the_folder_says(encoder: Path, tmp_path: Path) -> None:
-    import shutil
-
+def test_a_local_vector_is_the_mean_or_the_first_token_as_the_folder_says(model_copy: Path) -> None:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    folder = Path(shutil.copytree(encoder, tmp_path / "model"))
-    ids = AutoTokenizer.from_pretrained(folder)("ann was born", return_tensors="pt")
+    ids = AutoTokenizer.from_pretrained(model_copy)("ann was born", return_tensors="pt")
     with torch.no_grad():
-        states = AutoModel.from_pretrained(folder).eval()(**ids).last_hidden_state[0]
+        states = AutoModel.from_pretrained(model_copy).eval()(**ids).last_hidden_state[0]
     identities = set()
     for mode, expected in ((None, states.mean(0)), ("mean_tokens", states.mean(0)), ("cls_token", states[0])):
         if mode:
-            write_modules(folder, mode, "Normalize")
-        embedder = open_embedder(str(folder))
+            write_modules(model_copy, mode, "Normalize")
+        embedder = open_embedder(str(model_copy))
         (found,) = embedded(embedder, "ann was born")
         assert found.vector == pytest.approx(expected.tolist(), abs=1e-6)
         assert (found.status, found.tokens, found.calls) == ("ok", 12, 1)
         identities.add(embedder.identity)
     assert len(identities) == 2
     for mode, more, message in (("max_tokens", (), "pools by"), ("mean_tokens", ("Dense",), "module 'Dense'")):
-        write_modules(folder, mode, *more)
+        write_modules(model_copy, mode, *more)
         with pytest.raises(InputError, match=message):
-            open_embedder(str(folder))
+            open_embedder(str(model_copy))
 
 
-def test_a_text_that_does_not_fit_fails_and_is_not_cut(encoder: Path) -> None:
-    empty, fits, too_long = embedded(open_embedder(str(encoder)), "", "a" * WINDOW, "a" * (WINDOW + 1))
+def test_a_text_that_does_not_fit_fails_and_is_not_cut(tiny_model: str) -> None:
+    empty, fits, too_long = embedded(open_embedder(tiny_model), "", "a" * WINDOW, "a" * (WINDOW + 1))
     assert empty.status == f"failed: text needs 0 tokens, the model's window is {WINDOW}"
     assert fits.status == "ok"
-    assert (too_long.vector, too_long.status) == (None, f"failed: text needs 41 tokens, the model's window is {WINDOW}")
+    assert (too_long.vector, too_long.status) == (None, f"failed: text needs 97 tokens, the model's window is {WINDOW}")
 
 
 def test_what_names_no_model_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import json
-import string
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,37 +12,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Reply, Request, Sampling, open_backend
 
-WINDOW = 96
-
-
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A random two-layer model that reads characters: it says nothing sensible, and says it reproducibly."""
-    import torch
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    folder = tmp_path_factory.mktemp("tiny")
-    vocabulary = {token: i for i, token in enumerate(["<|im_end|>", "\ufffd", *string.printable])}
-    characters = Tokenizer(models.WordLevel(vocabulary, unk_token="\ufffd"))
-    characters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    characters.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, eos_token="<|im_end|>")
-    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}{% endfor %}>"
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=WINDOW,
-        bos_token_id=None,
-        eos_token_id=0,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return str(folder)
+WINDOW = 96  # of `tiny_model`
 
 
 def ask(text: str, trial: int = 0, **sampling: Any) -> Request:
@@ -98,35 +68,28 @@ def test_a_prompt_beyond_the_window_is_refused_and_a_long_one_gets_the_room_ther
     assert backend.count_tokens([{"role": "user", "content": "x" * 200}]) == 206
 
 
-def test_identity_is_of_the_weights_not_of_the_path(tiny_model: str, tmp_path: Path) -> None:
-    import shutil
-
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_model, copy)
-    first, moved = open_backend(tiny_model), open_backend(str(copy))
-    assert first.identity == moved.identity
-    weights = copy / "model.safetensors"
+def test_identity_is_of_the_weights_not_of_the_path(tiny_model: str, model_copy: Path) -> None:
+    first = open_backend(tiny_model).identity
+    assert open_backend(str(model_copy)).identity == first
+    weights = model_copy / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    assert open_backend(str(copy)).identity != first.identity
+    assert open_backend(str(model_copy)).identity != first
 
 
-def test_the_card_of_a_checkpoint_is_read(tiny_model: str, tmp_path: Path) -> None:
-    import shutil
-
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_model, copy)
-    (copy / "rag_zeval.json").write_text('{"world": "nano", "variant": "compact"}')
-    assert open_backend(str(copy)).card == {"world": "nano", "variant": "compact"}
+def test_the_card_of_a_checkpoint_is_read(tiny_model: str, model_copy: Path) -> None:
+    card = model_copy / "rag_zeval.json"
+    card.write_text('{"world": "nano", "variant": "compact"}')
+    assert open_backend(str(model_copy)).card == {"world": "nano", "variant": "compact"}
     assert open_backend(tiny_model).card == {}
     for content, reason in (
         ("[1]", "expected a JSON object"),
         ('{"world": 1}', "field 'world' must be str, found int"),
     ):
-        (copy / "rag_zeval.json").write_text(content)
+        card.write_text(content)
         with pytest.raises(InputError, match=rf"rag_zeval.json: {reason}"):
-            open_backend(str(copy))
+            open_backend(str(model_copy))
 
 
 def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,28 +112,40 @@ def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatc
     assert failed == Reply(None, "failed: CUDA out of memory. Tried to allocate 9 GiB.", calls=1)
 
 
-@pytest.mark.parametrize("damage", ["garbage", "cut", "other shape"])
-def test_damaged_weights_are_one_line(tiny_model: str, tmp_path: Path, damage: str) -> None:
-    import shutil
+UNLOADABLE = "copy: not a model transformers can load: "
 
-    copy = tmp_path / "copy"
-    shutil.copytree(tiny_model, copy)
-    weights, config = copy / "model.safetensors", copy / "config.json"
-    if damage == "other shape":
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"intermediate_size": 64}))
-    else:
-        weights.write_bytes(b"no weights" * 20 if damage == "garbage" else weights.read_bytes()[:-10])
-    with pytest.raises(InputError, match="copy: not a model transformers can load: ") as error:
-        open_backend(str(copy))
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("model.safetensors", lambda weights: b"no weights" * 20, UNLOADABLE),
+        ("model.safetensors", lambda weights: weights[:-10], UNLOADABLE),
+        ("model.safetensors", None, UNLOADABLE),
+        (
+            "config.json",
+            lambda config: config.replace(b'"intermediate_size": 32', b'"intermediate_size": 64'),
+            UNLOADABLE,
+        ),
+        ("tokenizer.json", None, UNLOADABLE),
+        ("chat_template.jinja", None, "copy: the tokenizer has no chat template"),
+        ("config.json", None, "copy: no model here"),
+    ],
+)
+def test_a_folder_that_holds_no_usable_model_is_refused_in_one_line(
+    model_copy: Path, file: str, change: Callable[[bytes], bytes] | None, message: str
+) -> None:
+    content = (model_copy / file).read_bytes()
+    (model_copy / file).unlink()
+    if change:
+        (model_copy / file).write_bytes(change(content))
+    with pytest.raises(InputError, match=message) as error:
+        open_backend(str(model_copy))
     assert "\n" not in str(error.value)
 
 
-def test_folders_that_hold_no_usable_model_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no model here"):
-        open_backend(str(tmp_path))
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    with pytest.raises(InputError, match="not a model transformers can load"):
-        open_backend(str(tmp_path))
+def test_a_folder_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match=r"no such folder; name a model as transformers:FOLDER, openai:MODEL@http"):
+        open_backend("nowhere")
 
 
 def test_a_checkpoint_cannot_bring_code(tmp_path: Path) -> None:
@@ -193,19 +168,20 @@ def test_vllm_replies_like_transformers(tiny_model: str) -> None:
         assert (one.text, one.status, one.prompt_tokens) == (other.text, other.status, other.prompt_tokens)
 
 
-def test_without_transformers_it_says_so(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(InputError, match=r"pip install torch transformers$"):
-        open_backend(tiny_model)
-
-
-def test_without_vllm_it_says_so(tiny_model: str) -> None:
-    import importlib.util
-
-    if importlib.util.find_spec("vllm"):
-        pytest.skip("vLLM is installed")
-    with pytest.raises(InputError, match=r"pip install vllm$"):
-        open_backend(f"vllm:{tiny_model}")
+@pytest.mark.parametrize(
+    ("spec", "package", "advice"),
+    [
+        ("MODEL", "transformers", "pip install torch transformers"),
+        ("vllm:MODEL", "vllm", "pip install vllm"),
+        ("openai:judge@http://host/v1", "openai", "pip install openai"),
+    ],
+)
+def test_a_package_that_is_missing_is_said(
+    tiny_model: str, monkeypatch: pytest.MonkeyPatch, spec: str, package: str, advice: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=f"{advice}$"):
+        open_backend(spec.replace("MODEL", tiny_model))
 
 
 def test_the_shipped_judge_reads_its_world_and_says_that_it_knows_no_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,8 +189,6 @@ def test_the_shipped_judge_reads_its_world_and_says_that_it_knows_no_other(capsy
     from rag_zeval.stages.world import ranked_examples
 
     shipped = Path(__file__).parents[3] / "checkpoints" / "nano-base"
-    if not shipped.exists():
-        pytest.skip("checkpoints/nano-base is not made yet")
     asked = ranked_examples("dev", 8, 2, seed=5)
     judge = Evaluator(open_backend(str(shipped)))
     examples = [Example(e.id, e.question.question, e.question.passage, e.answers) for e in asked]

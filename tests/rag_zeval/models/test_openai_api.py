@@ -2,24 +2,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import re
 import resource
 import socket
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile_modes import MODES
-from hostile_server import shows_key
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.parser import response_schema
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import CachedBackend, ReplyCache
+from rag_zeval.models.keys import key_remover, read_key
 from rag_zeval.models.language_model import Reply, Request, Sampling, check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
 
@@ -42,33 +40,17 @@ def test_a_reply_comes_back_with_its_accounting(endpoint: Any) -> None:
     sent = endpoint.requests[0]
     assert sent["messages"] == [{"role": "user", "content": "hello"}]
     assert (sent["model"], sent["temperature"], sent["top_p"], sent["max_tokens"]) == ("judge", 0.1, 0.9, 50)
-    assert "response_format" not in sent
-
-
-def test_a_schema_is_handed_on(endpoint: Any) -> None:
-    schema = {"type": "object"}
-    ask(endpoint, Request(({"role": "user", "content": "x"},), response_schema=schema))
-    assert endpoint.requests[0]["response_format"]["json_schema"]["schema"] == schema
+    assert "response_format" not in sent and sent["seed"] == request().seed
 
 
 def test_an_evaluators_schema_is_handed_on_as_it_is_and_the_cache_minds_it(endpoint: Any, tmp_path: Path) -> None:
-    schema = response_schema(2, "compact")
-    endpoint.replies = json.dumps(
-        [
-            {
-                "id": letter,
-                "atomic_claims": [{"claim": "c", "grounding_evidence": [], "analysis": "", "is_supported": False}],
-            }
-            for letter in "AB"
-        ]
-    )
     backend = CachedBackend(open_backend(endpoint.spec()), ReplyCache(tmp_path / "cache.sqlite"))
     for structured in (True, False, True):
-        found = Evaluator(backend, "compact", structured=structured).evaluate("q", "r", ["a", "b"])
-        assert found.status == "ok" and found.scores == [0.0, 0.0]
-    assert len(endpoint.requests) == 2  # the third is the first again
-    expected = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema, "strict": True}}
-    assert endpoint.requests[0]["response_format"] == expected and "response_format" not in endpoint.requests[1]
+        assert Evaluator(backend, structured=structured).evaluate("q", "It is so.", ["a"]).scores == [1.0]
+    first, second = endpoint.requests  # the third is the first again
+    json_schema = {"name": "reply", "schema": response_schema(1, "paper"), "strict": True}
+    assert first["response_format"] == {"type": "json_schema", "json_schema": json_schema}
+    assert "response_format" not in second
 
 
 def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
@@ -90,35 +72,18 @@ def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
         ({"status": 200, "body": [1, 2]}, "no chat completion", 1),
         ({"status": 200, "body": b"<html>", "headers": {"Content-Type": "text/html"}}, "not valid JSON", 1),
         ("no text", "sent no text", 1),
+        ("hang", "no answer within 2 s", 1),
+        ("drip", "no answer within 2 s", 1),
     ],
 )
 def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act: Any, reason: str, calls: int) -> None:
     endpoint.faults = [act] * calls
-    bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, max_retries=1)
+    bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, max_retries=1, timeout=2)
     assert bad.text is None and bad.status.startswith("failed: ") and reason in bad.status, bad.status
     assert "\n" not in bad.status
     assert (bad.calls, bad.retries) == (calls, calls - 1)
     assert good.status == "ok"
     assert len(endpoint.requests) == bad.calls + good.calls
-
-
-@pytest.mark.parametrize("header", ["text/plain", "application/octet-stream"])
-def test_json_is_read_whatever_its_header_says(endpoint: Any, header: str) -> None:
-    message = {"role": "assistant", "content": "fine"}
-    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    endpoint.faults = [{"status": 200, "body": json.dumps(body).encode(), "headers": {"Content-Type": header}}]
-    (reply,) = ask(endpoint)
-    assert (reply.text, reply.status, reply.prompt_tokens) == ("fine", "ok", None)
-
-
-@pytest.mark.parametrize("act", ["hang", "drip"])
-def test_a_server_that_never_finishes_is_left(endpoint: Any, act: str) -> None:
-    endpoint.faults = [act]
-    started = time.monotonic()
-    bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, timeout=0.5)
-    assert time.monotonic() - started < 5
-    assert (bad.status, bad.calls) == ("failed: no answer within 0.5 s", 1)
-    assert good.status == "ok"
 
 
 def test_a_reply_at_the_token_limit_is_truncated(endpoint: Any) -> None:
@@ -128,36 +93,10 @@ def test_a_reply_at_the_token_limit_is_truncated(endpoint: Any) -> None:
 
 def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
     endpoint.delay = 0.15
-    replies = ask(endpoint, *(request(str(i)) for i in range(9)), concurrency=3)
-    assert [reply.status for reply in replies] == ["ok"] * 9
+    backend = OpenAIBackend("judge", endpoint.url, concurrency=3)
+    replies = as_finished(backend.complete, map(request, "abcdefghi"), at_once=9)
+    assert [reply.status for _, reply in replies] == ["ok"] * 9
     assert endpoint.open_most == 3
-
-
-def test_what_is_asked_next_may_depend_on_what_came(endpoint: Any) -> None:
-    endpoint.replies = lambda body: body["messages"][0]["content"] + "!"
-    backend = OpenAIBackend("judge", endpoint.url, concurrency=2)
-
-    async def shout(text: str) -> str | None:
-        while text is not None and len(text) < 4:
-            text = (await backend.complete(request(text))).text or ""
-        return text
-
-    assert sorted(as_finished(shout, ["a", "b", "cd"], at_once=3)) == [(0, "a!!!"), (1, "b!!!"), (2, "cd!!")]
-    assert len(endpoint.requests) == 8 and endpoint.open_most <= 2
-
-
-def test_only_as_many_requests_are_made_as_can_be_sent_soon(endpoint: Any) -> None:
-    made = []
-
-    def requests() -> Iterator[Request]:
-        for number in range(50):
-            made.append(number)
-            yield request(str(number))
-
-    replies = as_finished(OpenAIBackend("judge", endpoint.url, concurrency=3).complete, requests(), 3)
-    next(replies)
-    assert len(made) <= 2 * 3
-    assert len(list(replies)) == 49 and len(made) == 50
 
 
 def test_replies_come_as_they_finish_and_the_rest_can_be_left(endpoint: Any) -> None:
@@ -215,67 +154,45 @@ def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, mo
 KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
 
 
-@pytest.mark.parametrize("value", [f"{KEY}\r", f"{KEY}\r\n", f" \t{KEY}\n"])
-def test_white_space_around_a_key_is_none_of_it(endpoint: Any, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", value)
-    (reply,) = ask(endpoint)
-    assert reply.status == "ok" and endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
-
-
 @pytest.mark.parametrize(
-    "value", [f"{KEY}\r\nX: y", f"{KEY}\x01", f"{KEY}\x7f", f"{KEY}é", f"\ufeff{KEY}", "\u201ckey\u201d"]
+    ("value", "key"), [(f"{KEY}\r", KEY), (f"{KEY}\r\n", KEY), (f" \t{KEY}\n", KEY), (" \r\n", None)]
 )
-def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(
-    endpoint: Any, monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    for name, given in (("OPENAI_API_KEY", None), ("JUDGE_KEY", "JUDGE_KEY")):
-        monkeypatch.setenv(name, value)
-        with pytest.raises(InputError) as error:
-            ask(endpoint, api_key_env=given)
-        assert str(error.value) == f"environment variable {name} is no API key: no HTTP header can carry what it holds"
-    assert not endpoint.requests
+def test_white_space_around_a_key_is_none_of_it(monkeypatch: pytest.MonkeyPatch, value: str, key: str | None) -> None:
+    monkeypatch.setenv("JUDGE_KEY", value)
+    assert read_key("JUDGE_KEY") == key
 
 
-def test_a_key_of_white_space_is_not_set(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JUDGE_KEY", " \r\n")
-    with pytest.raises(InputError, match="JUDGE_KEY is not set"):
-        ask(endpoint, api_key_env="JUDGE_KEY")
-
-
-@pytest.mark.parametrize("mode", [mode for mode in MODES if "key" in mode])
-def test_a_key_that_comes_back_is_taken_out(hostile: Any, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    hostile.set(mode)
-    (reply,) = ask(hostile, max_retries=0)
-    read = Evaluator(open_backend(f"openai:judge@{hostile.url}", timeout=1)).evaluate("q", "r", ["a"])
-    for shown in (repr(reply), repr(read)):
-        assert shows_key(shown.encode(), KEY) == [], shown
+@pytest.mark.parametrize("value", ["key\r\nX: y", "key\x01", "key\x7f", "keyé", "\ufeffkey", "\u201ckey\u201d"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("JUDGE_KEY", value)
+    with pytest.raises(InputError) as error:
+        read_key("JUDGE_KEY")
+    assert str(error.value) == "environment variable JUDGE_KEY is no API key: no HTTP header can carry what it holds"
 
 
 def test_what_stands_beside_the_key_is_kept(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    hostile.set("the key in an error")
-    assert ask(hostile)[0].status == "failed: HTTP 400: Incorrect API key provided: [key]."
     hostile.set("the key around a reply")
     (reply,) = ask(hostile)
     assert reply.text == f"Bearer [key]\n```json\n{hostile.honest({})}\n```\n[key]"
 
 
-def test_a_short_key_is_not_looked_for(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "so")  # a word of the reply
-    (reply,) = ask(endpoint)
-    assert reply.text == endpoint.replies and "so" in endpoint.replies
+def test_a_short_key_is_not_looked_for() -> None:
+    assert key_remover("so")("so it is") == "so it is"
 
 
-@pytest.mark.parametrize("mode", ["hangs", "drips headers", "endless 1xx, slowly", "hangs after the headers"])
-def test_a_list_of_models_that_does_not_come_is_said_and_not_waited_for(hostile: Any, capsys: Any, mode: str) -> None:
+UNANSWERED = ["hangs", "drips headers", "endless 1xx, slowly"]
+UNENDED = ["hangs after the headers", "drips the body", "an endless body", "a gzip bomb", "endless tiny chunks"]
+
+
+@pytest.mark.parametrize("mode", [*UNANSWERED, *UNENDED])
+def test_the_list_of_models_is_not_read_and_not_waited_for(hostile: Any, capsys: Any, mode: str) -> None:
     hostile.set(mode, on_models=True)
     started = time.monotonic()
     (reply,) = ask(hostile, connect_timeout=0.5)
-    assert time.monotonic() - started < 3
-    assert reply.status == "ok"
-    said = f"note: {hostile.url}/models: no answer within 0.5 s; requests are sent all the same\n"
-    assert capsys.readouterr().err == ("" if mode == "hangs after the headers" else said)
+    assert time.monotonic() - started < 3 and reply.status == "ok"
+    note = f"note: {hostile.url}/models: no answer within 0.5 s; requests are sent all the same\n"
+    assert capsys.readouterr().err == (note if mode in UNANSWERED else "")
 
 
 def test_a_connection_that_does_not_come_is_one_line(no_proxy: None) -> None:
@@ -292,93 +209,68 @@ def test_a_connection_that_does_not_come_is_one_line(no_proxy: None) -> None:
     assert str(error.value) == f"cannot reach {url}: no connection within 0.5 s"
 
 
-@pytest.mark.parametrize("mode", ["drips the body", "an endless body", "a gzip bomb", "endless tiny chunks"])
-def test_the_list_of_models_itself_is_not_read(hostile: Any, mode: str) -> None:
-    hostile.set(mode, on_models=True)
-    started = time.monotonic()
-    (reply,) = ask(hostile)
-    assert time.monotonic() - started < 3 and reply.status == "ok"
+def modes(pattern: str) -> list[str]:
+    return [mode for mode in MODES if re.search(pattern, mode)]
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if "endless" in mode or "MB" in mode])
-def test_an_answer_without_end_is_left_at_the_limit(hostile: Any, mode: str) -> None:
-    hostile.set(mode)
-    started = time.monotonic()
-    (reply,) = ask(hostile, max_retries=0, timeout=2, max_body_mib=1)
-    assert time.monotonic() - started < 8
-    assert reply.text is None and reply.status.startswith("failed: "), reply.status
-    if "body" in mode or "MB" in mode:
-        assert reply.status == "failed: the answer is longer than 1 MiB"
+PACKED = "the answer is packed (Content-Encoding …"
+REASONS = {  # by mode; "…" stands for any text
+    **dict.fromkeys(modes("endless"), "…"),
+    **dict.fromkeys(modes("endless body|MB"), "the answer is longer than 1 MiB"),
+    **dict.fromkeys(modes("gzip|deflate|encoding"), PACKED),
+    **dict.fromkeys(modes("^30[12378]"), "HTTP 30…"),
+    **{mode: f"HTTP {mode[:3]}: sends us on to ELSEWHERE, where prompts do not follow" for mode in modes("elsewhere")},
+    "an error as text": "HTTP 403: the quota is used up",
+    "an error as HTML": "HTTP 502: <html><body><h1>502 Bad Gateway</h1></body></html>",
+    "an error as a list": 'HTTP 400: [1, {"message": 5}]',
+    "500 without a word": "HTTP 500",
+    "an error of escapes": "HTTP 400: [2J ]0;owned 31m txt.exe",
+    "an error as text of escapes": "HTTP 400: [2J ]0;owned 31m txt.exe",
+    "an error of half characters": "HTTP 400: no",
+    "a reason of escapes": "the endpoint sent no text (finish_reason [2J ]0;owned 31m txt.exe)",
+    "JSON that nests": "the endpoint's answer is not valid JSON: brackets without end",
+    "the key in an error": "HTTP 400: Incorrect API key provided: [key].",
+}
 
 
-def test_an_answer_may_be_as_long_as_allowed(hostile: Any) -> None:
-    hostile.set("15 MB of text")
-    (reply,) = ask(hostile)
-    assert reply.status == "ok" and reply.text == "x" * 15_000_000
-
-
-@pytest.mark.parametrize("mode", ["15 MB of empty lists", "15 MB of numbers", "15 MB of empty objects in the text"])
-def test_an_answer_of_many_small_values_is_not_read(hostile: Any, mode: str) -> None:
-    hostile.set(mode)
-    assert "more than 1,000,000 values" in ask(hostile)[0].status
-
-
-@pytest.mark.parametrize("mode", [mode for mode in MODES if "gzip" in mode or "deflate" in mode or "encoding" in mode])
-def test_nothing_is_unpacked(hostile: Any, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "reason"), REASONS.items())
+def test_a_reason_is_kept_and_harmless_and_nothing_is_unpacked_or_sent_elsewhere(
+    hostile: Any, monkeypatch: pytest.MonkeyPatch, mode: str, reason: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     hostile.set(mode)
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    (reply,) = ask(hostile)
-    assert reply.calls == 1 and reply.status.startswith("failed: the answer is packed (Content-Encoding "), reply.status
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024 and time.monotonic() - started < 5
+    retries = {} if reason == PACKED else {"max_retries": 0}
+    (reply,) = ask(hostile, max_body_mib=1, timeout=2 if reason == "…" else 20, **retries)
+    assert time.monotonic() - started < 8
+    assert reason != PACKED or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50 * 1024
+    assert (hostile.elsewhere, hostile.chats, reply.calls, reply.text) == (0, 1, 1, None)
+    start, *more = f"failed: {reason}".replace("ELSEWHERE", f"{hostile.other_url}/chat/completions").split("…")
+    assert reply.status.startswith(start) if more else reply.status == start
 
 
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode.startswith(("usage", "no usage"))])
-def test_a_count_that_is_none_is_not_known_and_costs_no_reply(hostile: Any, mode: str) -> None:
+@pytest.mark.parametrize("mode", modes("^15 MB of (text|empty|numbers)"))
+def test_an_answer_may_be_as_long_as_allowed_but_not_of_many_values(hostile: Any, mode: str) -> None:
     hostile.set(mode)
     (reply,) = ask(hostile)
-    assert (reply.text, reply.status) == (hostile.honest({}), "ok")
-    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+    if mode == "15 MB of text":
+        assert reply.status == "ok" and reply.text == "x" * 15_000_000
+    else:
+        assert "more than 1,000,000 values" in reply.status
+
+
+UNCOUNTED = modes("^(no )?usage")
 
 
 @pytest.mark.parametrize(
-    ("mode", "status"),
-    [
-        ("an error as text", "failed: HTTP 403: the quota is used up"),
-        ("an error as HTML", "failed: HTTP 502: <html><body><h1>502 Bad Gateway</h1></body></html>"),
-        ("an error as a list", 'failed: HTTP 400: [1, {"message": 5}]'),
-        ("500 without a word", "failed: HTTP 500"),
-        ("an error of escapes", "failed: HTTP 400: [2J ]0;owned 31m txt.exe"),
-        ("an error as text of escapes", "failed: HTTP 400: [2J ]0;owned 31m txt.exe"),
-        ("an error of half characters", "failed: HTTP 400: no"),
-        ("a reason of escapes", "failed: the endpoint sent no text (finish_reason [2J ]0;owned 31m txt.exe)"),
-        ("JSON that nests", "failed: the endpoint's answer is not valid JSON: brackets without end"),
-    ],
+    "mode", ["a mark of byte order", "tiny chunks", "100, then the answer", "a codec of bad repute", *UNCOUNTED]
 )
-def test_a_reason_is_kept_and_harmless(hostile: Any, mode: str, status: str) -> None:
-    hostile.set(mode)
-    (reply,) = ask(hostile, max_retries=0)
-    assert reply.status == status
-
-
-@pytest.mark.parametrize(
-    "mode", ["a mark of byte order", "tiny chunks", "100, then the answer", "a codec of bad repute"]
-)
-def test_what_can_be_read_is_read(hostile: Any, mode: str) -> None:
+def test_what_can_be_read_is_read_and_a_count_that_is_none_is_not_known(hostile: Any, mode: str) -> None:
     hostile.set(mode)
     started = time.monotonic()
     (reply,) = ask(hostile)
     assert reply.status == "ok" and (reply.text or "").startswith(hostile.honest({})) and time.monotonic() - started < 2
-
-
-@pytest.mark.parametrize("mode", [mode for mode in MODES if mode[:3] in ("301", "302", "303", "307", "308")])
-def test_prompts_are_not_sent_elsewhere(hostile: Any, mode: str) -> None:
-    hostile.set(mode)
-    (reply,) = ask(hostile, max_retries=0)
-    assert hostile.elsewhere == 0 and hostile.chats == 1
-    if "elsewhere" in mode:
-        there = f"{hostile.other_url}/chat/completions"
-        assert reply.status == f"failed: HTTP {mode[:3]}: sends us on to {there}, where prompts do not follow"
-    assert reply.text is None
+    assert mode not in UNCOUNTED or (reply.prompt_tokens, reply.completion_tokens) == (None, None)
 
 
 @pytest.mark.parametrize("mode", ["two answers at once", "an answer too many, later"])
@@ -396,21 +288,17 @@ def test_a_limit_is_a_number_above_0(name: str, value: float) -> None:
         open_backend("openai:judge@http://127.0.0.1:9/v1", **limits)
 
 
-def test_trials_have_seeds_of_their_own(endpoint: Any) -> None:
-    ask(endpoint, request(trial=0), request(trial=1), request("other"), request(trial=0), concurrency=1)
-    seeds = [sent["seed"] for sent in endpoint.requests]
-    assert seeds[0] == seeds[3] and len(set(seeds)) == 3
-
-
-@pytest.mark.parametrize("spec", ["openai:m", "openai:m@ftp://host", "openai:m@http://host:port/v1", "nowhere"])
-def test_a_bad_spec_is_refused(spec: str) -> None:
-    with pytest.raises(InputError, match="openai:MODEL@http"):
-        open_backend(spec)
+def test_trials_have_seeds_of_their_own() -> None:
+    first, second, other = request().seed, request(trial=1).seed, request("other").seed
+    assert first == request().seed and len({first, second, other}) == 3
 
 
 @pytest.mark.parametrize(
     "spec",
     [
+        "openai:m",
+        "openai:m@ftp://host",
+        "openai:m@http://host:port/v1",
         "openai:m@http://me:secret@host/v1",
         "openai:m@http://secret@host/v1",
         "openai:m@http://me:secret@http://host/v1",
@@ -422,7 +310,7 @@ def test_a_bad_spec_is_refused(spec: str) -> None:
         "vllm:http://me:secret@host/v1",
     ],
 )
-def test_a_secret_in_a_spec_is_refused_and_not_shown(spec: str) -> None:
+def test_a_bad_spec_is_refused_and_a_secret_in_it_not_shown(spec: str) -> None:
     for check in (check_spec, open_backend):
         with pytest.raises(InputError) as error:
             check(spec)
@@ -447,9 +335,3 @@ def test_a_secret_in_a_spec_is_refused_and_not_shown(spec: str) -> None:
 )
 def test_specs_are_read(spec: str, found: tuple[str, str] | None) -> None:
     assert check_spec(spec) == found
-
-
-def test_without_the_openai_package_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(InputError, match=r"pip install openai$"):
-        open_backend("openai:judge@http://host/v1")

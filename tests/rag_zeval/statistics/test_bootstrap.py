@@ -1,13 +1,137 @@
-"""The interval of a mean against theory and against drawing groups one by one."""
+"""Intervals against theory, scipy, and drawing instances or groups of values one by one."""
+
+from __future__ import annotations
 
 import random
+import statistics
+import time
+import warnings
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
-from rag_zeval.statistics.mean_interval import mean_interval
+from experiments.timing import statistics_speed as speed
+from rag_zeval.statistics.bootstrap import (
+    Correlation,
+    Ratio,
+    consistency,
+    drawn,
+    interval,
+    mean,
+    mean_interval,
+    multiplicities,
+    paired_interval,
+)
+
+SCIPY: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 
 
-def test_for_single_values_it_is_close_to_the_normal_interval():
+def by_scipy(kind: str, x: Any, y: Any) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(SCIPY[kind](x, y).statistic)
+
+
+@st.composite
+def rated(draw: st.DrawFn) -> tuple[Correlation, np.ndarray[Any, Any]]:
+    """A scorer with ties, two annotators, and one bootstrap draw."""
+    n = draw(st.integers(2, 12))
+    values = st.floats(-5, 5).map(lambda v: round(v, 1)) | st.integers(-1, 1)
+    x = draw(st.lists(values, min_size=n, max_size=n))
+    y = draw(st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2)), min_size=n, max_size=n))
+    drawn = draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))
+    kind = draw(st.sampled_from(sorted(SCIPY)))
+    weights = np.bincount(drawn, minlength=n).astype(float)
+    return Correlation(kind, np.array(x, float), np.array(y, float)), weights
+
+
+@settings(max_examples=400, deadline=None)
+@given(rated())
+def test_a_draw_is_what_scipy_gives_on_the_resampled_rows(case: tuple[Correlation, Any]) -> None:
+    correlation, weights = case
+    times = weights.astype(int)
+    x = np.repeat(np.repeat(correlation.x, times), 2)
+    y = np.repeat(correlation.y, times, axis=0).ravel()
+    keep = np.ones(len(times), bool)
+    found = correlation.draws(keep, weights[None])[0]
+    assert found == pytest.approx(by_scipy(correlation.kind, x, y), abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("kind", sorted(SCIPY))
+def test_interval_equals_resampling_in_a_loop_over_the_scored_instances(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=40).round(1), rng.integers(-2, 3, size=(40, 2)).astype(float)
+    x[5] = np.nan
+    scored = ~np.isnan(x)
+    loop = []
+    for times in multiplicities(39, 200, 7).astype(int):
+        chosen = np.repeat(np.flatnonzero(scored), times)
+        loop.append(by_scipy(kind, np.repeat(x[chosen], 2), y[chosen].ravel()))
+    low, high = interval(Correlation(kind, x, y), scored, 200, 7) or (None, None)
+    assert (low, high) == pytest.approx(tuple(np.percentile(loop, [2.5, 97.5])), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_all_statistics_of_ten_scorers_take_less_than_ten_seconds(capsys: Any) -> None:
+    """The figure is under 5 s on one core; the bound leaves room for a machine that does other things."""
+    started = time.process_time()
+    assert speed.main([]) == 0
+    assert time.process_time() - started < 10
+    assert "10 scorers, 280 instances, 10000 draws: intervals" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("held", [1, 50, 700, 10**7])
+def test_draws_are_the_same_in_however_many_parts_they_are_made(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rag_zeval.statistics.bootstrap.HELD", held)
+    monkeypatch.setattr("rag_zeval.statistics.bootstrap.BLOCK", held)
+    x, y = np.random.default_rng(0).normal(size=(2, 30))
+    expected = np.random.default_rng(7).multinomial(30, np.full(30, 1 / 30), size=40)
+    multiplicities.cache_clear()
+    assert (multiplicities(30, 40, 7) == expected).all()
+    for statistic in (Ratio(x, np.ones(30)), Correlation("kendall", x, y[:, None])):
+        found = drawn(statistic, np.ones(30, dtype=bool), 40, 7)
+        assert found == pytest.approx(statistic.draws(np.ones(30, dtype=bool), expected.astype(float)), abs=1e-12)
+
+
+@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=30))
+def test_the_mean_leaves_missing_values_out(values: list[float | None]) -> None:
+    statistic, scored = mean(values)
+    known = [value for value in values if value is not None]
+    assert scored.sum() == len(known)
+    if known:
+        assert statistic.point(scored) == pytest.approx(np.mean(known))
+    else:
+        assert interval(statistic, scored, 10, 0) is None
+
+
+def test_a_ratio_weighs_its_instances_by_their_counts() -> None:
+    ratio = Ratio(np.array([1.0, 0.0, 3.0]), np.array([1.0, 0.0, 9.0]))
+    assert ratio.point(np.ones(3, bool)) == pytest.approx(0.4)
+    assert np.isnan(ratio.point(np.array([False, True, False])))
+
+
+def test_a_difference_is_drawn_with_the_same_instances_for_both() -> None:
+    rng = np.random.default_rng(1)
+    worse = rng.random(60)
+    (first, scored), (second, _) = mean(worse.tolist()), mean((worse + 0.1).tolist())
+    low, high = paired_interval(first, second, scored, 500, 0) or (0.0, 0.0)
+    assert (low, high) == pytest.approx((0.1, 0.1))  # unpaired draws would spread it
+    alone = interval(first, scored, 500, 0) or (0.0, 0.0)
+    assert alone[1] - alone[0] > 0.05
+
+
+def test_what_is_constant_has_no_correlation() -> None:
+    constant = Correlation("kendall", np.zeros(5), np.arange(10.0).reshape(5, 2))
+    everything = np.ones(5, bool)
+    assert np.isnan(constant.point(everything))
+    assert interval(constant, everything, 50, 0) is None
+
+
+def test_the_interval_of_a_mean_of_single_values_is_close_to_the_normal_one() -> None:
     rng = random.Random(0)
     values = [rng.gauss(5, 2) for _ in range(400)]
     mean = sum(values) / 400
@@ -17,7 +141,7 @@ def test_for_single_values_it_is_close_to_the_normal_interval():
     assert high == pytest.approx(mean + half, abs=0.1 * half)
 
 
-def test_groups_are_drawn_whole():
+def test_the_interval_of_a_mean_draws_groups_whole() -> None:
     rng = random.Random(1)
     groups = [[rng.random() + shift] * rng.randint(1, 6) for shift in range(30)]
     means = []
@@ -31,6 +155,20 @@ def test_groups_are_drawn_whole():
     assert high == pytest.approx(means[3900], abs=0.08 * width)
 
 
-def test_it_repeats_and_a_constant_has_no_width():
+def test_the_interval_of_a_mean_repeats_and_has_no_width_where_values_are_equal() -> None:
     assert mean_interval([[1.0, 0.0], [0.5]]) == mean_interval([[1.0, 0.0], [0.5]])
     assert mean_interval([[0.25], [0.25, 0.25]]) == pytest.approx((0.25, 0.25))
+
+
+@pytest.mark.parametrize("values", [[], [0.5], [0.5, 0.5]])
+def test_fewer_than_three_runs_say_nothing_of_consistency(values: list[float]) -> None:
+    assert consistency(values) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=9))
+def test_spread_lowers_the_mean(values: list[float]) -> None:
+    mean = statistics.fmean(values)
+    found = consistency(values)
+    assert found is not None and 0 <= found <= mean + 1e-12
+    assert found == pytest.approx(mean / (1 + statistics.pstdev(values)))
+    assert consistency([mean] * len(values)) == pytest.approx(mean)
