@@ -60,6 +60,6 @@ def test_what_never_ends_is_ended(hostile: Any, mode: str) -> None:
 def test_the_real_commands_meet_some_modes() -> None:
     keys = ["the key in an error", "the key in a reply", "the key escaped in a reply", "the key in a page"]
     modes = [*keys, "307 elsewhere", "usage of 5,000 digits", "two answers at once"]
-    counts, faults = hostile_http.run(modes)
-    assert faults == []
-    assert counts["modes x commands"] == 2 * len(modes) and counts["commands run"] == 6
+    findings = hostile_http.run(modes)
+    assert findings.faults == []
+    assert findings.counts["modes x commands"] == 2 * len(modes) and findings.counts["commands run"] == 6
