@@ -99,14 +99,13 @@ def _sloppy(ask: Asked) -> str:
     return re.sub(r'(?<!\\)"', "'", json.dumps(ask.items, ensure_ascii=False)).replace('\\"', '"')
 
 
+def _mapped(ask: Asked, change: Callable[[dict[str, Any]], Any]) -> Items:
+    """The evaluation with every claim changed."""
+    return [{**item, "atomic_claims": [change(claim) for claim in item["atomic_claims"]]} for item in ask.items]
+
+
 def _without(ask: Asked, field: str) -> str:
-    return json.dumps(
-        [_mapped(item, lambda claim: {k: v for k, v in claim.items() if k != field}) for item in ask.items]
-    )
-
-
-def _mapped(item: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    return {**item, "atomic_claims": [change(claim) for claim in item["atomic_claims"]]}
+    return json.dumps(_mapped(ask, lambda claim: {name: claim[name] for name in claim if name != field}))
 
 
 def _words(claim: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +127,7 @@ WHOLE: dict[str, Callable[[Asked], str]] = {
     "object around": lambda ask: json.dumps({"evaluations": ask.items}),
     "one object a line": lambda ask: "\n".join(map(json.dumps, ask.items)),
     "last bracket missing": lambda ask: json.dumps(ask.items)[:-1],
-    "verdicts as words": lambda ask: json.dumps([_mapped(item, _words) for item in ask.items]),
+    "verdicts as words": lambda ask: json.dumps(_mapped(ask, _words)),
     "no analysis": lambda ask: _without(ask, "analysis"),
     "no quotes": lambda ask: _without(ask, "grounding_evidence"),
     "cut off behind its list": lambda ask: f"{dumped(ask)}\n\n{'Note that both sources'[: ask.rng.randint(1, 22)]}",
@@ -139,7 +138,7 @@ WHOLE: dict[str, Callable[[Asked], str]] = {
 
 def flipped(ask: Asked) -> str:
     """The same evaluation with every verdict turned round."""
-    return json.dumps([_mapped(item, lambda c: {**c, "is_supported": not c["is_supported"]}) for item in ask.items])
+    return json.dumps(_mapped(ask, lambda claim: {**claim, "is_supported": not claim["is_supported"]}))
 
 
 def whole(ask: Asked) -> str:
