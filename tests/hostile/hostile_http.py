@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from findings import Findings
@@ -51,34 +50,6 @@ MOST_MIB = 500
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
 Place = tuple[str, str]  # a scorer (none in `evaluate`) and a row's id
 Rows = dict[Place, Row]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A command that ended, or was ended (`hung`), what it said, and its memory at most in MiB."""
-
-    status: int
-    said: str
-    seconds: float
-    mib: float
-    hung: bool
-
-
-def _run(line: Sequence[str], folder: Path, key: str) -> Ended:
-    env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    env |= {"OPENAI_API_KEY": key, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    mib, hung, started = 0.0, False, time.monotonic()
-    with tempfile.TemporaryFile() as said:
-        with subprocess.Popen([sys.executable, "-m", *line], cwd=folder, env=env, stdout=said, stderr=said) as process:
-            while process.poll() is None:
-                mib = max(mib, _peak_mib(process.pid))
-                if time.monotonic() - started > DEADLINE:
-                    hung = True
-                    process.kill()
-                time.sleep(0.02)
-        said.seek(0)
-        shown = said.read().decode("utf-8", "replace")
-        return Ended(process.returncode, shown, time.monotonic() - started, mib, hung)
 
 
 def _peak_mib(process: int) -> float:
@@ -147,12 +118,12 @@ class _Campaign(Findings):
     def _undisturbed(self, command: str) -> Rows:
         server = HostileServer(literal_reply)
         folder = self._folder("undisturbed", command)
-        ended = self._run(command, folder, server, f"undisturbed, {command}")
+        status, said = self._run(command, folder, server, f"undisturbed, {command}")
         rows = _rows(command, folder)
         server.close()
         whole = len(rows) == {"evaluate": ROWS, "bench": 4 * WIKIEVAL_ROWS}[command]
-        if ended.status or not whole or any(None in _scores(row) for row in rows.values()):
-            raise RuntimeError(f"{command} fails undisturbed: {ended.said}")
+        if status or not whole or any(None in _scores(row) for row in rows.values()):
+            raise RuntimeError(f"{command} fails undisturbed: {said}")
         return rows
 
     def disturbed(self, modes: Sequence[str], command: str) -> None:
@@ -166,23 +137,23 @@ class _Campaign(Findings):
             server.set(modes[0].removeprefix(ON_MODELS), on_models=True)
         else:
             server.mix({number: modes[at % len(modes)] for at, number in enumerate(HIT)})
-        first = self._run(command, folder, server, where)
+        first_status, said = self._run(command, folder, server, where)
         rows = _rows(command, folder)
         late = {at for at, row in rows.items() if re.search(r"failed: no (answer|score) within", json.dumps(row))}
-        self._compare(where, command, rows, lambda at: first.status == 2 or at in late or _is_hit(at))
+        self._compare(where, command, rows, lambda at: first_status == 2 or at in late or _is_hit(at))
         self.counts["rows late"] += sum(not _is_hit(at) for at in late)
         if modes[0] == REFUSED:
             server = HostileServer(literal_reply, port=server.server_port)
         self.note("prompts sent elsewhere", where, ["to another server"] * server.elsewhere)
         server.set("good")
-        second = self._run(command, folder, server, f"{where}, again")
+        status, said_again = self._run(command, folder, server, f"{where}, again")
         server.close()
         again = _rows(command, folder)
         final = {at for at, row in again.items() if row.get("final")}
         self._compare(f"{where}, again", command, again, lambda at: at in final and _is_hit(at))
-        self.note("ended badly", where, [second.said[-300:]] if second.status else [])
+        self.note("ended badly", where, [said_again[-300:]] if status else [])
         files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        for name, content in {"the output": (first.said + second.said).encode(), **files}.items():
+        for name, content in {"the output": (said + said_again).encode(), **files}.items():
             self.note("keys found", where, [f"{piece} in {name}" for piece in shows_key(content, self.key)[:1]])
         self.counts["modes x commands"] += len(modes)
 
@@ -191,21 +162,36 @@ class _Campaign(Findings):
         folder.mkdir()
         return folder
 
-    def _run(self, command: str, folder: Path, server: HostileServer, where: str) -> Ended:
-        ended = _run(_line(command, self.folder / "inputs", server.url), folder, self.key)
+    def _run(self, command: str, folder: Path, server: HostileServer, where: str) -> tuple[int, str]:
+        """Run a command to its end, and note what no command may do; its exit status, and what it said."""
+        env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        env |= {"OPENAI_API_KEY": self.key, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        line = [sys.executable, "-m", *_line(command, self.folder / "inputs", server.url)]
+        mib, hung, started = 0.0, False, time.monotonic()
+        with tempfile.TemporaryFile() as output:
+            with subprocess.Popen(line, cwd=folder, env=env, stdout=output, stderr=output) as process:
+                while process.poll() is None:
+                    mib = max(mib, _peak_mib(process.pid))
+                    if time.monotonic() - started > DEADLINE:
+                        hung = True
+                        process.kill()
+                    time.sleep(0.02)
+            output.seek(0)
+            said = output.read().decode("utf-8", "replace")
+        status, seconds = process.returncode, time.monotonic() - started
         self.counts["commands run"] += 1
-        for most, value in (("peak MiB", ended.mib), ("longest command, seconds", ended.seconds)):
+        for most, value in (("peak MiB", mib), ("longest command, seconds", seconds)):
             self.counts[most] = max(self.counts[most], round(value))
         for kind, seen in {
-            "hangs": ended.hung,
-            "tracebacks": "Traceback" in ended.said,
-            "other exits": not ended.hung and ended.status not in (0, 1, 2),
-            "too large": ended.mib > MOST_MIB,
-            "escapes": UNSEEN.search(ended.said),
+            "hangs": hung,
+            "tracebacks": "Traceback" in said,
+            "other exits": not hung and status not in (0, 1, 2),
+            "too large": mib > MOST_MIB,
+            "escapes": UNSEEN.search(said),
         }.items():
-            told = f"exit {ended.status} after {ended.seconds:.0f} s, {ended.mib:.0f} MiB: {ended.said[-300:]!r}"
-            self.note(kind, where, [told] if seen else [])
-        return ended
+            end = f"exit {status} after {seconds:.0f} s, {mib:.0f} MiB: {said[-300:]!r}"
+            self.note(kind, where, [end] if seen else [])
+        return status, said
 
     def _compare(self, where: str, command: str, rows: Rows, may_lack: Callable[[Place], bool]) -> None:
         """Note a score that is not the right one, and a missing one unless its row `may_lack` it."""
