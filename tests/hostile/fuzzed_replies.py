@@ -229,16 +229,16 @@ def case(seed: int, number: int) -> Case:
     """The case of that number: a third are injected, the rest take the kinds in turn."""
     rng = random.Random(seed * 1_000_003 + number)
     if number % 3 == 0:
-        return made("injected", asked(rng))
-    return made(KINDS[(number - number // 3) % len(KINDS)], asked(rng, hostile=0.1))
+        return case_of("injected", asked(rng))
+    return case_of(KINDS[(number - number // 3) % len(KINDS)], asked(rng, hostile=0.1))
 
 
-def made(kind: str, ask: Asked) -> Case:
+def case_of(kind: str, ask: Asked) -> Case:
     reply = REPLIES[kind](ask)  # which may change what is asked
     return Case(kind, ask, reply)
 
 
-def became(one: Case) -> tuple[str, str]:
+def outcome(one: Case) -> tuple[str, str]:
     """What the lenient parser makes of it, "read", "not read", "invented" or "raised", and the verdicts or error."""
     try:
         trajectory, _ = parse_lenient(one.reply, one.ask.n, one.ask.variant, one.ask.shown)
@@ -256,7 +256,7 @@ def check(seed: int, numbers: range) -> tuple[Counter[tuple[str, str]], list[str
     faults = []
     for number in numbers:
         one = case(seed, number)
-        end, verdicts = became(one)
+        end, verdicts = outcome(one)
         counts[one.kind, end] += 1
         if end in ("invented", "raised"):
             faults.append(f"case({seed}, {number}), {one.kind}: {verdicts} instead of {one.truth}")
@@ -265,8 +265,8 @@ def check(seed: int, numbers: range) -> tuple[Counter[tuple[str, str]], list[str
 
 def honest(count: int) -> Counter[tuple[str, str]]:
     """What became of `count` whole replies of each kind in WHOLE, from plain inputs."""
-    cases = (made(kind, asked(random.Random(f"{kind} {number}"))) for kind in WHOLE for number in range(count))
-    return Counter((one.kind, became(one)[0]) for one in cases)
+    cases = (case_of(kind, asked(random.Random(f"{kind} {number}"))) for kind in WHOLE for number in range(count))
+    return Counter((one.kind, outcome(one)[0]) for one in cases)
 
 
 def run(replies: int) -> Findings:

@@ -57,12 +57,12 @@ def answered(change: Callable[[Exchange], Any]) -> Respond:
     return lambda at: whole(change(at))
 
 
-def changed(**fields: Any) -> Respond:
+def right_with(**fields: Any) -> Respond:
     """The right answer with other top-level fields."""
     return answered(lambda at: at.right(**fields))
 
 
-def chosen(**fields: Any) -> Respond:
+def choice_with(**fields: Any) -> Respond:
     """The right answer with other fields in its choice."""
     return answered(lambda at: at.choice(**fields))
 
@@ -179,9 +179,9 @@ JSON_HEAD = head("Content-Type: application/json")
 CHUNKED_HEAD = head("Content-Type: application/json", "Transfer-Encoding: chunked")
 
 MODES: dict[str, Respond] = {
-    "good": changed(),
+    "good": right_with(),
     # connections
-    "closed at accept": changed(),  # the server sees to it
+    "closed at accept": right_with(),  # the server sees to it
     "reset": reset,
     "closed without a word": lambda at: None,
     "closed in the status line": then_closed(lambda at: b"HTTP/1.1 20"),
@@ -318,24 +318,24 @@ MODES: dict[str, Respond] = {
     "a number": answered(lambda at: 5),
     "a text": answered(lambda at: at.text),
     "an empty object": answered(lambda at: {}),
-    **{f"choices are {value}": changed(choices=value) for value in ([], None, {"0": 1}, [None], [7])},
-    **{f"a message is {it}": chosen(message=it) for it in (None, "hello", {"content": None}, {"content": 1.0})},
-    "a refusal": chosen(message={"content": None, "refusal": "no" + ESCAPES}),
+    **{f"choices are {value}": right_with(choices=value) for value in ([], None, {"0": 1}, [None], [7])},
+    **{f"a message is {it}": choice_with(message=it) for it in (None, "hello", {"content": None}, {"content": 1.0})},
+    "a refusal": choice_with(message={"content": None, "refusal": "no" + ESCAPES}),
     "a text of parts": answered(lambda at: at.choice(message={"content": [{"type": "text", "text": at.text}]})),
-    "an empty text": changed(text=""),
-    **{f"a reason is {value}": chosen(finish_reason=value) for value in (None, 7, {"length": ["length"]})},
-    "a reason of escapes": chosen(message={"content": None}, finish_reason=ESCAPES),
-    "a reason without end": chosen(message={"content": None}, finish_reason="x" * 1_000_000),
+    "an empty text": right_with(text=""),
+    **{f"a reason is {value}": choice_with(finish_reason=value) for value in (None, 7, {"length": ["length"]})},
+    "a reason of escapes": choice_with(message={"content": None}, finish_reason=ESCAPES),
+    "a reason without end": choice_with(message={"content": None}, finish_reason="x" * 1_000_000),
     "cut at the limit": answered(
         lambda at: at.choice(message={"content": at.text[: len(at.text) // 2]}, finish_reason="length")
     ),
-    "filtered": chosen(finish_reason="content_filter"),
+    "filtered": choice_with(finish_reason="content_filter"),
     "an error with status 200": answered(lambda at: {"error": {"message": "no" + ESCAPES}}),
     **{f"usage {number[:8]}": raw_usage(number) for number in ("-1", "1.5", '"7"', "null", "true", "1e400", "1" * 20)},
     "usage of 5,000 digits": raw_usage("7" * 5_000),
     "usage is NaN": raw_usage("NaN"),
-    "usage is a list": changed(usage=[1]),
-    "no usage": changed(usage=None),
+    "usage is a list": right_with(usage=[1]),
+    "no usage": right_with(usage=None),
     "names twice": lambda at: whole(json.dumps(at.right())[:-1].encode() + b", " + json.dumps(at.right())[1:].encode()),
     "a mark of byte order": lambda at: whole(b"\xef\xbb\xbf" + raw(at)),
     "UTF-16": lambda at: whole(json.dumps(at.right()).encode("utf-16")),
@@ -345,8 +345,8 @@ MODES: dict[str, Respond] = {
     "NUL": answered(lambda at: at.right(text="\0" + at.text + "\0")),
     "NUL in a claim": answered(lambda at: at.right(text=with_claim(at, "\\u0000"))),
     "escapes around a reply": answered(lambda at: at.right(text=ESCAPES + at.text + ESCAPES)),
-    "nothing but escapes": changed(text=ESCAPES * 50),
+    "nothing but escapes": right_with(text=ESCAPES * 50),
     "JSON that nests": lambda at: whole(b"[" * 200_000 + b"]" * 200_000),
-    "a reply that nests": changed(text="[" * 100_000),
+    "a reply that nests": right_with(text="[" * 100_000),
     "JSON and more": lambda at: whole(raw(at) + b" trailing"),
 }  # fmt: skip

@@ -23,14 +23,14 @@ def run(prompts: int, seed: int = 0) -> Findings:
     for at in range(prompts):
         name = names[at % len(names)]
         shown = list(texts(rng, 2 + rng.randint(1, MOST)))
-        for kind in broken(name, *shown):
+        for kind in faults_of(name, *shown):
             findings.note(kind, f"prompt {at} of seed {seed} ({name})", [f"{shown!r:.200}"])
         findings.counts["prompts"] += 1
         findings.tell(f"{at + 1} of {prompts}")
     return findings
 
 
-def broken(name: str, question: str, reference: str, *answers: str) -> Iterator[str]:
+def faults_of(name: str, question: str, reference: str, *answers: str) -> Iterator[str]:
     """What is wrong with the prompt: its inputs are others than those put in, a control token stands in them."""
     [message] = judge_messages(name, question, reference, answers)
     before, after = PROMPTS[name].template.split(INPUTS)
@@ -61,7 +61,7 @@ def test_no_prompt_moves_a_boundary_or_holds_a_control_token() -> None:
 @pytest.mark.parametrize("before", ["", "\\", "\\\\", "<", "["])
 def test_no_control_token_of_any_family_is_spelt(token: str, before: str) -> None:
     for name in PROMPTS:
-        assert not [*broken(name, before + token, token + before + token, f"{token}{token}", before + token)]
+        assert not [*faults_of(name, before + token, token + before + token, f"{token}{token}", before + token)]
 
 
 def test_the_texts_follow_from_the_seed_and_hold_every_token() -> None:

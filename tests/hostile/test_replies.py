@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from fuzzed_replies import HONEST_AT_MOST, KINDS, NO_EVALUATION, became, case, check, honest
+from fuzzed_replies import HONEST_AT_MOST, KINDS, NO_EVALUATION, case, check, honest, outcome
 from honest_replies import WHOLE
 from long_replies import LINEAR, LONG, read
 
@@ -34,7 +34,7 @@ def test_the_oracle_sees_a_score_that_was_not_meant() -> None:
     one = next(made for number in range(1, 999) if (made := case(0, number)).kind == "plain")
     other = json.loads(one.reply)
     other[0]["atomic_claims"][0]["is_supported"] ^= True
-    assert became(one)[0] == "read" and became(replace(one, reply=json.dumps(other)))[0] == "invented"
+    assert outcome(one)[0] == "read" and outcome(replace(one, reply=json.dumps(other)))[0] == "invented"
 
 
 @pytest.mark.parametrize("repeated", [False, True])
