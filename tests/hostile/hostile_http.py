@@ -181,7 +181,7 @@ class _Campaign(Findings):
         status, seconds = process.returncode, time.monotonic() - started
         self.counts["commands run"] += 1
         for most, value in (("peak MiB", mib), ("longest command, seconds", seconds)):
-            self.counts[most] = max(self.counts[most], round(value))
+            self.counts[most] = max(self.counts[most], round(value, 1))
         for kind, seen in {
             "hangs": hung,
             "tracebacks": "Traceback" in said,

@@ -76,5 +76,5 @@ def run(length: int) -> Findings:
             slow = whole > LINEAR * quarter + 0.5
             findings.note("slow", kind, [f"{quarter:.2f} s for {length // 4} characters, {whole:.2f} s for all"] * slow)
         findings.tell(kind)
-    findings.counts.update({"characters": length, "kinds": len(LONG), "most seconds": round(longest)})
+    findings.counts.update({"characters": length, "kinds": len(LONG), "most seconds": round(longest, 1)})
     return findings
