@@ -18,7 +18,7 @@ from rag_zeval.errors import InputError, exit_status
 from rag_zeval.models.language_model import SPECS, Sampling, can_constrain, open_backend
 
 if TYPE_CHECKING:
-    from rich.progress import ProgressColumn, Task
+    from rich.progress import Task
 
     from rag_zeval.judge.evaluator import Evaluator, Example
     from rag_zeval.results import ResultRows, Summary
@@ -213,7 +213,7 @@ def check_files(files: Mapping[str, Path | None]) -> None:
 def _run(evaluator: Evaluator, examples: list[Example], trials: int, writer: RowWriter) -> ResultRows:
     """Evaluate what the file of rows lacks; the rows of this input and these trials, in input order."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from rag_zeval.models.cache import CachedBackend
     from rag_zeval.results import ResultRows, failed_rows, result_row, row_id
@@ -229,7 +229,9 @@ def _run(evaluator: Evaluator, examples: list[Example], trials: int, writer: Row
         for example, trial in failed.values():  # a reply that nobody could read is no reason to read it again
             evaluator.backend.forget(evaluator.request(example, trial))
     writer.settle(failed)
-    with Progress(*_columns(), console=Console(stderr=True)) as progress:
+    start, pace = TextColumn("{task.description}"), TextColumn("{task.fields[pace]}")
+    columns = (start, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace)
+    with Progress(*columns, console=Console(stderr=True)) as progress:
         already = sum(id_ in writer.done for id_ in wanted)
         bar = progress.add_task("judging", total=len(wanted), completed=already, pace="")
         for trial in range(trials):
@@ -239,13 +241,6 @@ def _run(evaluator: Evaluator, examples: list[Example], trials: int, writer: Row
                 progress.advance(bar)
                 progress.update(bar, pace=_pace(progress.tasks[0], already))
     return ResultRows(writer.done, wanted)
-
-
-def _columns() -> list[ProgressColumn]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-
-    start, pace = TextColumn("{task.description}"), TextColumn("{task.fields[pace]}")
-    return [start, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace]
 
 
 def _pace(task: Task, already: int) -> str:
@@ -261,7 +256,7 @@ def _print_summary(summary: Summary, out: Path) -> None:
 
     from rag_zeval.report import summary_lines
 
-    table = Table(title=None, show_header=False)
+    table = Table(show_header=False)
     for name, value in summary_lines(summary):
         table.add_row(name, value)
     console = Console(markup=False, highlight=False)

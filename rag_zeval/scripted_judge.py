@@ -82,7 +82,7 @@ class ScriptedJudge:
     (a long run is hundreds of MB); delay: seconds before an answer; open_most: requests that were open at once.
     """
 
-    def __init__(self, replies: Replies = "", *, port: int = 0, retry_after: str = "1", keep: bool = True):
+    def __init__(self, replies: Replies = "", *, port: int = 0, keep: bool = True):
         self.replies = replies
         self.vector: Callable[[str], list[float]] = word_vector
         self.count: Callable[[str], int] | None = None
@@ -95,7 +95,6 @@ class ScriptedJudge:
         self.open_most = 0
         self._open = 0
         self._keep = keep
-        self._retry_after = retry_after
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
@@ -169,7 +168,7 @@ class ScriptedJudge:
         if isinstance(fault, Mapping):
             send(handler, fault["status"], fault.get("body", {"error": {"message": "no"}}), fault.get("headers"))
         elif fault in ("429", "500"):
-            retry = {"Retry-After": self._retry_after} if fault == "429" else None
+            retry = {"Retry-After": "1"} if fault == "429" else None
             send(handler, int(fault), {"error": {"message": "too many" if retry else "broken"}}, retry)
         elif fault == "hang":
             self._stopped.wait(HANG_SECONDS)

@@ -19,21 +19,23 @@ import hostile_http
 import killer
 import long_replies
 import test_prompts
-from honest_replies import WHOLE, honest
+from findings import Findings
+from fuzzed_replies import honest
 
 RESULT = Path("runs/hostile/result.json")
 EACH = 200  # honest replies of each kind
 
 
-def read_honest() -> tuple[dict[str, int | float], list[str]]:
-    """How many whole replies of each kind are read; a line for each kind of which some are not."""
-    found = honest(EACH)
-    counts: dict[str, int | float] = {kind: found[kind, "read"] for kind in WHOLE}
-    return counts, [f"honest: {kind}: {read} of {EACH} replies read" for kind, read in counts.items() if read < EACH]
+def read_honest() -> Findings:
+    """How many whole replies of each kind are read; of each kind all must be."""
+    findings = Findings("honest")
+    for (kind, end), count in honest(EACH).items():
+        findings.counts[kind] += count * (end == "read")
+        findings.note("not read", kind, [f"{count} of {EACH} {end}"] if end != "read" else [])
+    return findings
 
 
-Part = Callable[[], tuple[dict[str, int | float], list[str]]]
-PARTS: dict[str, Part] = {
+PARTS: dict[str, Callable[[], Findings]] = {
     "replies": lambda: fuzzed_replies.run(1_000_000),
     "long": lambda: long_replies.run(5_000_000),
     "prompts": lambda: test_prompts.run(60_000),
@@ -55,8 +57,9 @@ def main() -> int:
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     for name in given.parts or PARTS:
         started = time.monotonic()
-        counts, faults = PARTS[name]()
-        result[name] = {**counts, "faults": len(faults), "minutes": round((time.monotonic() - started) / 60, 1)}
+        findings = PARTS[name]()
+        faults, minutes = findings.faults, round((time.monotonic() - started) / 60, 1)
+        result[name] = {**findings.counts, "faults": len(faults), "minutes": minutes}
         print(f"== {name}")
         print("".join(f"{key:>44}  {value:,}\n" for key, value in result[name].items()), *faults, sep="\n", flush=True)
         RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")

@@ -10,13 +10,12 @@ import functools
 import json
 import multiprocessing
 import random
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
+from findings import Findings
 from honest_replies import REFUSALS, WHOLE, Asked, Verdicts, asked, dumped, flipped, sentence, whole
 from hostile_texts import CLAIM, SKELETON, texts
 
@@ -27,17 +26,16 @@ from rag_zeval.judge.schema import LETTERS
 
 @dataclass(frozen=True)
 class Case:
-    """A reply to a prompt about `n` candidates; `shown` is what it was asked about.
-
-    truth: the verdicts that were meant; None where the reply makes no evaluation, or not all of one.
-    """
+    """A reply of a kind to what was asked."""
 
     kind: str
+    ask: Asked
     reply: str
-    n: int
-    variant: str
-    shown: tuple[str, ...]
-    truth: Verdicts | None
+
+    @property
+    def truth(self) -> Verdicts | None:
+        """The verdicts that were meant; None where the reply makes no evaluation, or not all of one."""
+        return None if self.kind in NO_EVALUATION else self.ask.truth
 
 
 def _cut(ask: Asked) -> str:
@@ -198,10 +196,9 @@ def fragment(rng: random.Random) -> str:
     return text + rng.choice(("", "", " and more", sentence(rng)))
 
 
-def injected(rng: random.Random) -> Case:
+def _injected(ask: Asked) -> str:
     """A fragment stands in an answer or the reference; the judge repeats it, or half of it, as it is."""
-    ask = asked(rng)
-    text, mark = fragment(rng), "\ue000"
+    rng, text, mark = ask.rng, fragment(ask.rng), "\ue000"
     at = rng.randint(1, len(ask.shown) - 1)
     around = rng.choice((mark, mark, f"It says {mark}", f"{mark} it says", f"It says {mark}, so it is."))
     ask.shown = (*ask.shown[:at], around.replace(mark, text), *ask.shown[at + 1 :])
@@ -220,69 +217,69 @@ def injected(rng: random.Random) -> Case:
         said = json.dumps(said)[1:-1]  # this judge escapes what it repeats
     reply = rng.choice((json.dumps, json.dumps, repr, lambda items: json.dumps(items, indent=1)))(ask.items)
     reply = reply.replace("\\ue000", mark).replace(mark, said)
-    wrapped = rng.choice(("{}", "{}", "```json\n{}\n```", "Here:\n{}\nDone.", "<think>so</think>{}")).replace(
-        "{}", reply
-    )
-    return Case("injected", wrapped, ask.n, ask.variant, ask.shown, ask.truth)
+    wrapping = rng.choice(("{}", "{}", "```json\n{}\n```", "Here:\n{}\nDone.", "<think>so</think>{}"))
+    return wrapping.replace("{}", reply)
 
 
 KINDS = (*WHOLE, *HONEST_AT_MOST, *NO_EVALUATION)
+REPLIES: dict[str, Callable[[Asked], str]] = {**WHOLE, **HONEST_AT_MOST, **NO_EVALUATION, "injected": _injected}
 
 
 def case(seed: int, number: int) -> Case:
     """The case of that number: a third are injected, the rest take the kinds in turn."""
     rng = random.Random(seed * 1_000_003 + number)
     if number % 3 == 0:
-        return injected(rng)
-    kind = KINDS[(number - number // 3) % len(KINDS)]
-    ask = asked(rng, hostile=0.1)
-    make = {**WHOLE, **HONEST_AT_MOST, **NO_EVALUATION}[kind]
-    reply = make(ask)
-    truth = None if kind in NO_EVALUATION else ask.truth
-    return Case(kind, reply, ask.n, ask.variant, ask.shown, truth)
+        return case_of("injected", asked(rng))
+    return case_of(KINDS[(number - number // 3) % len(KINDS)], asked(rng, hostile=0.1))
 
 
-def verdicts(one: Case) -> Verdicts | None:
-    """What the lenient parser reads; None where it reads nothing. Any error but its own is raised."""
+def case_of(kind: str, ask: Asked) -> Case:
+    reply = REPLIES[kind](ask)  # which may change what is asked
+    return Case(kind, ask, reply)
+
+
+def outcome(one: Case) -> tuple[str, str]:
+    """What the lenient parser makes of it, "read", "not read", "invented" or "raised", and the verdicts or error."""
     try:
-        trajectory, _ = parse_lenient(one.reply, one.n, one.variant, one.shown)
-    except FormatError:
-        return None
-    return tuple(tuple(claim.is_supported for claim in candidate.atomic_claims) for candidate in trajectory)
+        trajectory, _ = parse_lenient(one.reply, one.ask.n, one.ask.variant, one.ask.shown)
+    except FormatError as error:
+        return "not read", str(error)
+    except Exception as error:
+        return "raised", repr(error)
+    verdicts = tuple(tuple(claim.is_supported for claim in candidate.atomic_claims) for candidate in trajectory)
+    return "read" if verdicts == one.truth else "invented", str(verdicts)
 
 
 def check(seed: int, numbers: range) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """What became of each case, by its kind: "read", "not read", "invented", "raised"; a line for the last two."""
+    """What became of each case, by its kind; a line for each that was invented or raised."""
     counts: Counter[tuple[str, str]] = Counter()
     faults = []
     for number in numbers:
         one = case(seed, number)
-        try:
-            read: Verdicts | str | None = verdicts(one)
-            became = "not read" if read is None else "read" if read == one.truth else "invented"
-        except Exception as error:
-            became, read = "raised", repr(error)
-        counts[one.kind, became] += 1
-        if became in ("invented", "raised"):
-            faults.append(f"replies: case({seed}, {number}), {one.kind}: {became} {read} instead of {one.truth}")
+        end, verdicts = outcome(one)
+        counts[one.kind, end] += 1
+        if end in ("invented", "raised"):
+            faults.append(f"case({seed}, {number}), {one.kind}: {verdicts} instead of {one.truth}")
     return counts, faults
 
 
-def run(replies: int, seed: int = 0, processes: int = 2) -> tuple[dict[str, int | float], list[str]]:
-    """`replies` cases, in `processes`; what became of them, and a line for each that was invented or raised."""
-    totals: Counter[tuple[str, str]] = Counter()
-    faults: list[str] = []
-    step = 10_000
-    numbers = [range(start, min(start + step, replies)) for start in range(0, replies, step)]
-    started = time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        for done, (found, broken) in enumerate(pool.imap_unordered(functools.partial(check, seed), numbers), 1):
-            totals += found
-            faults += broken
-            if done % 10 == 0 or done == len(numbers):
-                rate = totals.total() / (time.monotonic() - started)
-                left = timedelta(seconds=round((replies - totals.total()) / rate))
-                print(f"replies: {totals.total():,} of {replies:,}, {rate:.0f}/s, {left} left", flush=True)
-    ends = ("read", "not read", "invented", "raised")
-    by_end = {end: sum(count for (_, became), count in totals.items() if became == end) for end in ends}
-    return {"replies": totals.total(), "kinds": len({kind for kind, _ in totals}), **by_end}, faults
+def honest(count: int) -> Counter[tuple[str, str]]:
+    """What became of `count` whole replies of each kind in WHOLE, from plain inputs."""
+    cases = (case_of(kind, asked(random.Random(f"{kind} {number}"))) for kind in WHOLE for number in range(count))
+    return Counter((one.kind, outcome(one)[0]) for one in cases)
+
+
+def run(replies: int) -> Findings:
+    """So many cases, in two processes."""
+    findings = Findings("replies", ["replies", "kinds", "read", "not read", "invented", "raised"])
+    kinds: set[str] = set()
+    numbers = [range(start, min(start + 10_000, replies)) for start in range(0, replies, 10_000)]
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        for counts, faults in pool.imap_unordered(functools.partial(check, 0), numbers):
+            for (kind, end), count in counts.items():
+                kinds.add(kind)
+                findings.counts.update({"replies": count, end: count})
+            findings.faults += faults
+            findings.tell(f"{findings.counts['replies']:,} of {replies:,}")
+    findings.counts["kinds"] = len(kinds)
+    return findings

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hostile_texts import texts
 
-from rag_zeval.judge.parser import parse_lenient
 from rag_zeval.judge.prompt import VARIANTS, judge_messages
 from rag_zeval.judge.schema import LETTERS
 
@@ -32,11 +30,15 @@ REFUSALS = ("I cannot judge this.", "I'm sorry, but I can't help with that.", "T
 class Asked:
     """A prompt, and the evaluation that an honest judge would write."""
 
-    rng: random.Random
-    n: int
+    rng: random.Random = field(compare=False)
     variant: str
     shown: tuple[str, ...]
     items: Items
+
+    @property
+    def n(self) -> int:
+        """How many candidates it is about."""
+        return len(self.items)
 
     @property
     def truth(self) -> Verdicts:
@@ -79,7 +81,7 @@ def asked(rng: random.Random, hostile: float = 0.0) -> Asked:
             claims.append({field: claim[field] for field in VARIANTS[variant].claim_fields})
         echo = {"answer": answer} if VARIANTS[variant].echo_answer else {}
         items.append({"id": letter, **echo, "atomic_claims": claims})
-    return Asked(rng, n, variant, (sentence(rng), reference, *answers), items)
+    return Asked(rng, variant, (sentence(rng), reference, *answers), items)
 
 
 def dumped(ask: Asked) -> str:
@@ -92,24 +94,18 @@ def _prose(ask: Asked) -> str:
     )
 
 
-def _unescaped(ask: Asked) -> str:
-    """Quotes inside strings are not escaped."""
-    return json.dumps(ask.items, ensure_ascii=False).replace('\\"', '"')
-
-
 def _sloppy(ask: Asked) -> str:
     """Single quotes around everything, apostrophes as they are."""
     return re.sub(r'(?<!\\)"', "'", json.dumps(ask.items, ensure_ascii=False)).replace('\\"', '"')
 
 
+def _mapped(ask: Asked, change: Callable[[dict[str, Any]], Any]) -> Items:
+    """The evaluation with every claim changed."""
+    return [{**item, "atomic_claims": [change(claim) for claim in item["atomic_claims"]]} for item in ask.items]
+
+
 def _without(ask: Asked, field: str) -> str:
-    return json.dumps(
-        [_mapped(item, lambda claim: {k: v for k, v in claim.items() if k != field}) for item in ask.items]
-    )
-
-
-def _mapped(item: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    return {**item, "atomic_claims": [change(claim) for claim in item["atomic_claims"]]}
+    return json.dumps(_mapped(ask, lambda claim: {name: claim[name] for name in claim if name != field}))
 
 
 def _words(claim: dict[str, Any]) -> dict[str, Any]:
@@ -125,13 +121,13 @@ WHOLE: dict[str, Callable[[Asked], str]] = {
     "single quotes, unescaped": _sloppy,
     "Python literals": lambda ask: re.sub(r"\b(true|false)\b(?=[,}\s])", lambda m: m[0].capitalize(), dumped(ask)),
     "trailing commas": lambda ask: re.sub(r'(["\]}e])(\s*)([\]}])', r"\1,\2\3", json.dumps(ask.items)),
-    "quotes unescaped": _unescaped,
+    "quotes unescaped": lambda ask: json.dumps(ask.items, ensure_ascii=False).replace('\\"', '"'),
     "line breaks in strings": lambda ask: json.dumps(ask.items).replace(". ", ".\n").replace(" in 1", "\n in 1"),
     "comments": lambda ask: json.dumps(ask.items, indent=1).replace("},\n", "}, // next\n"),
     "object around": lambda ask: json.dumps({"evaluations": ask.items}),
     "one object a line": lambda ask: "\n".join(map(json.dumps, ask.items)),
     "last bracket missing": lambda ask: json.dumps(ask.items)[:-1],
-    "verdicts as words": lambda ask: json.dumps([_mapped(item, _words) for item in ask.items]),
+    "verdicts as words": lambda ask: json.dumps(_mapped(ask, _words)),
     "no analysis": lambda ask: _without(ask, "analysis"),
     "no quotes": lambda ask: _without(ask, "grounding_evidence"),
     "cut off behind its list": lambda ask: f"{dumped(ask)}\n\n{'Note that both sources'[: ask.rng.randint(1, 22)]}",
@@ -142,23 +138,8 @@ WHOLE: dict[str, Callable[[Asked], str]] = {
 
 def flipped(ask: Asked) -> str:
     """The same evaluation with every verdict turned round."""
-    return json.dumps([_mapped(item, lambda c: {**c, "is_supported": not c["is_supported"]}) for item in ask.items])
+    return json.dumps(_mapped(ask, lambda claim: {**claim, "is_supported": not claim["is_supported"]}))
 
 
 def whole(ask: Asked) -> str:
     return WHOLE[ask.rng.choice(list(WHOLE))](ask)
-
-
-def honest(count: int, parse: Callable[..., Any] = parse_lenient) -> Counter[tuple[str, str]]:
-    """`count` whole replies of each kind in WHOLE, from plain inputs: how many were read rightly, wrongly and not."""
-    found: Counter[tuple[str, str]] = Counter()
-    for kind, make in WHOLE.items():
-        for number in range(count):
-            ask = asked(random.Random(f"{kind} {number}"))
-            try:
-                trajectory, _ = parse(make(ask), ask.n, ask.variant)
-                right = ask.truth == tuple(tuple(c.is_supported for c in each.atomic_claims) for each in trajectory)
-                found[kind, "read" if right else "invented"] += 1
-            except ValueError:
-                found[kind, "not read"] += 1
-    return found

@@ -14,19 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from findings import Findings
 from hostile_modes import MODES
 from hostile_server import HostileServer, shows_key
 
+from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply
 
 ROOT = Path(__file__).parents[2]
+COMMANDS = ("evaluate", "bench")
 REFUSED = "nobody listens"
 ON_MODELS = "models: "  # before the name of a mode: the list of models meets it, and chats do not
 OF_MODELS = (
@@ -47,35 +48,8 @@ TIMEOUT = 3.0  # seconds for a reply
 DEADLINE = 90.0  # seconds for a command: a row may be asked about by two scorers, and a machine may be busy
 MOST_MIB = 500
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
-Place = tuple[str, str]  # a row file and an id
-Rows = dict[Place, list[float | None]]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A command that ended, or was ended (`hung`), what it said, and its memory at most in MiB."""
-
-    status: int
-    said: bytes
-    seconds: float
-    mib: float
-    hung: bool
-
-
-def _run(line: Sequence[str], folder: Path, key: str) -> Ended:
-    env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    env |= {"OPENAI_API_KEY": key, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    mib, hung, started = 0.0, False, time.monotonic()
-    with tempfile.TemporaryFile() as said:
-        with subprocess.Popen([sys.executable, "-m", *line], cwd=folder, env=env, stdout=said, stderr=said) as process:
-            while process.poll() is None:
-                mib = max(mib, _peak_mib(process.pid))
-                if time.monotonic() - started > DEADLINE:
-                    hung = True
-                    process.kill()
-                time.sleep(0.02)
-        said.seek(0)
-        return Ended(process.returncode, said.read(), time.monotonic() - started, mib, hung)
+Place = tuple[str, str]  # a scorer (none in `evaluate`) and a row's id
+Rows = dict[Place, Row]
 
 
 def _peak_mib(process: int) -> float:
@@ -116,58 +90,41 @@ def _line(command: str, inputs: Path, url: str) -> list[str]:
     return [*words, f"judge.timeout={TIMEOUT}", f"judge.connect_timeout={TIMEOUT}"]
 
 
-@dataclass
-class RowsOnDisk:
-    """Scores of rows by place; the places of rows that say a deadline struck, and of those never asked about again."""
-
-    scores: Rows = field(default_factory=dict)
-    late: set[Place] = field(default_factory=set)
-    final: set[Place] = field(default_factory=set)
+def _rows(command: str, folder: Path) -> Rows:
+    paths = folder.glob("rows.jsonl" if command == "evaluate" else "out/rows/*.jsonl")  # BENCHMARK__SCORER__MODEL.jsonl
+    return {(path.name.partition("__")[2].split("__")[0], row["id"]): row for path in paths for row in read_jsonl(path)}
 
 
-def _rows(command: str, folder: Path) -> RowsOnDisk:
-    rows = RowsOnDisk()
-    for path in sorted(folder.glob("rows.jsonl" if command == "evaluate" else "out/rows/*.jsonl")):
-        name = path.name.split("__")[1] if command == "bench" else ""
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            place = (name, row["id"])
-            rows.scores[place] = [score if command == "evaluate" else score["value"] for score in row["scores"]]
-            if re.search(r"failed: no (answer|score) within", line):
-                rows.late.add(place)
-            if row.get("final"):
-                rows.final.add(place)
-    return rows
+def _scores(row: Row) -> list[float | None]:
+    return [score["value"] if isinstance(score, dict) else score for score in row["scores"]]
 
 
-def _is_hit(id_: str) -> bool:
-    return int(re.findall(r"\d+", id_)[0]) in HIT
+def _is_hit(place: Place) -> bool:
+    return int(re.findall(r"\d+", place[1])[0]) in HIT
 
 
-class _Campaign:
-    """Runs commands in folders of their own, counts what came of it, and notes the faults."""
+class _Campaign(Findings):
+    """Runs commands in folders of their own, and compares their rows with those of commands that nobody disturbed."""
 
-    def __init__(self, folder: Path, seed: int):
-        rng = random.Random(seed)
+    def __init__(self, folder: Path):
+        super().__init__("HTTP", COUNTED)
+        rng = random.Random(0)
         letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
         self.key = "sk-{}+{}/{}".format(*("".join(rng.choices(letters, k=16)) for _ in range(3)))
         self.folder = folder
-        self.counts: Counter[str] = Counter()
-        self.peak = self.longest = 0.0
-        self.faults: list[str] = []
-        self.right: dict[str, Rows] = {}
         _write_inputs(folder / "inputs")
+        self.right = {command: self._undisturbed(command) for command in COMMANDS}
 
-    def undisturbed(self, command: str) -> None:
-        """Note the right rows of a command."""
+    def _undisturbed(self, command: str) -> Rows:
         server = HostileServer(literal_reply)
         folder = self._folder("undisturbed", command)
-        ended = self._run(command, folder, server, f"undisturbed, {command}")
-        self.right[command] = _rows(command, folder).scores
+        status, said = self._run(command, folder, server, f"undisturbed, {command}")
+        rows = _rows(command, folder)
         server.close()
-        whole = len(self.right[command]) == {"evaluate": ROWS, "bench": 4 * WIKIEVAL_ROWS}[command]
-        if ended.status or not whole or any(None in scores for scores in self.right[command].values()):
-            raise RuntimeError(f"{command} fails undisturbed: {ended.said.decode(errors='replace')}")
+        whole = len(rows) == {"evaluate": ROWS, "bench": 4 * WIKIEVAL_ROWS}[command]
+        if status or not whole or any(None in _scores(row) for row in rows.values()):
+            raise RuntimeError(f"{command} fails undisturbed: {said}")
+        return rows
 
     def disturbed(self, modes: Sequence[str], command: str) -> None:
         """One mode, or several that share the rows; then the same command again, and an honest server."""
@@ -180,102 +137,96 @@ class _Campaign:
             server.set(modes[0].removeprefix(ON_MODELS), on_models=True)
         else:
             server.mix({number: modes[at % len(modes)] for at, number in enumerate(HIT)})
-        first = self._run(command, folder, server, where)
+        first_status, said = self._run(command, folder, server, where)
         rows = _rows(command, folder)
-        self._compare(where, command, rows, lambda at: first.status == 2 or at in rows.late or _is_hit(at[1]))
-        self.counts["rows late"] += sum(not _is_hit(id_) for _, id_ in rows.late)
-        if server.elsewhere:
-            self._note("prompts sent elsewhere", f"{where}: {server.elsewhere} requests went to another server")
+        late = {at for at, row in rows.items() if re.search(r"failed: no (answer|score) within", json.dumps(row))}
+        self._compare(where, command, rows, lambda at: first_status == 2 or at in late or _is_hit(at))
+        self.counts["rows late"] += sum(not _is_hit(at) for at in late)
         if modes[0] == REFUSED:
-            server = HostileServer(literal_reply, port=server.port)
+            server = HostileServer(literal_reply, port=server.server_port)
+        self.note("prompts sent elsewhere", where, ["to another server"] * server.elsewhere)
         server.set("good")
-        second = self._run(command, folder, server, f"{where}, again")
+        status, said_again = self._run(command, folder, server, f"{where}, again")
         server.close()
-        rows = _rows(command, folder)
-        self._compare(f"{where}, again", command, rows, lambda at: at in rows.final and _is_hit(at[1]))
-        if second.status:
-            self.faults.append(f"{where}, again: exit {second.status}: {second.said.decode(errors='replace')[-300:]}")
+        again = _rows(command, folder)
+        final = {at for at, row in again.items() if row.get("final")}
+        self._compare(f"{where}, again", command, again, lambda at: at in final and _is_hit(at))
+        self.note("ended badly", where, [said_again[-300:]] if status else [])
         files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        for name, content in {"the output": first.said + second.said, **files}.items():
-            if pieces := shows_key(content, self.key):
-                self._note("keys found", f"{where}: the key stands in {name}: {pieces[0]}")
+        for name, content in {"the output": (said + said_again).encode(), **files}.items():
+            self.note("keys found", where, [f"{piece} in {name}" for piece in shows_key(content, self.key)[:1]])
         self.counts["modes x commands"] += len(modes)
-
-    def _note(self, kind: str, fault: str) -> None:
-        self.counts[kind] += 1
-        self.faults.append(fault)
 
     def _folder(self, mode: str, command: str) -> Path:
         folder = self.folder / re.sub(r"\W+", "-", f"{mode}-{command}")
         folder.mkdir()
         return folder
 
-    def _run(self, command: str, folder: Path, server: HostileServer, where: str) -> Ended:
-        ended = _run(_line(command, self.folder / "inputs", server.url), folder, self.key)
+    def _run(self, command: str, folder: Path, server: HostileServer, where: str) -> tuple[int, str]:
+        """Run a command to its end, and note what no command may do; its exit status, and what it said."""
+        env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        env |= {"OPENAI_API_KEY": self.key, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        line = [sys.executable, "-m", *_line(command, self.folder / "inputs", server.url)]
+        mib, hung, started = 0.0, False, time.monotonic()
+        with tempfile.TemporaryFile() as output:
+            with subprocess.Popen(line, cwd=folder, env=env, stdout=output, stderr=output) as process:
+                while process.poll() is None:
+                    mib = max(mib, _peak_mib(process.pid))
+                    if time.monotonic() - started > DEADLINE:
+                        hung = True
+                        process.kill()
+                    time.sleep(0.02)
+            output.seek(0)
+            said = output.read().decode("utf-8", "replace")
+        status, seconds = process.returncode, time.monotonic() - started
         self.counts["commands run"] += 1
-        self.peak, self.longest = max(self.peak, ended.mib), max(self.longest, ended.seconds)
-        text = ended.said.decode("utf-8", "replace")
-        for kind, seen, what in (
-            ("hangs", ended.hung, f"not done after {DEADLINE:g} s"),
-            ("tracebacks", "Traceback" in text, f"a traceback: {text[-300:]}"),
-            ("other exits", not ended.hung and ended.status not in (0, 1, 2), f"exit {ended.status}: {text[-300:]}"),
-            ("too large", ended.mib > MOST_MIB, f"{ended.mib:.0f} MiB"),
-            ("escapes", UNSEEN.search(text), f"controls in the output: {text[-300:]!r}"),
-        ):
-            if seen:
-                self._note(kind, f"{where}: {what}")
-        return ended
+        for most, value in (("peak MiB", mib), ("longest command, seconds", seconds)):
+            self.counts[most] = max(self.counts[most], round(value, 1))
+        for kind, seen in {
+            "hangs": hung,
+            "tracebacks": "Traceback" in said,
+            "other exits": not hung and status not in (0, 1, 2),
+            "too large": mib > MOST_MIB,
+            "escapes": UNSEEN.search(said),
+        }.items():
+            end = f"exit {status} after {seconds:.0f} s, {mib:.0f} MiB: {said[-300:]!r}"
+            self.note(kind, where, [end] if seen else [])
+        return status, said
 
-    def _compare(self, where: str, command: str, rows: RowsOnDisk, may_lack: Callable[[Place], bool]) -> None:
+    def _compare(self, where: str, command: str, rows: Rows, may_lack: Callable[[Place], bool]) -> None:
         """Note a score that is not the right one, and a missing one unless its row `may_lack` it."""
-        for place, right in self.right[command].items():
-            scores = rows.scores.get(place, [None] * len(right))
-            fault = f"{where}: row {place} has {scores}, not {right}"
+        for place, undisturbed in self.right[command].items():
+            right = _scores(undisturbed)
+            scores = _scores(rows[place]) if place in rows else [None] * len(right)
+            fault = f"row {place} has {scores}, not {right}"
             if any(score not in (None, true) for score, true in zip(scores, right, strict=True)):
-                self._note("rows invented", fault)
+                self.note("rows invented", where, [fault])
             elif None in scores and not may_lack(place):
-                self._note("rows lost", fault)
-        for place in set(rows.scores) - set(self.right[command]):
-            self._note("rows invented", f"{where}: a row that nobody asked for: {place}")
+                self.note("rows lost", where, [fault])
+        self.note("rows invented", where, [f"nobody asked for {place}" for place in rows.keys() - self.right[command]])
 
 
 COUNTED = (
-    "modes x commands", "commands run", "rows lost", "rows invented", "keys found", "hangs", "tracebacks",
-    "other exits", "too large", "escapes", "rows late", "prompts sent elsewhere",
+    "HTTP modes", "modes x commands", "commands run", "rows lost", "rows invented", "keys found", "hangs", "tracebacks",
+    "other exits", "too large", "escapes", "rows late", "prompts sent elsewhere", "ended badly",
 )  # fmt: skip
 
 
-def run(
-    modes: Sequence[str] = EVERYTHING,
-    commands: Sequence[str] = ("evaluate", "bench"),
-    *,
-    seed: int = 0,
-    workers: int = 2,
-) -> tuple[dict[str, int | float], list[str]]:
-    """Each mode with each command, `workers` at a time: counts to print, and a line for each promise seen broken."""
+def run(modes: Sequence[str] = EVERYTHING) -> Findings:
+    """Each mode with each of COMMANDS, two at a time."""
     shared = [mode for mode in modes if not ALONE.match(mode)]
     groups = [[mode] for mode in modes if ALONE.match(mode)]
     groups += [shared[at : at + len(HIT)] for at in range(0, len(shared), len(HIT))]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
-        campaign = _Campaign(Path(folder), seed)
-        for command in commands:
-            campaign.undisturbed(command)
-
-        def attempt(group: list[str], command: str) -> None:
-            try:
-                campaign.disturbed(group, command)
-            except Exception as error:
-                campaign.faults.append(f"{' + '.join(group)}, {command}: {type(error).__name__}: {error}")
-
-        started = time.monotonic()
-        attempts = [pool.submit(attempt, group, command) for group in groups for command in commands]
-        for number, _ in enumerate(as_completed(attempts), 1):
-            if number % 10 == 0:
-                done, seconds = campaign.counts["modes x commands"], time.monotonic() - started
-                print(f"HTTP: {done} modes, {seconds:.0f} s, {len(campaign.faults)} faults", flush=True)
-    return {
-        "HTTP modes": len(modes),
-        **{name: campaign.counts[name] for name in COUNTED},
-        "peak MiB": round(campaign.peak),
-        "longest command, seconds": round(campaign.longest, 1),
-    }, campaign.faults
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        campaign = _Campaign(Path(folder))
+        campaign.counts["HTTP modes"] = len(modes)
+        attempts = {
+            pool.submit(campaign.disturbed, group, command): f"{' + '.join(group)}, {command}"
+            for group in groups
+            for command in COMMANDS
+        }
+        for attempt in as_completed(attempts):
+            if error := attempt.exception():
+                campaign.note("broke off", attempts[attempt], [repr(error)])
+            campaign.tell(f"{campaign.counts['modes x commands']} modes")
+    return campaign

@@ -6,6 +6,7 @@ nothing, or too much.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import socket
@@ -15,60 +16,14 @@ import urllib.parse
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-POUR_BYTES = 4 << 30  # what an endless mode sends at most
-HANG_SECONDS = 600.0
+if TYPE_CHECKING:
+    from hostile_server import Exchange
+
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202etxt.exe\u2066\u200b"
 FLOOD = b"x" * (1 << 16)
 Respond = Callable[["Exchange"], "bytes | None"]
-
-
-class Exchange:
-    """One request, and the connection it came on. `body` is None where the models are asked for."""
-
-    def __init__(self, server: Any, connection: socket.socket, head: str, body: dict[str, Any] | None):
-        self.server, self.connection, self.head, self.body = server, connection, head, body
-        found = re.search(r"(?im)^authorization: *bearer +(.*?)\r?$", head)
-        self.key = found[1] if found else ""
-        self.text = server.honest(body) if body is not None else ""
-
-    def right(self, text: str | None = None, **changes: Any) -> dict[str, Any]:
-        """The right answer, or that with another text, or with other top-level fields."""
-        if self.body is None:
-            return {"object": "list", "data": [{"id": "judge", "object": "model"}], **changes}
-        message = {"role": "assistant", "content": self.text if text is None else text}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
-        return {"id": "1", "object": "chat.completion", "created": 0, "choices": [choice], "usage": usage, **changes}
-
-    def choice(self, **changes: Any) -> dict[str, Any]:
-        """The right answer with other fields in its choice."""
-        message = {"role": "assistant", "content": self.text}
-        return self.right(choices=[{"index": 0, "message": message, "finish_reason": "stop", **changes}])
-
-    def send(self, content: bytes) -> None:
-        self.connection.sendall(content)
-
-    def pour(self, pieces: Iterable[bytes], pause: float = 0.0) -> None:
-        """Send until the client leaves, the server stops, or it is enough; never so fast that nobody else is served."""
-        sent = 0
-        for piece in pieces:
-            if sent > POUR_BYTES or self.server.stopped.wait(pause or 0.001):
-                return
-            self.send(piece)
-            sent += len(piece)
-
-    def hang(self) -> None:
-        """Say nothing until the client leaves or the server stops."""
-        self.connection.settimeout(0.2)
-        until = time.monotonic() + HANG_SECONDS
-        while time.monotonic() < until and not self.server.stopped.is_set():
-            try:
-                if not self.connection.recv(1 << 16):
-                    return
-            except TimeoutError:
-                continue
 
 
 def head(*lines: str, status: int = 200, reason: str = "OK") -> bytes:
@@ -89,11 +44,6 @@ def chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield b"%x\r\n%s\r\n" % (len(piece), piece)
 
 
-def forever(*pieces: bytes) -> Iterator[bytes]:
-    while True:
-        yield from pieces
-
-
 def error(status: int, message: str = "no", *lines: str) -> Respond:
     return lambda at: whole({"error": {"message": message, "type": "x"}}, *lines, status=status, reason="No")
 
@@ -105,6 +55,16 @@ def limited(retry_after: str) -> Respond:
 def answered(change: Callable[[Exchange], Any]) -> Respond:
     """A whole answer with this body."""
     return lambda at: whole(change(at))
+
+
+def right_with(**fields: Any) -> Respond:
+    """The right answer with other top-level fields."""
+    return answered(lambda at: at.right(**fields))
+
+
+def choice_with(**fields: Any) -> Respond:
+    """The right answer with other fields in its choice."""
+    return answered(lambda at: at.choice(**fields))
 
 
 def plain(text: str, status: int = 400, kind: str = "text/plain") -> bytes:
@@ -135,7 +95,7 @@ def poured(first: bytes, *again: bytes, pause: float = 0.0) -> Respond:
 
     def respond(at: Exchange) -> None:
         at.send(first)
-        at.pour(forever(*again), pause)
+        at.pour(itertools.cycle(again), pause)
 
     return respond
 
@@ -219,9 +179,9 @@ JSON_HEAD = head("Content-Type: application/json")
 CHUNKED_HEAD = head("Content-Type: application/json", "Transfer-Encoding: chunked")
 
 MODES: dict[str, Respond] = {
-    "good": answered(lambda at: at.right()),
+    "good": right_with(),
     # connections
-    "closed at accept": answered(lambda at: at.right()),
+    "closed at accept": right_with(),  # the server sees to it
     "reset": reset,
     "closed without a word": lambda at: None,
     "closed in the status line": then_closed(lambda at: b"HTTP/1.1 20"),
@@ -306,10 +266,10 @@ MODES: dict[str, Respond] = {
     "205": answered(lambda at: b""),
     "304": then_closed(lambda at: head(status=304, reason="Not Modified")),
     "301 to itself": redirected(301, lambda at: at.server.url + "/chat/completions"),
-    "302 elsewhere": redirected(302, lambda at: at.server.other_url + "/chat/completions"),
-    "303 elsewhere": redirected(303, lambda at: at.server.other_url + "/chat/completions"),
-    "307 elsewhere": redirected(307, lambda at: at.server.other_url + "/chat/completions"),
-    "308 elsewhere": redirected(308, lambda at: at.server.other_url + "/chat/completions"),
+    **{
+        f"{code} elsewhere": redirected(code, lambda at: at.server.other_url + "/chat/completions")
+        for code in (302, 303, 307, 308)
+    },
     "307 to a file": redirected(307, lambda at: "file:///etc/passwd"),
     "307 to nowhere": redirected(307, lambda at: "http://[::bad:/\x01"),
     "307 without a place": lambda at: whole(b"", status=307, reason="Moved"),
@@ -358,33 +318,24 @@ MODES: dict[str, Respond] = {
     "a number": answered(lambda at: 5),
     "a text": answered(lambda at: at.text),
     "an empty object": answered(lambda at: {}),
-    "no choices": answered(lambda at: at.right(choices=[])),
-    "choices are null": answered(lambda at: at.right(choices=None)),
-    "choices are an object": answered(lambda at: at.right(choices={"0": 1})),
-    "a choice is null": answered(lambda at: at.right(choices=[None])),
-    "a choice is a number": answered(lambda at: at.right(choices=[7])),
-    "no message": answered(lambda at: at.choice(message=None)),
-    "a message is a text": answered(lambda at: at.choice(message="hello")),
-    "no text": answered(lambda at: at.choice(message={"content": None})),
+    **{f"choices are {value}": right_with(choices=value) for value in ([], None, {"0": 1}, [None], [7])},
+    **{f"a message is {it}": choice_with(message=it) for it in (None, "hello", {"content": None}, {"content": 1.0})},
+    "a refusal": choice_with(message={"content": None, "refusal": "no" + ESCAPES}),
     "a text of parts": answered(lambda at: at.choice(message={"content": [{"type": "text", "text": at.text}]})),
-    "a text is a number": answered(lambda at: at.choice(message={"content": 1.0})),
-    "an empty text": answered(lambda at: at.right(text="")),
-    "a refusal": answered(lambda at: at.choice(message={"content": None, "refusal": "no" + ESCAPES})),
-    "no reason": answered(lambda at: at.choice(finish_reason=None)),
-    "a reason is a number": answered(lambda at: at.choice(finish_reason=7)),
-    "a reason is an object": answered(lambda at: at.choice(finish_reason={"length": ["length"]})),
-    "a reason of escapes": answered(lambda at: at.choice(message={"content": None}, finish_reason=ESCAPES)),
-    "a reason without end": answered(lambda at: at.choice(message={"content": None}, finish_reason="x" * 1_000_000)),
+    "an empty text": right_with(text=""),
+    **{f"a reason is {value}": choice_with(finish_reason=value) for value in (None, 7, {"length": ["length"]})},
+    "a reason of escapes": choice_with(message={"content": None}, finish_reason=ESCAPES),
+    "a reason without end": choice_with(message={"content": None}, finish_reason="x" * 1_000_000),
     "cut at the limit": answered(
         lambda at: at.choice(message={"content": at.text[: len(at.text) // 2]}, finish_reason="length")
     ),
-    "filtered": answered(lambda at: at.choice(finish_reason="content_filter")),
+    "filtered": choice_with(finish_reason="content_filter"),
     "an error with status 200": answered(lambda at: {"error": {"message": "no" + ESCAPES}}),
     **{f"usage {number[:8]}": raw_usage(number) for number in ("-1", "1.5", '"7"', "null", "true", "1e400", "1" * 20)},
     "usage of 5,000 digits": raw_usage("7" * 5_000),
     "usage is NaN": raw_usage("NaN"),
-    "usage is a list": answered(lambda at: at.right(usage=[1])),
-    "no usage": answered(lambda at: at.right(usage=None)),
+    "usage is a list": right_with(usage=[1]),
+    "no usage": right_with(usage=None),
     "names twice": lambda at: whole(json.dumps(at.right())[:-1].encode() + b", " + json.dumps(at.right())[1:].encode()),
     "a mark of byte order": lambda at: whole(b"\xef\xbb\xbf" + raw(at)),
     "UTF-16": lambda at: whole(json.dumps(at.right()).encode("utf-16")),
@@ -394,8 +345,8 @@ MODES: dict[str, Respond] = {
     "NUL": answered(lambda at: at.right(text="\0" + at.text + "\0")),
     "NUL in a claim": answered(lambda at: at.right(text=with_claim(at, "\\u0000"))),
     "escapes around a reply": answered(lambda at: at.right(text=ESCAPES + at.text + ESCAPES)),
-    "nothing but escapes": answered(lambda at: at.right(text=ESCAPES * 50)),
+    "nothing but escapes": right_with(text=ESCAPES * 50),
     "JSON that nests": lambda at: whole(b"[" * 200_000 + b"]" * 200_000),
-    "a reply that nests": answered(lambda at: at.right(text="[" * 100_000)),
+    "a reply that nests": right_with(text="[" * 100_000),
     "JSON and more": lambda at: whole(raw(at) + b" trailing"),
 }  # fmt: skip

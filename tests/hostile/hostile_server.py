@@ -1,43 +1,129 @@
-"""An HTTP server over plain sockets that breaks what can be broken: a judge that nobody should trust."""
+"""An HTTP server that breaks what can be broken: a judge that nobody should trust."""
 
 from __future__ import annotations
 
 import json
 import re
+import select
 import socket
+import sys
 import threading
+import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from hostile_modes import HANG_SECONDS, MODES, Exchange, escaped, whole
+from hostile_modes import MODES, escaped
+
+POUR_BYTES = 4 << 30  # what an endless mode sends at most
+HANG_SECONDS = 600.0
 
 
-class HostileServer:
-    """Serves `/v1` on 127.0.0.1 by `honest(body) -> reply`, and breaks some answers by `MODES` until `close`.
+class Exchange(BaseHTTPRequestHandler):
+    """The requests of one connection in turn, each with its `body` (None where the models are asked for) and `key`.
 
-    `elsewhere` counts the requests that came to `other_url`, where redirects point; `chats` counts the chat requests.
+    `text` is the honest reply to it. What goes over the wire, its mode says.
     """
 
+    server: HostileServer
+    protocol_version = "HTTP/1.1"  # a connection is kept
+    disable_nagle_algorithm = True
+    timeout = HANG_SECONDS
+
+    def handle(self) -> None:
+        with suppress(OSError, ValueError):  # the client left
+            super().handle()
+
+    def do_GET(self) -> None:
+        self._respond(None, self.server.models_mode)
+
+    def do_POST(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.chats += 1
+        self._respond(json.loads(content), self.server.chat_mode(content))
+
+    def _respond(self, body: dict[str, Any] | None, mode: str) -> None:
+        self.body, self.text = body, self.server.honest(body) if body is not None else ""
+        self.key = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        answer = MODES[mode](self)
+        if answer is None:
+            self.close_connection = True
+        else:
+            self.send(answer)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def right(self, text: str | None = None, **changes: Any) -> dict[str, Any]:
+        """The right answer, or that with another text, or with other top-level fields."""
+        if self.body is None:
+            return {"object": "list", "data": [{"id": "judge", "object": "model"}], **changes}
+        message = {"role": "assistant", "content": self.text if text is None else text}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+        return {"id": "1", "object": "chat.completion", "created": 0, "choices": [choice], "usage": usage, **changes}
+
+    def choice(self, **changes: Any) -> dict[str, Any]:
+        """The right answer to a chat with other fields in its choice."""
+        answer = self.right()
+        answer["choices"][0].update(changes)
+        return answer
+
+    def send(self, content: bytes) -> None:
+        self.connection.sendall(content)
+
+    def pour(self, pieces: Iterable[bytes], pause: float = 0.0) -> None:
+        """Send until the client leaves, the server stops, or it is enough; never so fast that nobody else is served."""
+        sent = 0
+        for piece in pieces:
+            if sent > POUR_BYTES or self.server.stopped.wait(pause or 0.001):
+                return
+            self.send(piece)
+            sent += len(piece)
+
+    def hang(self) -> None:
+        """Say nothing until the client leaves or the server stops."""
+        self.connection.settimeout(0.2)
+        until = time.monotonic() + HANG_SECONDS
+        while time.monotonic() < until and not self.server.stopped.is_set():
+            try:
+                if not self.connection.recv(1 << 16):
+                    return
+            except TimeoutError:
+                continue
+
+
+class HostileServer(ThreadingHTTPServer):
+    """Serves `/v1` on 127.0.0.1 by `honest(body) -> reply`, and breaks some answers by `MODES` until `close`.
+
+    `other_url` is where redirects point: nobody answers there. `chats` counts the chat requests.
+    """
+
+    request_queue_size = 256
+
     def __init__(self, honest: Callable[[dict[str, Any]], str], *, port: int = 0):
-        self.honest = honest
-        self.chats = self.elsewhere = 0
-        self.stopped = threading.Event()
-        self._lock = threading.Lock()
+        super().__init__(("127.0.0.1", port), Exchange)
+        self.honest, self.stopped = honest, threading.Event()
         self.set("good")
-        self._listening = [_listen(port), _listen(0)]
-        self.port = self._listening[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        self.other_url = f"http://127.0.0.1:{self._listening[1].getsockname()[1]}/v1"
-        places = zip(self._listening, (self._serve, self._serve_elsewhere), strict=True)
-        self._accepting = [threading.Thread(target=self._accept, args=place, daemon=True) for place in places]
-        for thread in self._accepting:
-            thread.start()
+        self._elsewhere = socket.create_server(("127.0.0.1", 0))
+        self._elsewhere.setblocking(False)
+        self.url, self.other_url = (
+            f"http://127.0.0.1:{at.getsockname()[1]}/v1" for at in (self.socket, self._elsewhere)
+        )
+        self._accepting = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
+        self._accepting.start()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether somebody came to `other_url`."""
+        return bool(select.select([self._elsewhere], [], [], 0)[0])
 
     def set(self, mode: str, on_models: bool = False) -> None:
         """Answer every chat request by a mode; or the list of models, and it alone."""
         assert mode in MODES, mode
-        self._models, self._others = (mode, "good") if on_models else ("good", mode)
+        self.models_mode, self._others = (mode, "good") if on_models else ("good", mode)
         self._by_question: Mapping[int, str] = {}
         self._connections = self.chats = 0
 
@@ -46,72 +132,28 @@ class HostileServer:
         self.set("good")
         self._by_question = modes
 
-    def close(self) -> None:
-        self.stopped.set()
-        for listening, thread in zip(self._listening, self._accepting, strict=True):
-            thread.join()  # a port is not free while somebody accepts on it
-            listening.close()
-
-    def _accept(self, listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        while not self.stopped.is_set():
-            try:
-                connection, _ = listening.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            threading.Thread(target=self._guard, args=(connection, serve), daemon=True).start()
-
-    def _guard(self, connection: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        with connection:
-            try:
-                connection.settimeout(HANG_SECONDS)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                serve(connection)
-            except (OSError, ValueError):
-                pass  # the client left
-
-    def _serve_elsewhere(self, connection: socket.socket) -> None:
-        if connection.recv(1 << 16):
-            self.elsewhere += 1
-            connection.sendall(whole({"object": "list", "data": []}))
-
-    def _serve(self, connection: socket.socket) -> None:
-        with self._lock:
-            self._connections += 1
-            accepts = "closed at accept" not in (self._others, *self._by_question.values())
-            if not accepts and 2 < self._connections < 6:
-                return
-        reader = connection.makefile("rb")
-        while (first := reader.readline()) and not self.stopped.is_set():
-            head = first
-            while (line := reader.readline()).strip():
-                head += line
-            length = re.search(rb"(?im)^content-length: *(\d+)", head)
-            content = reader.read(int(length[1])) if length else b""
-            body = json.loads(content) if content else None
-            with self._lock:
-                self.chats += body is not None
-            exchange = Exchange(self, connection, head.decode("latin-1"), body)
-            answer = MODES[self._mode(content)](exchange)
-            if answer is None:
-                return
-            connection.sendall(answer)
-
-    def _mode(self, content: bytes) -> str:
-        if not content:
-            return self._models
+    def chat_mode(self, content: bytes) -> str:
         asked = [int(number) for number in re.findall(rb"question (\d+)", content)]
         return next((self._by_question[number] for number in asked if number in self._by_question), self._others)
 
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether a connection that was accepted is not closed at once."""
+        self._connections += 1
+        accepts = "closed at accept" not in (self._others, *self._by_question.values())
+        return accepts or not 2 < self._connections < 6
 
-def _listen(port: int) -> socket.socket:
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", port))
-    listening.listen(256)
-    listening.settimeout(0.1)
-    return listening
+    def shutdown_request(self, request: Any) -> None:
+        self.close_request(request)  # without a word that it ends, so that a reset is one
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        raise sys.exc_info()[1]  # a mistake in a mode, of which a test shall know
+
+    def close(self) -> None:
+        self.stopped.set()
+        self.shutdown()
+        self._accepting.join()  # a port is not free while somebody accepts on it
+        self.server_close()
+        self._elsewhere.close()
 
 
 def shows_key(content: bytes, key: str, piece: int = 20) -> list[str]:
@@ -120,13 +162,7 @@ def shows_key(content: bytes, key: str, piece: int = 20) -> list[str]:
     for start in range(len(key) - piece + 1):
         part = key[start : start + piece]
         quoted = urllib.parse.quote(part, safe="")
-        forms = {
-            part,
-            quoted,
-            quoted.lower(),
-            escaped(part),
-            part.replace("/", "\\/"),
-            escaped(part).replace("\\", "\\\\"),
-        }
+        spelled = escaped(part)
+        forms = {part, quoted, quoted.lower(), spelled, part.replace("/", "\\/"), spelled.replace("\\", "\\\\")}
         found += [form for form in forms if form.encode() in content]
     return found

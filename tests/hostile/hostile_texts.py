@@ -72,15 +72,15 @@ ODDITIES = (
     "1" * 4400,
     "\ud7ff\ue000\ufffd\uffff\U0010ffff",
 )
+PLAIN = "Paris is the capital of France.", "She was born in 1950 [1][2].", "a < b and c <= d, e<f>g", "[sic] [NATO]"
 DEPTH = 10_000
 REPEATED = 20_000  # characters of a huge repeat
 
 
 def texts(rng: random.Random, n: int) -> Iterator[str]:
     """`n` hostile texts, some of them plain ones with something hostile in them; they follow from the generator."""
-    makers: tuple[Callable[[random.Random], str], ...] = (_control, _injection, _fragment, _oddity, _plain, _mixed)
     for _ in range(n):
-        yield _huge(rng) if rng.random() < 0.01 else rng.choice(makers)(rng)
+        yield _huge(rng) if rng.random() < 0.01 else rng.choice(KINDS)(rng)
 
 
 def _control(rng: random.Random) -> str:
@@ -101,23 +101,9 @@ def _control(rng: random.Random) -> str:
     )
 
 
-def _injection(rng: random.Random) -> str:
-    return " ".join(rng.choice(INJECTIONS) for _ in range(rng.randint(1, 3)))
-
-
 def _fragment(rng: random.Random) -> str:
     text = rng.choice((*FRAGMENTS, SKELETON))
     return text[rng.randrange(len(text)) :] if rng.random() < 0.3 else text
-
-
-def _oddity(rng: random.Random) -> str:
-    return rng.choice(ODDITIES)
-
-
-def _plain(rng: random.Random) -> str:
-    return rng.choice(
-        ("Paris is the capital of France.", "She was born in 1950 [1][2].", "a < b and c <= d, e<f>g", "[sic] [NATO]")
-    )
 
 
 def _mixed(rng: random.Random) -> str:
@@ -128,3 +114,13 @@ def _huge(rng: random.Random) -> str:
     unit = rng.choice((*CONTROL_TOKENS, "ab ", "\\", '"', "[", "<", "\ud83d", "東", "{'claim': 'x'}, "))
     deep = "[" * DEPTH, "]" * DEPTH, '{"a":' * DEPTH, "[" * DEPTH + "]" * DEPTH
     return rng.choice((*deep, unit * (REPEATED // len(unit))))
+
+
+KINDS: tuple[Callable[[random.Random], str], ...] = (
+    _control,
+    lambda rng: " ".join(rng.choice(INJECTIONS) for _ in range(rng.randint(1, 3))),
+    _fragment,
+    lambda rng: rng.choice(ODDITIES),
+    lambda rng: rng.choice(PLAIN),
+    _mixed,
+)

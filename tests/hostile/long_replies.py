@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from findings import Findings
+
 from rag_zeval.judge.parser import FormatError, parse_lenient
 
 PIECE = '{"claim": "a b", "is_supported": true, "grounding_evidence": ["q"], "analysis": "x"}'
@@ -62,14 +64,17 @@ def read(kind: str, repeated: bool, length: int) -> None:
         parse_lenient(reply, 1, "paper", (reply, 'x "claim": "y') if repeated else ())
 
 
-def run(length: int) -> tuple[dict[str, int | float], list[str]]:
-    """All kinds of LONG at `length` characters and a quarter of that: the counts, and a line for each that is slow."""
-    longest, faults = 0.0, []
+def run(length: int) -> Findings:
+    """All kinds of LONG at `length` characters and a quarter of that."""
+    findings = Findings("long")
+    longest = 0.0
     for kind in LONG:
         for repeated in (False, True):
             attempt = partial(read, kind, repeated)
             quarter, whole = cpu_seconds(attempt, length // 4), cpu_seconds(attempt, length)
             longest = max(longest, whole)
-            if whole > LINEAR * quarter + 0.5:
-                faults.append(f"replies: {kind}: {quarter:.2f} s for {length // 4} characters, {whole:.2f} s for all")
-    return {"characters": length, "kinds": len(LONG), "most seconds": round(longest, 1)}, faults
+            slow = whole > LINEAR * quarter + 0.5
+            findings.note("slow", kind, [f"{quarter:.2f} s for {length // 4} characters, {whole:.2f} s for all"] * slow)
+        findings.tell(kind)
+    findings.counts.update({"characters": length, "kinds": len(LONG), "most seconds": round(longest, 1)})
+    return findings

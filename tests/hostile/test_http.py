@@ -21,31 +21,25 @@ EXAMPLES = [
     Example(str(n), f"question {n}", "It is so. It is good.", ("It is so. It is bad.", "It is good.")[: 1 + n % 2])
     for n in range(20)
 ]
+SCORES = [0.5, 1.0]
 LIMITS: Any = {"timeout": 2, "connect_timeout": 2, "max_body_mib": 1, "concurrency": 8}
+LIGHT = [mode for mode in MODES if not hostile_http.HEAVY.search(mode)]
+random.Random(0).shuffle(LIGHT)
 
 
-@pytest.mark.parametrize("part", range(8))
-def test_no_mode_makes_a_score_up_or_harms_another_row(hostile: Any, monkeypatch: Any, part: int) -> None:
+@pytest.mark.parametrize("modes", [LIGHT[at : at + 10] for at in range(0, len(LIGHT), 10)])
+def test_no_mode_makes_a_score_up_or_harms_another_row(hostile: Any, monkeypatch: Any, modes: list[str]) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     hostile.honest = literal_reply
-    right = {
-        one.id: one.scores for one in Evaluator(open_backend(f"openai:judge@{hostile.url}")).evaluate_many(EXAMPLES)
-    }
-    assert all(None not in scores for scores in right.values())
-    modes = [mode for mode in MODES if not hostile_http.HEAVY.search(mode)]
-    random.Random(0).shuffle(modes)
-    modes = modes[part::8]
-    for start in range(0, len(modes), 10):
-        met = dict(zip(range(0, 20, 2), modes[start : start + 10], strict=False))
-        hostile.mix(met)
-        judge = Evaluator(open_backend(f"openai:judge@{hostile.url}", **LIMITS))
-        for evaluation in judge.evaluate_many(EXAMPLES):
-            mode, scores = met.get(int(evaluation.id), "good"), evaluation.scores
-            assert scores in (right[evaluation.id], [None] * len(scores)), mode
-            assert (None in scores) == evaluation.status.startswith("failed: "), mode
-            assert mode != "good" or None not in scores, evaluation.status
-            assert evaluation.status.isprintable(), mode
-            assert not shows_key(json.dumps(vars(evaluation), default=str).encode(), KEY), mode
+    met = dict(zip(range(0, 20, 2), modes, strict=False))
+    hostile.mix(met)
+    for evaluation in Evaluator(open_backend(f"openai:judge@{hostile.url}", **LIMITS)).evaluate_many(EXAMPLES):
+        mode, scores = met.get(int(evaluation.id), "good"), evaluation.scores
+        assert scores in (SCORES[: len(scores)], [None] * len(scores)), mode
+        assert (None in scores) == evaluation.status.startswith("failed: "), mode
+        assert mode != "good" or None not in scores, evaluation.status
+        assert evaluation.status.isprintable(), mode
+        assert not shows_key(json.dumps(vars(evaluation), default=str).encode(), KEY), mode
     assert hostile.elsewhere == 0
 
 
@@ -60,6 +54,6 @@ def test_what_never_ends_is_ended(hostile: Any, mode: str) -> None:
 def test_the_real_commands_meet_some_modes() -> None:
     keys = ["the key in an error", "the key in a reply", "the key escaped in a reply", "the key in a page"]
     modes = [*keys, "307 elsewhere", "usage of 5,000 digits", "two answers at once"]
-    counts, faults = hostile_http.run(modes)
-    assert faults == []
-    assert counts["modes x commands"] == 2 * len(modes) and counts["commands run"] == 6
+    findings = hostile_http.run(modes)
+    assert findings.faults == []
+    assert findings.counts["modes x commands"] == 2 * len(modes) and findings.counts["commands run"] == 6

@@ -6,20 +6,17 @@ import pytest
 from killer import kills, races
 
 
-@pytest.mark.parametrize(("stage", "count"), [("evaluate", 6), ("bench", 2)])
+@pytest.mark.parametrize(
+    ("stage", "count"), [("evaluate", 6), ("bench", 2), pytest.param("synthesize", 3, marks=pytest.mark.slow)]
+)
 def test_a_stage_that_is_killed_and_started_again_ends_as_one_undisturbed(
     tmp_path: Path, stage: str, count: int
 ) -> None:
-    counts, faults = kills(stage, count, 1, tmp_path)
-    assert not faults and counts[f"{stage} kills"] == count and counts["rows compared"] > 0
-
-
-@pytest.mark.slow
-def test_synthesis_that_is_killed_and_started_again_ends_as_one_undisturbed(tmp_path: Path) -> None:
-    counts, faults = kills("synthesize", 3, 1, tmp_path)
-    assert not faults and counts["synthesize kills"] == 3
+    findings = kills(stage, count, 1, tmp_path)
+    assert findings.faults == []
+    assert findings.counts[f"{stage} kills"] == count and findings.counts["rows compared"] > 0
 
 
 def test_of_two_runs_at_once_one_is_refused_or_finds_all_done(tmp_path: Path) -> None:
-    counts, faults = races("evaluate", 2, 1, tmp_path)
-    assert not faults and counts["evaluate races"] == 2
+    findings = races("evaluate", 2, 1, tmp_path)
+    assert findings.faults == [] and findings.counts["evaluate races"] == 2

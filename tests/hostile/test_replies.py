@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
-from fuzzed_replies import HONEST_AT_MOST, KINDS, NO_EVALUATION, Case, case, check, verdicts
-from honest_replies import WHOLE, honest
+from fuzzed_replies import HONEST_AT_MOST, KINDS, NO_EVALUATION, case, check, honest, outcome
+from honest_replies import WHOLE
 from long_replies import LINEAR, LONG, read
 
 REPLIES = 6_000
@@ -33,8 +34,7 @@ def test_the_oracle_sees_a_score_that_was_not_meant() -> None:
     one = next(made for number in range(1, 999) if (made := case(0, number)).kind == "plain")
     other = json.loads(one.reply)
     other[0]["atomic_claims"][0]["is_supported"] ^= True
-    assert verdicts(one) == one.truth
-    assert verdicts(Case("plain", json.dumps(other), one.n, one.variant, one.shown, one.truth)) not in (None, one.truth)
+    assert outcome(one)[0] == "read" and outcome(replace(one, reply=json.dumps(other)))[0] == "invented"
 
 
 @pytest.mark.parametrize("repeated", [False, True])

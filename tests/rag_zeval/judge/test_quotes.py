@@ -54,17 +54,6 @@ def test_marking_keeps_every_character(reference: str, quotes: list[str]) -> Non
     assert all(one[1] != other[1] for one, other in pairwise(pieces))
 
 
-@given(st.lists(st.sampled_from("abc"), max_size=12), st.data())
-def test_a_cut_of_the_reference_is_verbatim_and_marked(tokens: list[str], data: st.DataObject) -> None:
-    start = data.draw(st.integers(0, len(tokens)))
-    end = data.draw(st.integers(start, len(tokens)))
-    quote = "  ".join(tokens[start:end])  # spacing does not matter
-    found = find_quotes(" ".join(tokens), [quote])
-    assert found.verbatim == {quote: 1.0 if end > start else 0.0}
-    marked = "".join(text for text, quoted in found.pieces() if quoted)
-    assert words(quote) == [] or "".join(words(quote)) in "".join(words(marked))
-
-
 LONG = {
     "one word": lambda n: ("a " * n, ["a " * (n // 2)]),
     "two words": lambda n: ("a b " * n, ["a b " * (n // 4), "b " * 50]),
