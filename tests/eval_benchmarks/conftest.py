@@ -11,7 +11,8 @@ import pytest
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.output.summary import KEYS
 from eval_benchmarks.trials import Trial
-from rag_zeval.judge.prompt import INPUTS, find_variant
+from rag_zeval.judge.prompt import EVIDENCE
+from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scripted_judge import SPOILED, ScriptedJudge
 from rag_zeval.stages import world
@@ -94,6 +95,15 @@ def make_trial() -> Any:
     return make
 
 
+def with_verdicts(body: dict[str, Any], supports: Callable[[int, str], bool]) -> str:
+    """The literal judge's reply, but `supports` says of an answer's place and a claim about it what the verdict is."""
+    candidates = json.loads(literal_reply(body) or "")
+    for place, candidate in enumerate(candidates):
+        for claim in candidate["atomic_claims"]:
+            claim |= {"is_supported": supports(place, claim["claim"]), EVIDENCE: ["quoted"]}
+    return json.dumps(candidates)
+
+
 class NanoJudge:
     """Judges the nano world as a scripted judge's replies; the model's name says how.
 
@@ -121,27 +131,19 @@ class NanoJudge:
         model = "perfect" if body["model"] in self.as_perfect else body["model"]
         if model == "refusing":
             return {"status": 400, "body": {"error": {"message": "not today"}}}
-        before, after = find_variant("compact").template.split(INPUTS)
-        inputs = json.loads(body["messages"][0]["content"][len(before) : -len(after) or None])
-        facts = self.truth[inputs["reference"]]
-        text = json.dumps([self.judged(id_, text, facts, model) for id_, text in inputs["candidates"].items()])
+        facts = self.truth[read_prompt(body["messages"][0]["content"])[1]["reference"]]
+        text = with_verdicts(body, lambda _, claim: model == "yes" or world.claim_is_true(claim, facts) is True)
         return {"fenced": SPOILED["fenced"](text), "prose": "They are all fine."}.get(model, text)
-
-    def judged(self, id_: str, text: str, facts: Any, model: str) -> dict[str, Any]:
-        sentences = [f"{part.rstrip('.')}." for part in text.split(". ")]
-        claims = [
-            {
-                "claim": claim,
-                "is_supported": model == "yes" or world.claim_is_true(claim, facts) is True,
-                "grounding_evidence": ["quoted"],
-                "analysis": "so",
-            }
-            for claim in sentences
-        ]
-        return {"id": id_, "atomic_claims": claims}
 
 
 NANO = {"n": 12, "seed_ranked": 1, "seed_pairs": 2}
+
+
+@pytest.fixture
+def first_is_right(scripted_judge: ScriptedJudge) -> ScriptedJudge:
+    """A judge that supports whatever it is shown first."""
+    scripted_judge.replies = lambda body: with_verdicts(body, lambda place, _: place == 0)
+    return scripted_judge
 
 
 @pytest.fixture

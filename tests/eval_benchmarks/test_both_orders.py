@@ -13,9 +13,7 @@ from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.judge.prompt import INPUTS, find_variant
 from rag_zeval.scorers.score import Score, Scored
-from rag_zeval.scripted_judge import ScriptedJudge
 
 
 class Pairs(Benchmark):
@@ -81,35 +79,18 @@ def test_a_benchmark_of_more_than_two_answers_is_not_exchanged() -> None:
     assert has_pairs(Pairs(2)) and not has_pairs(NanoEval(1, 1, 1))
 
 
-def first_is_right(body: dict[str, Any]) -> str:
-    """A judge that supports whatever it is shown first."""
-    before, after = find_variant("paper").template.split(INPUTS)
-    content = body["messages"][0]["content"]
-    candidates = json.loads(content[len(before) : len(content) - len(after)])["candidates"]
-    claim = {"claim": "It is so.", "grounding_evidence": ["good"], "analysis": "so"}
-    return json.dumps(
-        [
-            {"id": id_, "answer": text, "atomic_claims": [{**claim, "is_supported": place == 0}]}
-            for place, (id_, text) in enumerate(candidates.items())
-        ]
-    )
-
-
-def test_judges_are_asked_in_both_orders_on_request_only(
-    scripted_judge: ScriptedJudge, wikieval: Any, out: Path
-) -> None:
-    scripted_judge.replies = first_is_right
+def test_judges_are_asked_in_both_orders_on_request_only(first_is_right: Any, wikieval: Any, out: Path) -> None:
     run = wikieval(*[{}] * 4)
-    words = ["scorers=[bleu,rag_zeval]", f"models=['{scripted_judge.spec()}']", "judge.variant=paper"]
+    words = ["scorers=[bleu,rag_zeval]", f"models=['{first_is_right.spec()}']", "judge.variant=paper"]
 
     def rows() -> dict[Any, Any]:
         summary = json.loads((out / "summary.json").read_text())
         return {(row["benchmark"], row["scorer"], row["metric"]): row for row in summary}
 
     assert run(*words) == 0
-    assert len(scripted_judge.requests) == 8 and {name for name, _, _ in rows()} == {"wikieval"}
+    assert len(first_is_right.requests) == 8 and {name for name, _, _ in rows()} == {"wikieval"}
     assert run(*words, "judge.swapped=true") == 0
-    assert len(scripted_judge.requests) == 16  # the first eight are there already
+    assert len(first_is_right.requests) == 16  # the first eight are there already
     both = rows()
     assert {scorer for name, scorer, _ in both if name == "wikieval_both_orders"} == {"rag_zeval"}
     bias = [both["wikieval_both_orders", "rag_zeval", metric] for metric in ("flip_rate", "first_minus_second")]

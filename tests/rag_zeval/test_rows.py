@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from rag_zeval import files, rows
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
-from rag_zeval.rows import RowWriter
+from rag_zeval.rows import RowWriter, StoredRows
 
 
-@given(count=st.integers(0, 5), cut=st.integers(0, 200))
-def test_after_a_kill_at_any_byte_the_rows_are_whole_and_none_stands_twice(tmp_path_factory, count, cut):
+@given(texts=st.lists(st.text(st.characters(exclude_categories=[])), max_size=5), cut=st.integers(0, 200))
+def test_after_a_kill_at_any_byte_the_rows_are_whole_and_none_stands_twice(tmp_path_factory, texts, cut):
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    rows = [{"id": str(i), "text": "ä\n" * i} for i in range(count)]
+    rows = [{"id": str(number), "text": text} for number, text in enumerate(texts)]
     with RowWriter(path) as writer:
         for row in rows:
             writer.append(row)
@@ -26,15 +26,8 @@ def test_after_a_kill_at_any_byte_the_rows_are_whole_and_none_stands_twice(tmp_p
         for row in rows:
             if row["id"] not in writer.done:
                 writer.append(row)
+        assert [*writer.done.values()] == rows
     assert read_jsonl(path) == rows
-
-
-@given(text=st.text(st.characters(exclude_categories=[])))
-def test_any_text_comes_back_from_a_row(tmp_path_factory, text):
-    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    with RowWriter(path) as writer:
-        writer.append({"id": "a", "text": text})
-    assert read_jsonl(path) == [{"id": "a", "text": text}]
 
 
 def test_a_row_written_twice_is_refused(tmp_path):
@@ -139,6 +132,14 @@ def test_a_row_that_lacks_only_its_end_of_line_is_kept(tmp_path):
         writer.append(row(2))
         assert dict(writer.done) == {str(n): row(n) for n in range(3)}
     assert read_jsonl(path) == [row(n) for n in range(3)]
+
+
+def test_all_rows_are_read_from_a_file_that_is_opened_once_and_closed(tmp_path, monkeypatch):
+    opened = []
+    stored = StoredRows(written(tmp_path / "r.jsonl", range(9)), dict)
+    monkeypatch.setattr(rows, "open", lambda *words: opened.append(open(*words)) or opened[-1], raising=False)
+    assert [*stored.values()] == [row(n) for n in range(9)]
+    assert [file.closed for file in opened] == [True]
 
 
 def test_a_row_that_another_hand_moved_is_never_read_as_another(tmp_path):
