@@ -61,18 +61,15 @@ def server() -> Iterator[FileServer]:
 
 
 BODY = bytes(range(256)) * 1000
-
-
-def a_file(body: bytes = BODY) -> data.Download:
-    return data.Download("folder/file.json", "github", "/there.json", hashlib.sha256(body).hexdigest(), "free")
+FILE = data.Download("folder/file.json", "github", "/there.json", hashlib.sha256(BODY).hexdigest(), "free")
 
 
 def test_a_file_is_fetched_checked_and_then_left_alone(server: FileServer, tmp_path: Path) -> None:
     server.files["/there.json"] = BODY
-    assert data.get(a_file(), server.url, tmp_path).startswith("downloaded")
+    assert data.get(FILE, server.url, tmp_path).startswith("downloaded")
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
     assert [p.name for p in (tmp_path / "folder").iterdir()] == ["file.json"]
-    assert data.get(a_file(), server.url, tmp_path) == "already there"
+    assert data.get(FILE, server.url, tmp_path) == "already there"
     assert len(server.ranges) == 1
 
 
@@ -80,9 +77,9 @@ def test_a_file_is_fetched_checked_and_then_left_alone(server: FileServer, tmp_p
 def test_a_broken_download_goes_on_or_starts_again(server: FileServer, tmp_path: Path, with_ranges: bool) -> None:
     server.files["/there.json"], server.break_after, server.with_ranges = BODY, 100_000, with_ranges
     with pytest.raises(InputError, match="ended early"):
-        data.get(a_file(), server.url, tmp_path)
+        data.get(FILE, server.url, tmp_path)
     assert not (tmp_path / "folder/file.json").exists()
-    data.get(a_file(), server.url, tmp_path)
+    data.get(FILE, server.url, tmp_path)
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
     assert server.ranges == [None, "bytes=100000-"]
 
@@ -92,7 +89,7 @@ def test_a_wrong_checksum_removes_the_file_and_keeps_the_old_one(server: FileSer
     (tmp_path / "folder/file.json").write_text("old")
     server.files["/there.json"] = b"something else"
     with pytest.raises(InputError, match=r"/there\.json: sha256 is [0-9a-f]{64}, expected [0-9a-f]{64}; .* removed"):
-        data.get(a_file(), server.url, tmp_path)
+        data.get(FILE, server.url, tmp_path)
     assert {p.name: p.read_text() for p in (tmp_path / "folder").iterdir()} == {"file.json": "old"}
 
 
@@ -100,7 +97,7 @@ def test_bytes_that_are_no_beginning_are_thrown_away(server: FileServer, tmp_pat
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/there.json.part").write_bytes(BODY + b"more")
     server.files["/there.json"] = BODY
-    data.get(a_file(), server.url, tmp_path)
+    data.get(FILE, server.url, tmp_path)
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
 
 
@@ -176,8 +173,8 @@ def test_content_without_a_known_checksum_is_looked_at(
 
 def test_a_server_that_is_not_there_is_one_line(server: FileServer, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"there\.json: cannot be downloaded: HTTP 404"):
-        data.get(a_file(), server.url, tmp_path)
+        data.get(FILE, server.url, tmp_path)
     server.shutdown()
     server.server_close()
     with pytest.raises(InputError, match=r"there\.json: cannot be downloaded: .*refused"):
-        data.get(a_file(), server.url, tmp_path)
+        data.get(FILE, server.url, tmp_path)

@@ -51,10 +51,7 @@ def test_a_mean_is_tested_by_all_ways_to_exchange_the_scorers(trials: int) -> No
     assert test.interval == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
 
 
-def test_few_instances_show_little() -> None:
-    for wins, p in ((1, 1), (2, 0.5), (5, 2 / 2**5)):
-        test = paired_test(mean_metric("m", [1.0] * wins), mean_metric("m", [0.0] * wins), 10_000, SEED)
-        assert test and test.p == p
+def test_few_instances_say_nothing_of_a_correlation() -> None:
     labels = np.array([[-2.0, -1.0], [0.0, 1.0], [2.0, 2.0]])
     ours, theirs = (
         Metric("pearson", Correlation("pearson", np.array(x), labels), np.ones(3, dtype=bool))
