@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval_benchmarks.__main__ import main
+from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
+from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.output.summary import KEYS
 from eval_benchmarks.trials import Trial
+from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.prompt import EVIDENCE
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.scorers.score import Score, Scored
@@ -69,6 +72,24 @@ def wikieval_row(number: int) -> dict[str, Any]:
         "poor_answer": f"{number} is poor'",
         "ungrounded_answer": f"{number} is ungrounded",
     }
+
+
+class Pairs(Benchmark):
+    """A benchmark of so many examples with two answers; it measures the mean score of the first, and of the second."""
+
+    name, data_hash = "pairs", "hash"
+
+    def __init__(self, n: int) -> None:
+        self.examples = [Example(str(i), "q", "r", (f"first {i}", f"second {i}")) for i in range(n)]
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        values = [scored[example.id].values if example.id in scored else (None, None) for example in self.examples]
+        return [mean_metric(name, [pair[place] for pair in values]) for place, name in enumerate(("first", "second"))]
+
+
+@pytest.fixture(scope="session")
+def pairs() -> type[Pairs]:
+    return Pairs
 
 
 @pytest.fixture(scope="session")
@@ -148,12 +169,9 @@ def first_is_right(scripted_judge: ScriptedJudge) -> ScriptedJudge:
 
 @pytest.fixture
 def judge_server(scripted_judge: ScriptedJudge) -> NanoJudge:
-    ranked = [
-        example
-        for k, seed in ((4, NANO["seed_ranked"]), (2, NANO["seed_pairs"]))
-        for example in world.ranked_examples("test", NANO["n"], k, seed)
-    ]
-    return NanoJudge({example.question.passage: example.question.facts for example in ranked}, scripted_judge)
+    benchmark = NanoEval(**NANO)
+    questions = [ranked.question for ranked in (*benchmark.ranked, *benchmark._pairs)]
+    return NanoJudge({question.passage: question.facts for question in questions}, scripted_judge)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.datasets import download as data
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -147,7 +147,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
 ) -> None:
     (tmp_path / "file").write_text("")
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}"]
-    assert data.main([*words, word.format(file=tmp_path / "file")]) == 2
+    assert exit_status(lambda: data.main([*words, word.format(file=tmp_path / "file")])) == 2
     shown = capsys.readouterr()
     assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
     assert server.ranges == [] and shown.out == ""

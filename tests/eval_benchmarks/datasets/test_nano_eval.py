@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
-from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
 from rag_zeval.models.language_model import Reply, Sampling
@@ -129,24 +127,6 @@ def test_an_answer_without_claims_has_no_score_and_says_so() -> None:
     text = '[{"id": "A", "atomic_claims": []}]'
     (scored,) = RagZeval(ScriptedBackend([text]), "compact", Sampling()).score([Example("1", "q", "r", ("a",))])
     assert scored.scores == (Score(None, "failed: no claims"),)
-
-
-def test_a_difference_is_taken_on_the_prompts_both_judges_scored(score_by: Any, make_trial: Any) -> None:
-    benchmark = NanoEval(4, 1, 2)
-
-    def trial(model: str, right: dict[int, bool]) -> Trial:
-        def scores(at: int) -> list[float] | None:
-            return [v if right[at] else -v for v in benchmark.ranked[at].true_support] if at in right else None
-
-        return make_trial(benchmark, score_by(benchmark, scores), "rag_zeval", model)
-
-    trials = [trial("A", {0: True, 1: False, 2: True}), trial("B", {1: True, 2: True, 3: False})]
-    rows = [row for row in summary_rows(group_trials(trials), 100, 0) if row["metric"] == "ranking_accuracy"]
-    assert [(row["model"], row["value"], row["n"], row["coverage"]) for row in rows] == [
-        ("A", pytest.approx(2 / 3), 3, 0.75),
-        ("B", pytest.approx(2 / 3), 3, 0.75),
-        ("B minus A", 0.5, 2, 0.5),
-    ]
 
 
 def test_the_test_set_is_the_one_that_was_fixed_before_any_tuning() -> None:

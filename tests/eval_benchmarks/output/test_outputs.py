@@ -28,10 +28,6 @@ from rag_zeval.scorers.score import Score, Scored
 HOSTILE = '<script>alert("1")</script> & {{ 7 * 7 }} \\input{x}'
 
 
-def claim(text: str, supported: bool, quote: str) -> dict[str, Any]:
-    return {"claim": text, "is_supported": supported, "grounding_evidence": [quote], "analysis": HOSTILE}
-
-
 @pytest.fixture
 def judged(make_trial: Any) -> Any:
     """A trial of RAG-Zeval whose scores of example i are scores(i), one claim an answer; None has no trajectory."""
@@ -40,8 +36,9 @@ def judged(make_trial: Any) -> Any:
         scored = {}
         for at, example in enumerate(benchmark.examples):
             values = scores(at)
+            said = {"grounding_evidence": [example.reference.split()[0]], "analysis": HOSTILE}
             trajectory = [
-                {"id": id_, "atomic_claims": [claim(f"{model} on {text}", bool(value), example.reference.split()[0])]}
+                {"id": id_, "atomic_claims": [{"claim": f"{model} on {text}", "is_supported": bool(value), **said}]}
                 for id_, text, value in zip("ABCD", example.answers, values or (), strict=False)
             ]
             answers = tuple(map(Score, values or [None] * len(example.answers)))
