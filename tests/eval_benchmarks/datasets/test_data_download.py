@@ -45,7 +45,7 @@ class FileServer(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.files: dict[str, bytes] = {}
+        self.files = {"/there.json": BODY}
         self.ranges: list[str | None] = []
         self.break_after: int | None = None
         self.with_ranges = True
@@ -65,7 +65,6 @@ FILE = data.Download("folder/file.json", "github", "/there.json", hashlib.sha256
 
 
 def test_a_file_is_fetched_checked_and_then_left_alone(server: FileServer, tmp_path: Path) -> None:
-    server.files["/there.json"] = BODY
     assert data.get(FILE, server.url, tmp_path).startswith("downloaded")
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
     assert [p.name for p in (tmp_path / "folder").iterdir()] == ["file.json"]
@@ -75,7 +74,7 @@ def test_a_file_is_fetched_checked_and_then_left_alone(server: FileServer, tmp_p
 
 @pytest.mark.parametrize("with_ranges", [True, False])
 def test_a_broken_download_goes_on_or_starts_again(server: FileServer, tmp_path: Path, with_ranges: bool) -> None:
-    server.files["/there.json"], server.break_after, server.with_ranges = BODY, 100_000, with_ranges
+    server.break_after, server.with_ranges = 100_000, with_ranges
     with pytest.raises(InputError, match="ended early"):
         data.get(FILE, server.url, tmp_path)
     assert not (tmp_path / "folder/file.json").exists()
@@ -96,7 +95,6 @@ def test_a_wrong_checksum_removes_the_file_and_keeps_the_old_one(server: FileSer
 def test_bytes_that_are_no_beginning_are_thrown_away(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/there.json.part").write_bytes(BODY + b"more")
-    server.files["/there.json"] = BODY
     data.get(FILE, server.url, tmp_path)
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
 
@@ -172,6 +170,7 @@ def test_content_without_a_known_checksum_is_looked_at(
 
 
 def test_a_server_that_is_not_there_is_one_line(server: FileServer, tmp_path: Path) -> None:
+    server.files.clear()
     with pytest.raises(InputError, match=r"there\.json: cannot be downloaded: HTTP 404"):
         data.get(FILE, server.url, tmp_path)
     server.shutdown()
