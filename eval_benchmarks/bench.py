@@ -23,10 +23,10 @@ from eval_benchmarks.output.run_files import write_run_files
 from eval_benchmarks.output.tables import open_console, show
 from eval_benchmarks.prices import Price, price_of, read_prices
 from eval_benchmarks.run_folder import write_manifest
-from eval_benchmarks.trials import StoredScores, Trial, scorer_name
+from eval_benchmarks.trials import Trial, scorer_name
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
-from rag_zeval.rows import RowWriter
+from rag_zeval.rows import RowWriter, StoredRows
 from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
@@ -106,7 +106,7 @@ def score(job: ScoringJob, path: Path, progress: Progress, price: Price | None =
     writes what an undisturbed one does.
     """
     with RowWriter(path) as rows:
-        rows.settle([id_ for id_, row in rows.done.items() if not row.get("final")])  # no reply came: asked again
+        rows.settle([row["id"] for row in rows.done.values() if not row.get("final")])  # no reply came: asked again
         todo = [example for example in job.benchmark.examples if example.id not in rows.done]
         trial = f"trial {job.trial + 1}" if job.trial else None
         label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
@@ -131,7 +131,7 @@ def score(job: ScoringJob, path: Path, progress: Progress, price: Price | None =
                         last_line = time.monotonic()
                         _print_progress(progress)
         _print_progress(progress)
-        return StoredScores(rows.done)
+    return StoredRows(path, Scored.from_row)
 
 
 def _print_progress(progress: Progress) -> None:

@@ -109,9 +109,7 @@ class Servers(Section):
 class RunSettings(Section):
     """What the data and the tables of a run follow from: all that is needed to read a finished one."""
 
-    benchmarks: Annotated[
-        list[str], Field(min_length=1, description="a list of names, such as benchmarks=[ragchecker_meta]")
-    ]
+    benchmarks: Annotated[list[str], _names("benchmarks=[ragchecker_meta]")]
     data_dir: Folder
     nano_eval: NanoEval
     bootstrap: Bootstrap

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.datasets.nano_world import WORLD
+from eval_benchmarks.datasets.nano_eval import WORLD
 from eval_benchmarks.model_checks import not_trained_yet
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import RANKING

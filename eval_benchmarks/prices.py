@@ -35,7 +35,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
     Raises InputError naming file, model and field for anything else.
     """
     prices = {}
-    for model, entry in check_object(str(path), read_json(Path(path)), {}).items():
+    for model, entry in read_json(path).items():
         place = f"{path}: model '{model}'"
         check_object(place, entry, PRICE_FIELDS)
         dollars = [entry[name] for name in PRICE_FIELDS]

@@ -74,9 +74,7 @@ def read_questions(path: Path) -> tuple[list[Question], list[str]]:
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                questions.append(_read_question(parse_row(line.decode("utf-8"))))
-            except UnicodeDecodeError as error:
-                left_out.append(f"{path}:{number}: not UTF-8 text: {error.reason} at byte {error.start}")
+                questions.append(_read_question(parse_row(line)))
             except InputError as error:
                 left_out.append(f"{path}:{number}: {error}")
     if not questions:

@@ -12,10 +12,11 @@ from eval_benchmarks.bench_settings import RunSettings, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.trials import StoredScores, Trial
+from eval_benchmarks.trials import Trial
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_object, read_json, write_json
 from rag_zeval.rows import StoredRows
+from rag_zeval.scorers.score import Scored
 
 MANIFEST = "manifest.json"
 FIELDS: FieldTypes = {"config": dict, "data": dict, "rows": list}
@@ -106,7 +107,7 @@ def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
     path = run / entry["file"]
     if not path.is_file():
         raise InputError(f"{path}: cannot be read: there is no such file")
-    scored = StoredScores(StoredRows(path))
+    scored = StoredRows(path, Scored.from_row)
     try:
         all(scored.values())
     except (TypeError, KeyError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,22 +36,6 @@ class Trial:
     scored: Mapping[str, Scored]
     number: int = 0
     price: Price | None = None
-
-
-class StoredScores(Mapping[str, Scored]):
-    """Scored examples by id, read from the row file when they are looked at."""
-
-    def __init__(self, rows: Mapping[str, Row]):
-        self._rows = rows
-
-    def __getitem__(self, id_: str) -> Scored:
-        return Scored.from_row(self._rows[id_])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
 
 @dataclass(frozen=True, eq=False)

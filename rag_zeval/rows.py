@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, ValuesView
 from pathlib import Path
+from typing import TypeVar
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import BLOCK, Row, check_fields, check_regular, json_line, locate, naming, parse_row, write_chunks
 
 ROW_START = b'{"id": "'  # how every line of ours begins, so that a torn one is known from another's file
+T = TypeVar("T")  # what is made of a row
 
 
-class StoredRows(Mapping[str, Row]):
+class StoredRows(Mapping[str, T]):
     """The rows of a JSONL file by their "id", read from the file when they are looked at: a long file fits in memory.
 
+    read: what is made of a row then. All `values` are one pass over the file, which is open only while it is read.
     size: bytes of whole rows. torn: what follows them, as a kill leaves it: a last line without its end that is no row.
     open_ended: whether the last row lacks its end of line. Raises InputError when another line is no row, or an id
     stands twice.
     """
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, path: Path, read: Callable[[Row], T]):
+        self._path, self._read = path, read
         self._starts: dict[str, int] = {}
         self.size = 0
         self.torn = b""
@@ -52,19 +55,26 @@ class StoredRows(Mapping[str, Row]):
         self._starts[id_] = self.size
         self.size += length
 
-    def line(self, id_: str) -> bytes:
-        """The line of a row as it stands in the file, with its end."""
-        start = self._starts[id_]
-        with open(self._path, "rb") as lines:
-            lines.seek(start)
-            return lines.readline().removesuffix(b"\n") + b"\n"
+    def lines(self, ids: Iterable[str]) -> Iterator[bytes]:
+        """The lines of these rows as they stand in the file, with their ends."""
+        with open(self._path, "rb") as file:
+            for id_ in ids:
+                file.seek(self._starts[id_])
+                yield file.readline().removesuffix(b"\n") + b"\n"
 
-    def __getitem__(self, id_: str) -> Row:
+    def _parse(self, id_: str, line: bytes) -> T:
         with locate(f"{self._path}: row {id_!r}"):
-            row = parse_row(self.line(id_))
+            row = parse_row(line)
             if row.get("id") != id_:  # never another row's scores
                 raise InputError("is not where it was; something else wrote into this file")
-        return row
+        return self._read(row)
+
+    def __getitem__(self, id_: str) -> T:
+        (line,) = self.lines([id_])
+        return self._parse(id_, line)
+
+    def values(self) -> ValuesView[T]:
+        return _Values(self)
 
     def __contains__(self, id_: object) -> bool:
         return id_ in self._starts
@@ -74,6 +84,14 @@ class StoredRows(Mapping[str, Row]):
 
     def __len__(self) -> int:
         return len(self._starts)
+
+
+class _Values(ValuesView[T]):
+    _mapping: StoredRows[T]
+
+    def __iter__(self) -> Iterator[T]:
+        rows = self._mapping
+        return map(rows._parse, rows, rows.lines(rows))
 
 
 class RowWriter:
@@ -98,7 +116,7 @@ class RowWriter:
             self._lock()
             if self._was_interrupted():
                 self._take_kept()
-            self.done = StoredRows(self.path)
+            self.done = StoredRows(self.path, dict)
             if not (self.done.torn.startswith(ROW_START) or ROW_START.startswith(self.done.torn)):
                 raise InputError(f"{self.path}: is no file of result rows; name another")
         except BaseException:
@@ -119,9 +137,9 @@ class RowWriter:
         self._settled, again = True, set(again)
         if again:
             part = self._kept.with_name(self._kept.name + ".part")  # under the lock: one that a kill left is taken over
-            write_chunks(self._kept, (self.done.line(id_) for id_ in self.done if id_ not in again), part)
+            write_chunks(self._kept, self.done.lines(id_ for id_ in self.done if id_ not in again), part)
             self._take_kept()
-            self.done = StoredRows(self.path)
+            self.done = StoredRows(self.path, dict)
             return
         self._file.truncate(self.done.size)
         if self.done.open_ended:

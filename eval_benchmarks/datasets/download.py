@@ -132,11 +132,7 @@ def _fetch(url: str, part: Path) -> None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 done, 2 after a line on stderr for each file that could not be had, 130 interrupted."""
-    return exit_status(lambda: get_all(argv))
-
-
-def get_all(argv: Sequence[str]) -> int:
+    """Exit status: 0 done, 2 after a line on stderr for each file that could not be had."""
     config = load_config("bench", argv)
     from eval_benchmarks.bench_settings import DownloadSettings, read_settings  # after --help: brings numpy
 
@@ -154,4 +150,4 @@ def get_all(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

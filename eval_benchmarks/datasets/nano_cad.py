@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import RunSettings
-from eval_benchmarks.datasets.nano_world import PAIRS, RANKED, NanoWorld
+from eval_benchmarks.datasets.nano_eval import PAIRS, RANKED, NanoWorld
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, read_jsonl, write_text
 from rag_zeval.stages import world

@@ -47,11 +47,9 @@ class RagcheckerMeta(Benchmark):
         shipped = data_dir / FOLDER / SHIPPED
         self.shipped = (ShippedRagchecker(shipped, self.examples),) if shipped.is_file() else ()
         everything = np.ones(len(self.examples), dtype=bool)
-        self.human = tuple(Metric(kind, self._agreement(kind), everything) for kind in KINDS)
-
-    def _agreement(self, kind: str) -> Correlation:
-        """An instance's first label against its second: the annotators' check of the benchmark's paper (Table 2)."""
-        return Correlation(kind, self.labels[:, 0], self.labels[:, 1:])
+        # an instance's first label against its second: the annotators' check of the benchmark's paper (Table 2)
+        agreements = [Correlation(kind, self.labels[:, 0], self.labels[:, 1:]) for kind in KINDS]
+        self.human = tuple(Metric(agreement.kind, agreement, everything) for agreement in agreements)
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """The three correlations on the scored instances, then with a missing delta set to the median delta.

@@ -99,23 +99,18 @@ def pair_rows(first: ScorerTrials, second: ScorerTrials, draws: int, seed: int) 
             continue
         ours, theirs = estimate.metric, second.estimates[name].metric
         both = ours.scored & theirs.scored
-        test = paired_test(ours, theirs, draws, seed)
-        low, high = test.interval if test else (None, None)
-        rows.append(
-            {
-                **dict.fromkeys(KEYS),
-                "benchmark": first.benchmark.name,
-                "metric": name,
-                "scorer": first.scorer,
-                "model": first.model,
-                "minus_scorer": second.scorer,
-                "minus_model": second.model,
-                "difference": test.difference if test else None,
-                "ci_low": low,
-                "ci_high": high,
-                "n": int(both.sum()),
-                "coverage": float(both.mean()),
-                "p": test.p if test else None,
-            }
-        )
+        row = dict.fromkeys(KEYS) | {
+            "benchmark": first.benchmark.name,
+            "metric": name,
+            "scorer": first.scorer,
+            "model": first.model,
+            "minus_scorer": second.scorer,
+            "minus_model": second.model,
+            "n": int(both.sum()),
+            "coverage": float(both.mean()),
+        }
+        if test := paired_test(ours, theirs, draws, seed):
+            low, high = test.interval
+            row |= {"difference": test.difference, "ci_low": low, "ci_high": high, "p": test.p}
+        rows.append(row)
     return rows

@@ -1,4 +1,4 @@
-"""summary.json and comparisons.json as tables: Markdown, CSV, and in the terminal."""
+"""summary.json and comparisons.json as tables: Markdown, LaTeX, CSV, and in the terminal."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ AGAINST_HEADS = "against difference difference_ci_low difference_ci_high p p_hol
 TEXT_HEADS = {"benchmark", "scorer", "model", "metric", "minus"}  # the other columns are numbers, set to the right
 NONE = "-"
 FILE_WIDTH = 160  # characters, where the output is no terminal
+LATEX_HEADER = "% Needs \\usepackage{booktabs,longtable} in the preamble.\n"
+LATEX_ESCAPED = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # after a line's end it would open an option, as * would
+    "*": "{*}",
+} | {mark: "\\" + mark for mark in "&%$#_{}"}
 
 
 @dataclass(frozen=True)
@@ -123,10 +134,43 @@ def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
     parts = []
     for table in tables:
         rule = ["---"] * table.text_columns + ["---:"] * (len(table.heads) - table.text_columns)
-        parts.append(f"## {table.title}\n\n" + "\n".join(_line(cells) for cells in [table.heads, rule, *table.lines]))
+        lines = [_markdown_line(cells) for cells in [table.heads, rule, *table.lines]]
+        parts.append(f"## {table.title}\n\n" + "\n".join(lines))
     if notes:
         parts.append("## Notes\n\n" + "\n".join(f"- {note}" for note in notes))
     return "\n\n".join(parts) + "\n"
+
+
+def _markdown_line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:
+    """To be put into a paper with \\input: a longtable with booktabs rules for each, heads repeated on each page.
+
+    The notes stand behind them as a list.
+    """
+    parts = [LATEX_HEADER]
+    for table in tables:
+        columns = "l" * table.text_columns + "r" * (len(table.heads) - table.text_columns)
+        heads = f"\\toprule\n{_latex_line(table.heads)}\\midrule\n"
+        parts.append(
+            f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{escape_latex(table.title)}}}\\\\\n"
+            f"{heads}\\endfirsthead\n{heads}\\endhead\n\\bottomrule\n\\endfoot\n"
+            f"{''.join(_latex_line(cells) for cells in table.lines)}\\end{{longtable}}\n"
+        )
+    if notes:
+        parts += ["\\begin{itemize}\n", *(f"\\item {escape_latex(note)}\n" for note in notes), "\\end{itemize}\n"]
+    return "".join(parts)
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    return " & ".join("--" if cell == NONE else escape_latex(cell) for cell in cells) + r" \\" + "\n"
+
+
+def escape_latex(text: str) -> str:
+    """Text as LaTeX prints it, on one line."""
+    return "".join(LATEX_ESCAPED.get(mark, mark) for mark in " ".join(text.split()))
 
 
 def show(console: Console, tables: Sequence[Table], notes: Sequence[str]) -> None:
@@ -169,7 +213,3 @@ def _against(test: Row) -> Row:
 def _trimmed(table: Table) -> Table:
     used = [i for i in range(len(table.heads)) if any(cells[i] != NONE for cells in table.lines)]
     return Table(table.title, [table.heads[i] for i in used], [[cells[i] for i in used] for cells in table.lines])
-
-
-def _line(values: Iterable[str]) -> str:
-    return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"

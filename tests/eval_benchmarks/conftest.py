@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval_benchmarks.__main__ import main
+from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
+from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.output.summary import KEYS
 from eval_benchmarks.trials import Trial
-from rag_zeval.judge.prompt import INPUTS, find_variant
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.prompt import EVIDENCE
+from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scripted_judge import SPOILED, ScriptedJudge
 from rag_zeval.stages import world
@@ -70,6 +74,24 @@ def wikieval_row(number: int) -> dict[str, Any]:
     }
 
 
+class Pairs(Benchmark):
+    """A benchmark of so many examples with two answers; it measures the mean score of the first, and of the second."""
+
+    name, data_hash = "pairs", "hash"
+
+    def __init__(self, n: int) -> None:
+        self.examples = [Example(str(i), "q", "r", (f"first {i}", f"second {i}")) for i in range(n)]
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        values = [scored[example.id].values if example.id in scored else (None, None) for example in self.examples]
+        return [mean_metric(name, [pair[place] for pair in values]) for place, name in enumerate(("first", "second"))]
+
+
+@pytest.fixture(scope="session")
+def pairs() -> type[Pairs]:
+    return Pairs
+
+
 @pytest.fixture(scope="session")
 def score_by() -> Any:
     """Scored examples of a benchmark by id: example number i has the scores values(i), or none; `fields` of all."""
@@ -92,6 +114,15 @@ def make_trial() -> Any:
         return Trial(benchmark, scorer, model, f"{scorer}-{model}-{number}.jsonl", "", "hash", scored, number)
 
     return make
+
+
+def with_verdicts(body: dict[str, Any], supports: Callable[[int, str], bool]) -> str:
+    """The literal judge's reply, but `supports` says of an answer's place and a claim about it what the verdict is."""
+    candidates = json.loads(literal_reply(body) or "")
+    for place, candidate in enumerate(candidates):
+        for claim in candidate["atomic_claims"]:
+            claim |= {"is_supported": supports(place, claim["claim"]), EVIDENCE: ["quoted"]}
+    return json.dumps(candidates)
 
 
 class NanoJudge:
@@ -121,37 +152,26 @@ class NanoJudge:
         model = "perfect" if body["model"] in self.as_perfect else body["model"]
         if model == "refusing":
             return {"status": 400, "body": {"error": {"message": "not today"}}}
-        before, after = find_variant("compact").template.split(INPUTS)
-        inputs = json.loads(body["messages"][0]["content"][len(before) : -len(after) or None])
-        facts = self.truth[inputs["reference"]]
-        text = json.dumps([self.judged(id_, text, facts, model) for id_, text in inputs["candidates"].items()])
+        facts = self.truth[read_prompt(body["messages"][0]["content"])[1]["reference"]]
+        text = with_verdicts(body, lambda _, claim: model == "yes" or world.claim_is_true(claim, facts) is True)
         return {"fenced": SPOILED["fenced"](text), "prose": "They are all fine."}.get(model, text)
-
-    def judged(self, id_: str, text: str, facts: Any, model: str) -> dict[str, Any]:
-        sentences = [f"{part.rstrip('.')}." for part in text.split(". ")]
-        claims = [
-            {
-                "claim": claim,
-                "is_supported": model == "yes" or world.claim_is_true(claim, facts) is True,
-                "grounding_evidence": ["quoted"],
-                "analysis": "so",
-            }
-            for claim in sentences
-        ]
-        return {"id": id_, "atomic_claims": claims}
 
 
 NANO = {"n": 12, "seed_ranked": 1, "seed_pairs": 2}
 
 
 @pytest.fixture
+def first_is_right(scripted_judge: ScriptedJudge) -> ScriptedJudge:
+    """A judge that supports whatever it is shown first."""
+    scripted_judge.replies = lambda body: with_verdicts(body, lambda place, _: place == 0)
+    return scripted_judge
+
+
+@pytest.fixture
 def judge_server(scripted_judge: ScriptedJudge) -> NanoJudge:
-    ranked = [
-        example
-        for k, seed in ((4, NANO["seed_ranked"]), (2, NANO["seed_pairs"]))
-        for example in world.ranked_examples("test", NANO["n"], k, seed)
-    ]
-    return NanoJudge({example.question.passage: example.question.facts for example in ranked}, scripted_judge)
+    benchmark = NanoEval(**NANO)
+    questions = [ranked.question for ranked in (*benchmark.ranked, *benchmark._pairs)]
+    return NanoJudge({question.passage: question.facts for question in questions}, scripted_judge)
 
 
 @pytest.fixture

@@ -9,45 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.nano_eval import NanoEval
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.judge.prompt import INPUTS, find_variant
-from rag_zeval.scorers.score import Score, Scored
-from rag_zeval.scripted_judge import ScriptedJudge
-
-
-class Pairs(Benchmark):
-    """A benchmark whose one metric is the mean score of the first answer."""
-
-    name, data_hash = "pairs", "hash"
-
-    def __init__(self, n: int):
-        self.examples = [Example(str(i), "q", "r", (f"first {i}", f"second {i}")) for i in range(n)]
-
-    def metrics(self, scored: Any) -> list[Metric]:
-        return [mean_metric("first", [scored[e.id].values[0] if e.id in scored else None for e in self.examples])]
-
 
 score = st.none() | st.integers(0, 3).map(lambda i: i / 3)
 pair = st.tuples(score, score)
 
 
-def judged(ids: list[str], values: list[tuple[float | None, float | None]]) -> dict[str, Scored]:
-    return {id_: Scored(id_, tuple(map(Score, both))) for id_, both in zip(ids, values, strict=True)}
-
-
-def metrics_of(original: Any, exchanged: Any) -> dict[str, tuple[float, int]]:
+@pytest.fixture(scope="session")
+def metrics_of(pairs: Any, score_by: Any) -> Any:
     """Value and n of each metric; `exchanged` are the scores in the order shown."""
-    benchmark = Pairs(len(original))
-    both = BothOrders(benchmark, judged([e.id for e in benchmark.examples], original))
-    assert [e.answers for e in both.examples] == [e.answers[::-1] for e in benchmark.examples]
-    metrics = both.metrics(judged([e.id for e in both.examples], exchanged))
-    return {m.name: (m.value, m.n) for m in metrics if m.scored.any()}
+
+    def measure(original: Any, exchanged: Any) -> dict[str, tuple[float, int]]:
+        benchmark = pairs(len(original))
+        both = BothOrders(benchmark, score_by(benchmark, original.__getitem__))
+        assert [e.answers for e in both.examples] == [e.answers[::-1] for e in benchmark.examples]
+        metrics = both.metrics(score_by(both, exchanged.__getitem__))
+        return {m.name: (m.value, m.n) for m in metrics if m.scored.any()}
+
+    return measure
 
 
-def test_a_flip_is_another_decision_and_a_tie_is_a_decision() -> None:
+def test_a_flip_is_another_decision_and_a_tie_is_a_decision(metrics_of: Any) -> None:
     original = [(1.0, 0.0), (1.0, 0.0), (0.5, 0.5), (0.5, 0.5), (None, 1.0)]
     exchanged = [(0.0, 1.0), (1.0, 0.0), (0.5, 0.5), (1.0, 0.5), (1.0, 0.0)]
     metrics = metrics_of(original, exchanged)
@@ -56,8 +39,8 @@ def test_a_flip_is_another_decision_and_a_tie_is_a_decision() -> None:
     assert metrics["first"] == (pytest.approx((1 + 0.5 + 0.5 + 0.5) / 4), 4)
 
 
-@given(st.lists(pair, min_size=1, max_size=8))
-def test_a_judge_that_does_not_see_the_place_has_no_bias(values: Any) -> None:
+@given(values=st.lists(pair, min_size=1, max_size=8))
+def test_a_judge_that_does_not_see_the_place_has_no_bias(metrics_of: Any, values: Any) -> None:
     metrics = metrics_of(values, [both[::-1] for both in values])
     whole = [both for both in values if None not in both]
     if not whole:
@@ -67,8 +50,8 @@ def test_a_judge_that_does_not_see_the_place_has_no_bias(values: Any) -> None:
     assert metrics["first"] == (pytest.approx(np.mean([first for first, _ in whole])), len(whole))
 
 
-@given(st.lists(st.tuples(pair, pair), min_size=1, max_size=8))
-def test_which_order_came_first_does_not_matter(values: Any) -> None:
+@given(values=st.lists(st.tuples(pair, pair), min_size=1, max_size=8))
+def test_which_order_came_first_does_not_matter(metrics_of: Any, values: Any) -> None:
     original, exchanged = ([both[i] for both in values] for i in (0, 1))
     one, other = metrics_of(original, exchanged), metrics_of(exchanged, original)
     assert one.keys() == other.keys()
@@ -77,39 +60,22 @@ def test_which_order_came_first_does_not_matter(values: Any) -> None:
             assert one[name] == pytest.approx(other[name])
 
 
-def test_a_benchmark_of_more_than_two_answers_is_not_exchanged() -> None:
-    assert has_pairs(Pairs(2)) and not has_pairs(NanoEval(1, 1, 1))
+def test_a_benchmark_of_more_than_two_answers_is_not_exchanged(pairs: Any) -> None:
+    assert has_pairs(pairs(2)) and not has_pairs(NanoEval(1, 1, 1))
 
 
-def first_is_right(body: dict[str, Any]) -> str:
-    """A judge that supports whatever it is shown first."""
-    before, after = find_variant("paper").template.split(INPUTS)
-    content = body["messages"][0]["content"]
-    candidates = json.loads(content[len(before) : len(content) - len(after)])["candidates"]
-    claim = {"claim": "It is so.", "grounding_evidence": ["good"], "analysis": "so"}
-    return json.dumps(
-        [
-            {"id": id_, "answer": text, "atomic_claims": [{**claim, "is_supported": place == 0}]}
-            for place, (id_, text) in enumerate(candidates.items())
-        ]
-    )
-
-
-def test_judges_are_asked_in_both_orders_on_request_only(
-    scripted_judge: ScriptedJudge, wikieval: Any, out: Path
-) -> None:
-    scripted_judge.replies = first_is_right
+def test_judges_are_asked_in_both_orders_on_request_only(first_is_right: Any, wikieval: Any, out: Path) -> None:
     run = wikieval(*[{}] * 4)
-    words = ["scorers=[bleu,rag_zeval]", f"models=['{scripted_judge.spec()}']", "judge.variant=paper"]
+    words = ["scorers=[bleu,rag_zeval]", f"models=['{first_is_right.spec()}']", "judge.variant=paper"]
 
     def rows() -> dict[Any, Any]:
         summary = json.loads((out / "summary.json").read_text())
         return {(row["benchmark"], row["scorer"], row["metric"]): row for row in summary}
 
     assert run(*words) == 0
-    assert len(scripted_judge.requests) == 8 and {name for name, _, _ in rows()} == {"wikieval"}
+    assert len(first_is_right.requests) == 8 and {name for name, _, _ in rows()} == {"wikieval"}
     assert run(*words, "judge.swapped=true") == 0
-    assert len(scripted_judge.requests) == 16  # the first eight are there already
+    assert len(first_is_right.requests) == 16  # the first eight are there already
     both = rows()
     assert {scorer for name, scorer, _ in both if name == "wikieval_both_orders"} == {"rag_zeval"}
     bias = [both["wikieval_both_orders", "rag_zeval", metric] for metric in ("flip_rate", "first_minus_second")]

@@ -50,11 +50,13 @@ def test_dollars_are_of_what_was_paid_also_by_a_run_before_and_a_price_list_with
     run, scorers = literal(4), "scorers=[ragchecker_precision,ragchecker_f1]"
     for _ in range(2):  # the second time nothing is asked, and the same was paid
         assert run(scorers, write_prices("judge")) == 0
-        rows = {row["scorer"]: row for row in json.loads((out / "summary.json").read_text()) if row["model"]}
+        summary = json.loads((out / "summary.json").read_text())
+        assert {row["dollars"] for row in summary if not row["model"]} == {None}
+        rows = {row["scorer"]: row for row in summary if row["model"]}
         assert sum(row["dollars"] for row in rows.values()) == pytest.approx(len(literal_judge.requests) * 0.107)
         f1 = rows["ragchecker_f1"]
         assert f1["cached"] > 0 and f1["dollars"] == pytest.approx(f1["calls"] * 0.107)
-        assert f"${f1['dollars']:.4f}" in capsys.readouterr().out
+        assert f"${f1['dollars']:.4f}" in capsys.readouterr().out  # on the way
     other = write_prices("jugde")
     assert run(scorers, other) == 0
     line = f"{literal_judge.spec()}: no dollars, for {other.removeprefix('prices=')} does not name it"
@@ -73,22 +75,6 @@ def test_rows_of_a_model_that_computes_many_together_do_not_run_out_of_time(lite
     run = literal(12)
     assert run("scorers=[ragchecker_f1]", "judge.timeout=0.1") == 0
     assert {score["status"] for row in run.rows("ragchecker_f1") for score in row["scores"]} == {"ok"}
-
-
-def test_a_reply_has_so_long_and_the_price_of_tokens_is_shown_on_the_way(
-    literal_judge: Any, literal: Any, write_prices: Any, out: Path, capsys: Any
-) -> None:
-    literal_judge.faults.append("hang")
-    run, started = literal(4), time.monotonic()
-    assert run("scorers=[ccrs_ir]", "judge.timeout=1.5", write_prices("judge")) == 0
-    assert time.monotonic() - started < 30
-    statuses = [score["status"] for row in run.rows("ccrs_ir") for score in row["scores"]]
-    assert sorted(statuses) == ["failed: no answer within 1.5 s"] + ["ok"] * 7
-    shown = capsys.readouterr().out
-    assert "$0.7490" in shown  # 7 replies of 7 and 5 tokens
-    summary = json.loads((out / "summary.json").read_text())
-    assert [row["dollars"] for row in summary if row["scorer"] == "ccrs_ir"] == [pytest.approx(0.749)] * 6
-    assert "dollars" in shown and {row["dollars"] for row in summary if row["scorer"] != "ccrs_ir"} == {None}
 
 
 @pytest.mark.parametrize(("answer", "asked"), [("It rains.", 0), ("It rains [1].", 1)])

@@ -53,7 +53,8 @@ def test_mean_recall_is_no_hit_rate() -> None:
 
 
 def write(path: Path, *lines: Any) -> Path:
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    contents = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    path.write_bytes(b"".join(content + b"\n" for content in contents))
     return path
 
 
@@ -73,27 +74,23 @@ def test_the_table_is_by_k_and_slice(tmp_path: Path, capsys: Any) -> None:
 
 
 BAD = [
-    ("{", "not valid JSON"),
-    ("[1]", "expected a JSON object, found list"),
+    (b"{", "not valid JSON"),
+    ([1], "expected a JSON object, found list"),
     ({"question": "Which?"}, "field 'retrieved' is missing"),
     (row(["a"], ["a"]) | {"slice_tag": 3}, "field 'slice_tag' must be str, found int"),
     (row(["a"], ["a"]) | {"gold_chunk_ids": "a"}, "field 'gold_chunk_ids' must be list, found str"),
     (row([7], ["7"]), "field 'retrieved' must hold ids that are texts, found int"),
     (row(["7"], [None]), "field 'gold_chunk_ids' must hold ids that are texts, found NoneType"),
     (row(["a"], []), "field 'gold_chunk_ids' is empty"),
+    (b'{"question": "\xff"}', "not UTF-8 text"),
 ]
 
 
 def test_a_bad_row_is_one_line_and_does_not_count(tmp_path: Path, capsys: Any) -> None:
-    path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), "", *[bad for bad, _ in BAD], row(["a"], ["b"]))
-    path.write_bytes(path.read_bytes() + b'{"question": "\xff"}\n')
+    path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), b"", *[bad for bad, _ in BAD], row(["a"], ["b"]))
     assert main([str(path)]) == 1
     shown = capsys.readouterr()
-    messages = [message for _, message in BAD]
-    expected = [*enumerate(messages, 3), (len(BAD) + 4, "not UTF-8 text")]
-    lines = shown.err.splitlines()
-    assert len(lines) == len(expected)
-    for line, (number, message) in zip(lines, expected, strict=True):
+    for line, (number, (_, message)) in zip(shown.err.splitlines(), enumerate(BAD, 3), strict=True):
         assert line.startswith(f"left out: {path}:{number}: {message}")
     good, _ = read_questions(path)
     assert good == [Question(("a",), frozenset("a"), "easy"), Question(("a",), frozenset("b"), "easy")]

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.summary import KEYS, summary_rows
 from eval_benchmarks.trials import Trial, group_trials
@@ -34,35 +33,21 @@ def trial(score_by: Any, make_trial: Any) -> Any:
     return make
 
 
+values = st.lists(st.sampled_from([None, 1.0, -1.0, 0.0]), min_size=6, max_size=6).filter(any)
+
+
 @settings(max_examples=20, deadline=None)
-@given(st.data())
-def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(
-    nano: NanoEval, trial: Any, data: st.DataObject
-) -> None:
+@given(scores=st.lists(values, min_size=2, max_size=3))
+def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(pairs: Any, trial: Any, scores: Any) -> None:
     """Against a loop: the mean over trials of the mean of what each scored, instances drawn once for all."""
-    n = len(nano.examples) - len(nano.ranked)
-    values = st.lists(st.sampled_from([None, 1.0, -1.0, 0.0]), min_size=n, max_size=n)
-    drawn = data.draw(st.lists(values.filter(any), min_size=2, max_size=3))
-
-    def value(number_of_trial: int, number: int) -> float | None:
-        return 0.0 if number < len(nano.ranked) else drawn[number_of_trial][number - len(nano.ranked)]
-
-    (row,) = rows_of(
-        [trial(nano, t, lambda i, t=t: value(t, i)) for t in range(len(drawn))],  # type: ignore[misc]
-        "pairwise_middle",
-    )
-    known = [[t[i] for t in drawn] for i in range(n)]
-    better = [1 if supports[1] > supports[0] else -1 for supports in nano.pair_supports]
-    points = [
-        [np.nan if v is None else (np.sign(v) * b + 1) / 2 for v in k] for k, b in zip(known, better, strict=True)
-    ]
-    table = np.array(points, float)
+    (row,) = rows_of([trial(pairs(6), number, own.__getitem__) for number, own in enumerate(scores)], "second")
+    table = np.array(scores, float).T
     means = np.nanmean(table, axis=0)
     assert row["value"] == pytest.approx(means.mean())
     assert row["sd"] == pytest.approx(means.std(ddof=1))
     assert row["coverage"] == pytest.approx((~np.isnan(table)).mean())
     there = table[~np.isnan(table).all(1)]
-    assert (row["n"], row["trials"]) == (len(there), len(drawn))
+    assert (row["n"], row["trials"]) == (len(there), len(scores))
     loop = []
     for times in multiplicities(len(there), 200, 7).astype(int):
         sample = np.repeat(there, times, axis=0)
@@ -71,11 +56,14 @@ def test_trials_are_one_row_whose_draws_take_the_same_instances_for_all(
     assert (row["ci_low"], row["ci_high"]) == pytest.approx(tuple(np.percentile(loop, [2.5, 97.5])))
 
 
-@pytest.fixture(scope="module")
-def nano() -> Any:
-    benchmark: Any = NanoEval(2, 1, 6)
-    benchmark.pair_supports = [example.true_support for example in benchmark._pairs]
-    return benchmark
+def test_a_difference_is_taken_on_what_both_judges_scored(pairs: Any, trial: Any) -> None:
+    scores = {"A": {0: 1.0, 1: 0.0, 2: 1.0}, "B": {1: 1.0, 2: 1.0, 3: 0.0}}
+    rows = rows_of([trial(pairs(4), 0, own.get, model=model) for model, own in scores.items()], "second")
+    assert [(row["model"], row["value"], row["n"], row["coverage"]) for row in rows] == [
+        ("A", pytest.approx(2 / 3), 3, 0.75),
+        ("B", pytest.approx(2 / 3), 3, 0.75),
+        ("B minus A", 0.5, 2, 0.5),
+    ]
 
 
 def test_correlations_over_trials_leave_out_what_a_trial_has_not(write_ragchecker: Any, trial: Any) -> None:

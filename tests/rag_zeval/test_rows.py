@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+from itertools import accumulate
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -11,30 +13,27 @@ from hypothesis import strategies as st
 from rag_zeval import files, rows
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
-from rag_zeval.rows import RowWriter
+from rag_zeval.rows import RowWriter, StoredRows
 
 
-@given(count=st.integers(0, 5), cut=st.integers(0, 200))
-def test_after_a_kill_at_any_byte_the_rows_are_whole_and_none_stands_twice(tmp_path_factory, count, cut):
+@given(texts=st.lists(st.text(st.characters(exclude_categories=[])), max_size=5), cut=st.integers(0, 200))
+def test_after_a_kill_at_any_byte_the_rows_are_whole_and_none_stands_twice(tmp_path_factory, texts, cut):
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    rows = [{"id": str(i), "text": "ä\n" * i} for i in range(count)]
+    rows = [{"id": str(number), "text": text} for number, text in enumerate(texts)]
     with RowWriter(path) as writer:
         for row in rows:
             writer.append(row)
-    path.write_bytes(path.read_bytes()[: max(0, path.stat().st_size - cut)])
+    size = max(0, path.stat().st_size - cut)
+    path.write_bytes(path.read_bytes()[:size])
+    ends = accumulate(len(json_line(row)) for row in rows)
+    whole = [row["id"] for row, end in zip(rows, ends, strict=True) if end - len(b"\n") <= size]
     with RowWriter(path) as writer:
+        assert [*writer.done] == whole  # also one that lacks only its end of line
         for row in rows:
             if row["id"] not in writer.done:
                 writer.append(row)
+        assert [*writer.done.values()] == rows
     assert read_jsonl(path) == rows
-
-
-@given(text=st.text(st.characters(exclude_categories=[])))
-def test_any_text_comes_back_from_a_row(tmp_path_factory, text):
-    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    with RowWriter(path) as writer:
-        writer.append({"id": "a", "text": text})
-    assert read_jsonl(path) == [{"id": "a", "text": text}]
 
 
 def test_a_row_written_twice_is_refused(tmp_path):
@@ -131,14 +130,12 @@ def test_rows_are_taken_out_in_place_and_the_others_stay_as_they_were(tmp_path_f
     assert [each["id"] for each in read_jsonl(path)] == [*(str(n) for n in range(6) if n not in again), "9"]
 
 
-def test_a_row_that_lacks_only_its_end_of_line_is_kept(tmp_path):
-    path = written(tmp_path / "r.jsonl", range(2))
-    path.write_bytes(path.read_bytes()[:-1])
-    with RowWriter(path) as writer:
-        assert dict(writer.done) == {"0": row(0), "1": row(1)}
-        writer.append(row(2))
-        assert dict(writer.done) == {str(n): row(n) for n in range(3)}
-    assert read_jsonl(path) == [row(n) for n in range(3)]
+def test_all_rows_are_read_from_a_file_that_is_opened_once(tmp_path, monkeypatch):
+    stored = StoredRows(written(tmp_path / "r.jsonl", range(9)), dict)
+    opening = Mock(side_effect=open)
+    monkeypatch.setattr(rows, "open", opening, raising=False)
+    assert [*stored.values()] == [row(n) for n in range(9)]
+    assert opening.call_count == 1
 
 
 def test_a_row_that_another_hand_moved_is_never_read_as_another(tmp_path):

@@ -13,78 +13,72 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.datasets import download as data
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
 
 
-class FileServer:
+class Handler(BaseHTTPRequestHandler):
+    server: FileServer
+
+    def do_GET(self) -> None:
+        asked = self.headers["Range"]
+        self.server.ranges.append(asked)
+        body = self.server.files.get(self.path)
+        if body is None:
+            return self.send_error(404)
+        start = int(re.sub(r"\D", "", asked)) if asked and self.server.with_ranges else 0
+        if start and start >= len(body):
+            return self.send_error(416)
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body) - start))
+        self.end_headers()
+        stop, self.server.break_after = self.server.break_after, None
+        self.wfile.write(body[start:][:stop])
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+class FileServer(ThreadingHTTPServer):
     """Serves `files` by route, ranges as well; it breaks off after `break_after` bytes of a body, once."""
 
+    daemon_threads = True
+
     def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {"/there.json": BODY}
         self.ranges: list[str | None] = []
         self.break_after: int | None = None
         self.with_ranges = True
-        files = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                files.answer(self)
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def answer(self, handler: Any) -> None:
-        asked = handler.headers["Range"]
-        self.ranges.append(asked)
-        body = self.files.get(handler.path)
-        if body is None:
-            return handler.send_error(404)
-        start = int(re.sub(r"\D", "", asked)) if asked and self.with_ranges else 0
-        if start and start >= len(body):
-            return handler.send_error(416)
-        handler.send_response(206 if start else 200)
-        handler.send_header("Content-Length", str(len(body) - start))
-        handler.end_headers()
-        stop, self.break_after = self.break_after, None
-        handler.wfile.write(body[start:][:stop])
+        self.url = f"http://127.0.0.1:{self.server_port}"
 
 
 @pytest.fixture
 def server() -> Iterator[FileServer]:
-    server = FileServer()
-    yield server
-    server.server.shutdown()
-    server.server.server_close()
+    with FileServer() as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 BODY = bytes(range(256)) * 1000
-
-
-def a_file(body: bytes = BODY) -> data.Download:
-    return data.Download("folder/file.json", "github", "/there.json", hashlib.sha256(body).hexdigest(), "free")
+FILE = data.Download("folder/file.json", "github", "/there.json", hashlib.sha256(BODY).hexdigest(), "free")
 
 
 def test_a_file_is_fetched_checked_and_then_left_alone(server: FileServer, tmp_path: Path) -> None:
-    server.files["/there.json"] = BODY
-    assert data.get(a_file(), server.url, tmp_path).startswith("downloaded")
+    assert data.get(FILE, server.url, tmp_path).startswith("downloaded")
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
     assert [p.name for p in (tmp_path / "folder").iterdir()] == ["file.json"]
-    assert data.get(a_file(), server.url, tmp_path) == "already there"
+    assert data.get(FILE, server.url, tmp_path) == "already there"
     assert len(server.ranges) == 1
 
 
 @pytest.mark.parametrize("with_ranges", [True, False])
 def test_a_broken_download_goes_on_or_starts_again(server: FileServer, tmp_path: Path, with_ranges: bool) -> None:
-    server.files["/there.json"], server.break_after, server.with_ranges = BODY, 100_000, with_ranges
+    server.break_after, server.with_ranges = 100_000, with_ranges
     with pytest.raises(InputError, match="ended early"):
-        data.get(a_file(), server.url, tmp_path)
+        data.get(FILE, server.url, tmp_path)
     assert not (tmp_path / "folder/file.json").exists()
-    data.get(a_file(), server.url, tmp_path)
+    data.get(FILE, server.url, tmp_path)
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
     assert server.ranges == [None, "bytes=100000-"]
 
@@ -94,15 +88,14 @@ def test_a_wrong_checksum_removes_the_file_and_keeps_the_old_one(server: FileSer
     (tmp_path / "folder/file.json").write_text("old")
     server.files["/there.json"] = b"something else"
     with pytest.raises(InputError, match=r"/there\.json: sha256 is [0-9a-f]{64}, expected [0-9a-f]{64}; .* removed"):
-        data.get(a_file(), server.url, tmp_path)
+        data.get(FILE, server.url, tmp_path)
     assert {p.name: p.read_text() for p in (tmp_path / "folder").iterdir()} == {"file.json": "old"}
 
 
 def test_bytes_that_are_no_beginning_are_thrown_away(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/there.json.part").write_bytes(BODY + b"more")
-    server.files["/there.json"] = BODY
-    data.get(a_file(), server.url, tmp_path)
+    data.get(FILE, server.url, tmp_path)
     assert (tmp_path / "folder/file.json").read_bytes() == BODY
 
 
@@ -119,8 +112,7 @@ def test_the_command_brings_everything_with_licences(
     server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
     bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50)]
-    for download, body in zip(data.DOWNLOADS, bodies, strict=True):
-        server.files[download.route] = body
+    server.files = {download.route: body for download, body in zip(data.DOWNLOADS, bodies, strict=True)}
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}/"]
     assert data.main(words) == 2  # [1] and [2] are not the files we know
     shown = capsys.readouterr()
@@ -144,7 +136,6 @@ def test_the_command_brings_everything_with_licences(
     ("word", "message"),
     [
         ("data_dir=null", "data_dir: must be a folder, found null"),
-        ("download.hub=null", "download.hub: must be an address that begins with http:// or https://, found null"),
         ("download.hub=there", "download.hub: must be an address that begins with http:// or https://, found there"),
         ("data_dir={file}/data", "directory"),
     ],
@@ -154,19 +145,10 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
 ) -> None:
     (tmp_path / "file").write_text("")
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}"]
-    assert data.main([*words, word.format(file=tmp_path / "file")]) == 2
+    assert exit_status(lambda: data.main([*words, word.format(file=tmp_path / "file")])) == 2
     shown = capsys.readouterr()
     assert shown.err.startswith("error: ") and message in shown.err and shown.err.count("\n") == 1
     assert server.ranges == [] and shown.out == ""
-
-
-def test_ctrl_c_is_one_line_and_130(server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    def interrupted(*args: Any) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(data, "get", interrupted)
-    assert data.main([f"data_dir={tmp_path}"]) == 130
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -188,9 +170,10 @@ def test_content_without_a_known_checksum_is_looked_at(
 
 
 def test_a_server_that_is_not_there_is_one_line(server: FileServer, tmp_path: Path) -> None:
+    server.files.clear()
     with pytest.raises(InputError, match=r"there\.json: cannot be downloaded: HTTP 404"):
-        data.get(a_file(), server.url, tmp_path)
-    server.server.shutdown()
-    server.server.server_close()
+        data.get(FILE, server.url, tmp_path)
+    server.shutdown()
+    server.server_close()
     with pytest.raises(InputError, match=r"there\.json: cannot be downloaded: .*refused"):
-        data.get(a_file(), server.url, tmp_path)
+        data.get(FILE, server.url, tmp_path)

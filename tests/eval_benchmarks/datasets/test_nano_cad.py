@@ -9,7 +9,6 @@ import pytest
 from eval_benchmarks.datasets.nano_cad import ROWS, NanoCad, choose
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_jsonl
-from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages import world
 
 
@@ -40,14 +39,14 @@ def test_only_answers_that_can_be_ranked_are_chosen() -> None:
         choose(responses(40), 21)
 
 
-def test_the_true_support_ranks_the_answers() -> None:
+def test_the_true_support_ranks_the_answers(score_by: Any) -> None:
     benchmark = NanoCad(choose(responses(20), 5))
-    facts = {e.id: world.find_question(e.id).facts for e in benchmark.examples}
-    scored = {
-        e.id: Scored(e.id, tuple(Score(world.true_support(text, facts[e.id])) for text in e.answers))
-        for e in benchmark.examples
-    }
-    assert {m.value for m in benchmark.metrics(scored)} == {1.0}
+
+    def supports(at: int) -> list[float | None]:
+        facts = world.find_question(benchmark.examples[at].id).facts
+        return [world.true_support(text, facts) for text in benchmark.examples[at].answers]
+
+    assert {m.value for m in benchmark.metrics(score_by(benchmark, supports))} == {1.0}
 
 
 def test_the_shipped_prompts_are_about_remembered_test_people_and_stay_as_they_were_fixed() -> None:

@@ -29,7 +29,7 @@ def textbook(n: int, first: Any, second: Any) -> tuple[float, list[float], float
 
 
 def check(test: PairedTest | None, seen: float, draws: list[float], p: float) -> None:
-    assert test is not None and test.p == p
+    assert test is not None and test.p == pytest.approx(p)
     assert test.difference == pytest.approx(seen)
     assert test.interval == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
 
@@ -45,16 +45,11 @@ def test_a_mean_is_tested_by_all_ways_to_exchange_the_scorers(trials: int) -> No
         for each in (first, second)
     )
     test = paired_test(ours, theirs, DRAWS, SEED)
-    assert test and test.p == pytest.approx(np.mean([value >= abs(d.mean()) - 1e-12 for value in exchanged]))
     seen, draws, _ = textbook(7, lambda taken: first[:, taken].mean(), lambda taken: second[:, taken].mean())
-    assert test.difference == pytest.approx(seen)
-    assert test.interval == pytest.approx(tuple(np.percentile(draws, [2.5, 97.5])))
+    check(test, seen, draws, np.mean([value >= abs(d.mean()) - 1e-12 for value in exchanged]))
 
 
-def test_few_instances_show_little() -> None:
-    for wins, p in ((1, 1), (2, 0.5), (5, 2 / 2**5)):
-        test = paired_test(mean_metric("m", [1.0] * wins), mean_metric("m", [0.0] * wins), 10_000, SEED)
-        assert test and test.p == p
+def test_few_instances_say_nothing_of_a_correlation() -> None:
     labels = np.array([[-2.0, -1.0], [0.0, 1.0], [2.0, 2.0]])
     ours, theirs = (
         Metric("pearson", Correlation("pearson", np.array(x), labels), np.ones(3, dtype=bool))

@@ -19,18 +19,13 @@ from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.output.cases import case_page, find_case
 from eval_benchmarks.output.densities import density_figure
-from eval_benchmarks.output.latex import escape, latex
 from eval_benchmarks.output.run_files import write_run_files
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.output.tables import Table, comma_separated, tables
+from eval_benchmarks.output.tables import Table, comma_separated, escape_latex, latex, tables
 from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.scorers.score import Score, Scored
 
 HOSTILE = '<script>alert("1")</script> & {{ 7 * 7 }} \\input{x}'
-
-
-def claim(text: str, supported: bool, quote: str) -> dict[str, Any]:
-    return {"claim": text, "is_supported": supported, "grounding_evidence": [quote], "analysis": HOSTILE}
 
 
 @pytest.fixture
@@ -41,8 +36,9 @@ def judged(make_trial: Any) -> Any:
         scored = {}
         for at, example in enumerate(benchmark.examples):
             values = scores(at)
+            said = {"grounding_evidence": [example.reference.split()[0]], "analysis": HOSTILE}
             trajectory = [
-                {"id": id_, "atomic_claims": [claim(f"{model} on {text}", bool(value), example.reference.split()[0])]}
+                {"id": id_, "atomic_claims": [{"claim": f"{model} on {text}", "is_supported": bool(value), **said}]}
                 for id_, text, value in zip("ABCD", example.answers, values or (), strict=False)
             ]
             answers = tuple(map(Score, values or [None] * len(example.answers)))
@@ -75,9 +71,9 @@ def test_every_table_file_says_the_same(written: Any) -> None:
         assert beginning in [line[:4] for line in cells]
         shown = [html.escape(cell.replace("\\|", "|")) if cell != "-" else "–" for cell in beginning]
         assert re.search(r"<td[^>]*>" + r"</td><td[^>]*>".join(map(re.escape, shown)) + "</td>", page)
-        assert " & ".join("--" if c == "-" else escape(c.replace("\\|", "|")) for c in beginning) in tex
+        assert " & ".join("--" if c == "-" else escape_latex(c.replace("\\|", "|")) for c in beginning) in tex
     assert notes == ["a note with | and _"]
-    assert html.escape(notes[0]) in page and escape(notes[0]) in tex
+    assert html.escape(notes[0]) in page and escape_latex(notes[0]) in tex
     assert "SD" in cells[2] and "trials" in cells[2]  # a judge has two
 
 
