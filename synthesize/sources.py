@@ -27,6 +27,7 @@ PARQUET_BATCH = 64  # rows in memory at once: pages of 10,000 tokens are the lar
 NAMED = 3  # faults of a kind that are named, beside the count of all
 
 UNREADABLE, TOO_LONG = "unreadable", "too_long"
+NO_FAULTS = (NO_LONG_ANSWER, TOO_LONG)
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,13 @@ class Tally:
     left_out: Counter[str] = field(default_factory=Counter)
     named: dict[str, list[str]] = field(default_factory=dict)
 
-    def fault(self, reason: str, where: str, message: object) -> None:
-        if self.strict:
-            raise InputError(f"{where}: {message}")
+    def leave_out(self, reason: str, where: str, message: object) -> None:
+        if reason not in NO_FAULTS:
+            if self.strict:
+                raise InputError(f"{where}: {message}")
+            if len(self.named.setdefault(reason, [])) < NAMED:
+                self.named[reason].append(f"{where}: {message}")
         self.left_out[reason] += 1
-        if len(self.named.setdefault(reason, [])) < NAMED:
-            self.named[reason].append(f"{where}: {message}")
 
     @property
     def usable(self) -> int:
@@ -123,7 +125,7 @@ def _records(files: Iterable[Path], tally: Tally) -> Iterator[tuple[str, Row]]:
         try:
             yield from _parquet_rows(file, tally) if file.suffix == ".parquet" else _json_rows(file, tally)
         except (OSError, EOFError, zlib.error) as error:
-            tally.fault(UNREADABLE, str(file), f"cannot be read: {getattr(error, 'strerror', None) or error}")
+            tally.leave_out(UNREADABLE, str(file), f"cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
@@ -134,11 +136,9 @@ def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
             tally.read += 1
             where = f"{file}:{number}"
             try:
-                row = parse_row(line)
+                yield where, parse_row(line)
             except InputError as error:
-                tally.fault("not_json", where, error)
-            else:
-                yield where, row
+                tally.leave_out("not_json", where, error)
 
 
 def _parquet_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
@@ -170,13 +170,8 @@ def _usable(
             place = int.from_bytes(hashlib.sha256(f"{seed}:{question.id}".encode()).digest()[:8], "big")
             if place in seen:
                 raise BadRecord("duplicate_id", f"field 'id': {question.id!r} stands twice")
-        except BadRecord as error:
-            if error.reason == NO_LONG_ANSWER:
-                tally.left_out[NO_LONG_ANSWER] += 1
-            else:
-                tally.fault(error.reason, where, error)
         except InputError as error:
-            tally.fault("bad_field", where, error)
+            tally.leave_out(error.reason if isinstance(error, BadRecord) else "bad_field", where, error)
         else:
             seen.add(place)
             yield place, question
