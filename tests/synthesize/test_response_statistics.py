@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.stages.answer_quality import REASONS, AnswerFilter
-from synthesize.statistics import response_statistics
-from synthesize.terminal import print_report
+from synthesize.statistics import print_report, response_statistics
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
 LIMITS = AnswerFilter(True, 0.9, 0.2, 0.9, True)
