@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rag_zeval import __version__
 from rag_zeval.errors import InputError, exit_status
@@ -85,8 +87,6 @@ def run(config: Any) -> int:
 
 def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
     """The questions; what was left out on the way is said before anything is answered."""
-    from rich.console import Console
-
     with Console(stderr=True).status(f"reading {settings.source}"):
         questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:
@@ -139,8 +139,6 @@ def _answer(answerer: Answerer | Crew, jobs: Sequence[Job], batches: Sequence[Ba
 
     A batch with a row missing is decoded whole, so that a run that was killed writes what an undisturbed one does.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     for job in jobs:
         if job.refusal and job.question.id not in writer.done:
             writer.append(job.row(f"failed: {job.refusal}"))

@@ -55,6 +55,7 @@ class Tally:
     named: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, where: str, message: object) -> None:
+        """Count a record that gives no question; one with a fault is named as well, or is an InputError if `strict`."""
         if reason not in NO_FAULTS:
             if self.strict:
                 raise InputError(f"{where}: {message}")

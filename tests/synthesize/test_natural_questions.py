@@ -190,13 +190,9 @@ def test_retrieved_passages_of_which_none_is_marked_give_no_question(passages):
     assert caught.value.reason == "no_long_answer"
 
 
-@pytest.fixture
-def many():
+def test_files_of_every_layout_draw_the_same_questions(load, write_rows, tmp_path):
     tokens = ["<P>", *"It is word and word .".split(), "</P>", "more"]
-    return [Page(2**64 + n, f"question {n}", [*tokens, str(n)], n % 3, 4 + n % 5) for n in range(150)]
-
-
-def test_files_of_every_layout_draw_the_same_questions(load, write_rows, tmp_path, many):
+    many = [Page(2**64 + n, f"question {n}", [*tokens, str(n)], n % 3, 4 + n % 5) for n in range(150)]
     layouts = {
         "nq-train-00.jsonl.gz": original,
         "simplified-nq-train.jsonl.gz": simplified,

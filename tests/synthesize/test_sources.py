@@ -115,16 +115,11 @@ def test_a_source_without_files_is_an_error(load, tmp_path):
             load(source)
 
 
-def test_files_are_read_whole_or_drawn_with_a_seed(load, write_rows, tmp_path):
+def test_files_are_read_whole_unless_drawn_from(load, write_rows, tmp_path):
     source = write_rows(tmp_path / "rows.jsonl", ({**GOOD, "id": str(n)} for n in range(30)))
     whole = load(source, seed=5)
     assert [q.id for q in whole] == [str(n) for n in range(30)] and whole[0].facts is None
-    drawn = load(source, 10, 5)
-    assert drawn == load(source, 10, 5) != load(source, 10, 6)
-    assert len({q.id for q in drawn}) == 10
-    assert questions_sha256(drawn) != questions_sha256(whole)
-    with pytest.raises(InputError, match="holds 30 questions"):
-        load(source, 31)
+    assert questions_sha256(load(source, 10, 5)) != questions_sha256(load(source, 10, 6)) != questions_sha256(whole)
     with pytest.raises(InputError, match="holds no questions"):
         load(write_rows(tmp_path / "empty.jsonl", []))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -105,34 +104,23 @@ def test_a_second_run_is_refused_and_changes_nothing(run, tmp_path, capsys):
     assert (tmp_path / "config.yaml").read_text() == "of the first run: true\n"
 
 
-@pytest.fixture
-def answer_passages(run, write_rows, tmp_path):
-    """Answers questions whose passages have so many tokens, 400 at most; the model's window is 1,700. Rows by id."""
+def test_what_is_too_long_gets_a_status_or_takes_no_place_in_the_draw(run, write_rows, tmp_path):
+    lengths = {"good": 5, "too long for us": 450, "too long for the model": 350, "good too": 9}  # the window is 1,700
+    rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
+    keys = {"source": write_rows(tmp_path / "rows.jsonl", rows), "max_new_tokens": 4, "max_passage_tokens": 400}
 
-    def answer(lengths, n_questions):
-        rows = [{"id": id_, "question": "what is the job", "passage": "town " * n} for id_, n in lengths.items()]
-        keys = {"source": write_rows(tmp_path / "rows.jsonl", rows), "n_questions": n_questions}
-        assert run(tmp_path / "out", max_new_tokens=4, max_passage_tokens=400, **keys) == 0
-        return {row["id"]: row for row in read_jsonl(tmp_path / "out" / "responses.jsonl")}
+    def answered(out, n_questions):
+        assert run(tmp_path / out, n_questions=n_questions, **keys) == 0
+        return {row["id"]: row for row in read_jsonl(tmp_path / out / "responses.jsonl")}
 
-    return answer
-
-
-def test_bad_rows_get_a_status_and_the_rest_goes_on(answer_passages):
-    lengths = {"good": 5, "too long for us": 450, "too long for the model": 350, "good too": 9}
-    rows = answer_passages(lengths, "null")
-    assert set(rows) == set(lengths)
-    assert rows["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
-    status = rows["too long for the model"]["status"]
+    whole, drawn = answered("whole", "null"), answered("drawn", 2)
+    assert set(whole) == set(lengths) and set(drawn) == {"good", "good too"}
+    assert whole["too long for us"]["status"] == "failed: passage has 450 tokens, max_passage_tokens is 400"
+    status = whole["too long for the model"]["status"]
     assert status.startswith("failed: prompt and answer need") and status.endswith("window is 1700")
-    for id_ in ("good", "good too"):
-        assert rows[id_]["status"] == "ok" and len(rows[id_]["responses"]) == 4
-        assert all(response["true_support"] is None for response in rows[id_]["responses"])
-
-
-def test_what_is_too_long_takes_no_place_in_the_draw(answer_passages):
-    rows = answer_passages({"a": 450, "b": 5, "c": 450, "d": 350, "e": 9, "f": 7}, 3)
-    assert {id_: row["status"] for id_, row in rows.items()} == {"b": "ok", "e": "ok", "f": "ok"}
+    for row in (whole["good"], whole["good too"], *drawn.values()):
+        assert row["status"] == "ok" and len(row["responses"]) == 4
+        assert all(response["true_support"] is None for response in row["responses"])
 
 
 def test_bad_records_are_said_and_stand_in_the_manifest(run, write_rows, tmp_path, capsys):
@@ -249,18 +237,16 @@ def test_bad_configuration_is_one_line(tiny_model, tmp_path, capsys, word, messa
     assert not (tmp_path / "out").exists()
 
 
-def test_help_and_bad_rows_load_no_model(write_rows, tmp_path):
+def test_bad_rows_are_refused_before_a_model_is_loaded(write_rows, tmp_path):
     source = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "question": "q"}])
     code = (
-        "import sys; from synthesize.__main__ import main\n"
-        f"status = main(['source={source}', 'n_questions=null'])\n"
-        "assert status == 2, status\n"
+        "import sys; from synthesize.__main__ import main; status = main(sys.argv[1:])\n"
         "assert not {'torch', 'transformers', 'verl', 'vllm', 'ray', 'numpy'} & set(sys.modules)\n"
-        "main(['--help'])\n"
+        "sys.exit(status)"
     )
-    shown = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env={**os.environ})
-    assert shown.returncode == 0, shown.stderr
-    assert f"{source}:1: field 'passage' is missing" in shown.stderr and "alphas:" in shown.stdout
+    command = [sys.executable, "-c", code, f"source={source}", "n_questions=null"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert shown.returncode == 2 and f"{source}:1: field 'passage' is missing" in shown.stderr
 
 
 def test_true_support_falls_strictly_with_alpha(tmp_path):
