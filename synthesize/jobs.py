@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rag_zeval.stages.world import answer_prompt
 from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion
 
-PROMPTS = Path(__file__).parent / "prompts"
+TEMPLATES = {file.stem: file.read_text("utf-8").strip() for file in (Path(__file__).parent / "prompts").glob("*.txt")}
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,9 @@ def qa_prompt(kind: str, question: str, passage: str | None) -> str:
     if kind == "nano":
         return answer_prompt(question, passage)
     values = {"question": question, "passage": passage or ""}
-    template = _template("without_passage" if passage is None else "with_passage")
+    template = TEMPLATES["without_passage" if passage is None else "with_passage"]
     # one pass, so that a passage which spells a place holder is not filled again
     return re.sub(r"\{(question|passage)\}", lambda field: values[field[1]], template)
-
-
-@cache
-def _template(name: str) -> str:
-    return (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 def prompt_hash(kind: str) -> str:

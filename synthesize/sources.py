@@ -146,15 +146,13 @@ def _parquet_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
     import pyarrow
     import pyarrow.parquet
 
-    number = 0
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
             columns = HUB_COLUMNS if {"document", "annotations"} <= set(table.schema_arrow.names) else None
-            for batch in table.iter_batches(PARQUET_BATCH, columns=columns):
-                for row in batch.to_pylist():
-                    number += 1
-                    tally.read += 1
-                    yield f"{file}:{number}", row
+            batches = table.iter_batches(PARQUET_BATCH, columns=columns)
+            for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
+                tally.read += 1
+                yield f"{file}:{number}", row
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise OSError(str(error).splitlines()[0]) from error
 

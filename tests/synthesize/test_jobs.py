@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synthesize.jobs import PROMPTS, Job, batches, prompt_hash, prompt_ids, qa_prompt
+from synthesize.jobs import TEMPLATES, Job, batches, prompt_hash, prompt_ids, qa_prompt
 
 ROOT = Path(__file__).resolve().parents[2]
 LENGTH = st.integers(1, 500)
@@ -28,8 +28,7 @@ def test_batches_hold_every_job_that_is_not_refused_once_within_bounds(settings,
 @given(st.text(), st.text())
 def test_texts_stand_in_the_two_shot_prompt_as_they_are(question, passage):
     for template, shown in (("with_passage", passage), ("without_passage", None)):
-        text = (PROMPTS / f"{template}.txt").read_text(encoding="utf-8").strip()
-        before, after = text.split("{question}")
+        before, after = TEMPLATES[template].split("{question}")
         if shown is not None:
             before = "".join((before.split("{passage}")[0], passage, before.split("{passage}")[1]))
         assert qa_prompt("two-shot", question, shown) == before + question + after
