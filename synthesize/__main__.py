@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rag_zeval import __version__
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import file_sha256, model_revision, model_sha256, write_json, write_text
+from rag_zeval.files import file_sha256, first_difference, model_revision, model_sha256, write_json, write_text
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import load_config
-from synthesize.jobs import Batch, Job, JobReader, batches
-from synthesize.prompt import prompt_hash
+from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
 from synthesize.settings import NANO, Settings, read_settings
 from synthesize.sources import SourceQuestion, Tally, load_questions, questions_sha256
-from synthesize.statistics import response_statistics
-from synthesize.terminal import print_report
+from synthesize.statistics import print_report, response_statistics
 
 if TYPE_CHECKING:
     from synthesize.answering import Answerer
@@ -87,8 +87,6 @@ def run(config: Any) -> int:
 
 def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
     """The questions; what was left out on the way is said before anything is answered."""
-    from rich.console import Console
-
     with Console(stderr=True).status(f"reading {settings.source}"):
         questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:
@@ -105,20 +103,18 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
     Returns the configuration. Where it leaves `batch_tokens` open and there are rows, it has what they were made with.
     """
     config_file = out / "config.yaml"
-    config = dict(config)
-    if responses.exists() and responses.stat().st_size:
+    if responses.stat().st_size:
         if not config_file.exists():
             raise InputError(f"{out}: holds responses.jsonl without config.yaml; give another out_dir")
         before: Any = OmegaConf.to_container(OmegaConf.load(config_file))
-        rows_of = before | (before.get("made_with") or {})
-        for key, value in {**{key: config[key] for key in BINDING}, **made_with}.items():
-            if rows_of.get(key) != value:
-                raise InputError(
-                    f"{out}: holds responses made with {key}={rows_of.get(key)}, not {value}; "
-                    "give another out_dir, or remove this one"
-                )
+        rows_of, now = before | (before.get("made_with") or {}), {key: config[key] for key in BINDING} | made_with
+        if key := first_difference({key: rows_of.get(key) for key in now}, now):
+            raise InputError(
+                f"{out}: holds responses made with {key}={rows_of.get(key)}, not {now[key]}; "
+                "give another out_dir, or remove this one"
+            )
         if config["batch_tokens"] is None:
-            config["batch_tokens"] = before.get("batch_tokens")
+            config = {**config, "batch_tokens": before.get("batch_tokens")}
     _note(out, config, made_with)
     return config
 
@@ -143,8 +139,6 @@ def _answer(answerer: Answerer | Crew, jobs: Sequence[Job], batches: Sequence[Ba
 
     A batch with a row missing is decoded whole, so that a run that was killed writes what an undisturbed one does.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     for job in jobs:
         if job.refusal and job.question.id not in writer.done:
             writer.append(job.row(f"failed: {job.refusal}"))

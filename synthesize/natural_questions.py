@@ -15,7 +15,6 @@ import hashlib
 import html
 import re
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from rag_zeval.errors import InputError
@@ -128,11 +127,11 @@ def _column(rows: Any, field: str) -> list[Any]:
 
 
 def _passage(tokens: list[Any], annotations: Any, passage: str) -> str:
-    start, end = _span(_column(annotations, "long_answer"), len(tokens))
+    start, end = _long_answer(_column(annotations, "long_answer"), len(tokens))
     return _prose(tokens if passage == "page" else tokens[start:end])
 
 
-def _span(long_answers: list[Any], n_tokens: int) -> tuple[int, int]:
+def _long_answer(long_answers: list[Any], n_tokens: int) -> tuple[int, int]:
     for start, end in zip(_column(long_answers, "start_token"), _column(long_answers, "end_token"), strict=False):
         if type(start) is not int or type(end) is not int:
             raise InputError("fields 'start_token' and 'end_token' must be int")
@@ -145,14 +144,9 @@ def _span(long_answers: list[Any], n_tokens: int) -> tuple[int, int]:
 
 
 def _prose(tokens: list[Any]) -> str:
+    from nltk.tokenize.treebank import TreebankWordDetokenizer  # the tokens are of the Penn Treebank's kind: `` n't ''
+
     if not all(isinstance(token, str) for token in tokens):
         raise InputError("field 'token' must be str")
     words = [html.unescape(token) for token in tokens if not _TAG.fullmatch(token)]
-    return " ".join(_detokenizer().detokenize(words).split())
-
-
-@cache
-def _detokenizer() -> Any:
-    from nltk.tokenize.treebank import TreebankWordDetokenizer  # the tokens are of the Penn Treebank's kind: `` n't ''
-
-    return TreebankWordDetokenizer()
+    return " ".join(TreebankWordDetokenizer().detokenize(words).split())

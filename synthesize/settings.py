@@ -60,7 +60,7 @@ class Settings(BaseModel):
 
     @property
     def prompt(self) -> str:
-        """The kind of `synthesize.prompt.qa_prompt`."""
+        """The kind of `synthesize.jobs.qa_prompt`."""
         return NANO if self.source == NANO else "two-shot"
 
 

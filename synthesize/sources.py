@@ -27,6 +27,7 @@ PARQUET_BATCH = 64  # rows in memory at once: pages of 10,000 tokens are the lar
 NAMED = 3  # faults of a kind that are named, beside the count of all
 
 UNREADABLE, TOO_LONG = "unreadable", "too_long"
+NO_FAULTS = (NO_LONG_ANSWER, TOO_LONG)
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,14 @@ class Tally:
     left_out: Counter[str] = field(default_factory=Counter)
     named: dict[str, list[str]] = field(default_factory=dict)
 
-    def fault(self, reason: str, where: str, message: object) -> None:
-        if self.strict:
-            raise InputError(f"{where}: {message}")
+    def leave_out(self, reason: str, where: str, message: object) -> None:
+        """Count a record that gives no question; one with a fault is named as well, or is an InputError if `strict`."""
+        if reason not in NO_FAULTS:
+            if self.strict:
+                raise InputError(f"{where}: {message}")
+            if len(self.named.setdefault(reason, [])) < NAMED:
+                self.named[reason].append(f"{where}: {message}")
         self.left_out[reason] += 1
-        if len(self.named.setdefault(reason, [])) < NAMED:
-            self.named[reason].append(f"{where}: {message}")
 
     @property
     def usable(self) -> int:
@@ -123,7 +126,7 @@ def _records(files: Iterable[Path], tally: Tally) -> Iterator[tuple[str, Row]]:
         try:
             yield from _parquet_rows(file, tally) if file.suffix == ".parquet" else _json_rows(file, tally)
         except (OSError, EOFError, zlib.error) as error:
-            tally.fault(UNREADABLE, str(file), f"cannot be read: {getattr(error, 'strerror', None) or error}")
+            tally.leave_out(UNREADABLE, str(file), f"cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
@@ -134,26 +137,22 @@ def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
             tally.read += 1
             where = f"{file}:{number}"
             try:
-                row = parse_row(line)
+                yield where, parse_row(line)
             except InputError as error:
-                tally.fault("not_json", where, error)
-            else:
-                yield where, row
+                tally.leave_out("not_json", where, error)
 
 
 def _parquet_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
     import pyarrow
     import pyarrow.parquet
 
-    number = 0
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
             columns = HUB_COLUMNS if {"document", "annotations"} <= set(table.schema_arrow.names) else None
-            for batch in table.iter_batches(PARQUET_BATCH, columns=columns):
-                for row in batch.to_pylist():
-                    number += 1
-                    tally.read += 1
-                    yield f"{file}:{number}", row
+            batches = table.iter_batches(PARQUET_BATCH, columns=columns)
+            for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
+                tally.read += 1
+                yield f"{file}:{number}", row
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise OSError(str(error).splitlines()[0]) from error
 
@@ -170,13 +169,8 @@ def _usable(
             place = int.from_bytes(hashlib.sha256(f"{seed}:{question.id}".encode()).digest()[:8], "big")
             if place in seen:
                 raise BadRecord("duplicate_id", f"field 'id': {question.id!r} stands twice")
-        except BadRecord as error:
-            if error.reason == NO_LONG_ANSWER:
-                tally.left_out[NO_LONG_ANSWER] += 1
-            else:
-                tally.fault(error.reason, where, error)
         except InputError as error:
-            tally.fault("bad_field", where, error)
+            tally.leave_out(error.reason if isinstance(error, BadRecord) else "bad_field", where, error)
         else:
             seen.add(place)
             yield place, question

@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -50,12 +49,6 @@ class Worker:
         return self.answerer.answer(batch)
 
 
-@dataclass
-class _Task:
-    batch: Batch
-    failures: int = 0
-
-
 class Crew:
     """Workers, started at once and replaced when they are lost. Ray must be running.
 
@@ -64,18 +57,22 @@ class Crew:
 
     def __init__(self, settings: Settings, model_hash: str, count: int, gpus: int):
         self.settings, self.model_hash, self.count, self.gpus = settings, model_hash, count, gpus
-        self.calls: dict[Any, tuple[Any, _Task | None]] = {}  # by what ray will answer; no task: the worker is loading
+        self.calls: dict[Any, tuple[Any, Batch | None]] = {}  # by what ray will answer; no batch: the worker is loading
         self.idle: list[Any] = []
         self.failed_starts = 0
         for _ in range(count):
             self._start()
 
     def batch_tokens(self, longest: int) -> int:
-        """How many cached tokens of a batch every worker has memory for; at least 1. Waits until all have loaded."""
+        """How many cached tokens of a batch every worker has memory for; at least 1. Waits until all have loaded.
+
+        One that is lost in loading is not waited for where another stands: ray may have no place left to replace it.
+        """
         import ray
         from ray.exceptions import RayActorError
 
-        while self.calls:
+        starts = list(self.calls)
+        while not self.idle or any(start in self.calls for start in starts):
             self._next()
         sharing, room = 1 if self.gpus else self.count, []
         for worker in self.idle:
@@ -91,22 +88,24 @@ class Crew:
         A batch whose worker is lost, or fails in a way that Answerer does not expect, is given to another one; after
         ATTEMPTS its rows say why it failed.
         """
-        todo = deque(map(_Task, batches))
-        while todo or any(task for _, task in self.calls.values()):
+        todo, failures = deque(batches), Counter[str]()  # by the id of a batch's first question
+        while todo or any(batch for _, batch in self.calls.values()):
             while todo and self.idle:
                 worker, waiting = self.idle.pop(), todo.popleft()
-                self.calls[worker.answer.remote(waiting.batch)] = worker, waiting
-            task, rows, reason = self._next()
-            if task is None:
+                self.calls[worker.answer.remote(waiting)] = worker, waiting
+            batch, rows, reason = self._next()
+            if batch is None:
                 continue
             if reason is None:
                 yield rows
-            elif task.failures < ATTEMPTS:
-                log.warning("a worker failed (%s): another one is given its %d questions", reason, len(task.batch))
-                todo.appendleft(task)
+                continue
+            failures[batch[0].question.id] += 1
+            if failures[batch[0].question.id] < ATTEMPTS:
+                log.warning("a worker failed (%s): another one is given its %d questions", reason, len(batch))
+                todo.appendleft(batch)
             else:
-                log.warning("%d questions failed with %d workers (%s)", len(task.batch), ATTEMPTS, reason)
-                yield [job.row(f"failed: with {ATTEMPTS} workers, the last: {reason}") for job in task.batch]
+                log.warning("%d questions failed with %d workers (%s)", len(batch), ATTEMPTS, reason)
+                yield [job.row(f"failed: with {ATTEMPTS} workers, the last: {reason}") for job in batch]
 
     def _start(self) -> None:
         import ray
@@ -114,13 +113,16 @@ class Crew:
         worker = ray.remote(Worker).options(num_cpus=1, num_gpus=self.gpus).remote()
         self.calls[worker.load.remote(self.settings, self.model_hash)] = worker, None
 
-    def _next(self) -> tuple[_Task | None, list[Row], str | None]:
-        """Wait for the next call to end: its task if it had one, its rows, and why it failed if it did."""
+    def _next(self) -> tuple[Batch | None, list[Row], str | None]:
+        """Wait for the next call to end: its batch if it had one, its rows, and why it failed if it did.
+
+        The worker is idle then, or replaced if it failed.
+        """
         import ray
         from ray.exceptions import RayError
 
         [call], _ = ray.wait(list(self.calls), num_returns=1)
-        worker, task = self.calls.pop(call)
+        worker, batch = self.calls.pop(call)
         try:
             rows = ray.get(call)
         except RayError as error:
@@ -128,23 +130,18 @@ class Crew:
                 raise error.cause from None
             reason = _why(error)
             ray.kill(worker)
-            self._replace(task, reason)
-            return task, [], reason
-        self.idle.append(worker)
-        if task is None:
+            if batch is None:
+                self.failed_starts += 1
+                log.warning("a worker could not start (%s)", reason)
+            if self.failed_starts < ATTEMPTS * self.count:
+                self._start()
+            elif not self.idle and not self.calls:
+                raise InputError(f"no worker could start; the last: {reason}") from error
+            return batch, [], reason
+        if batch is None:
             self.failed_starts = 0
-        return task, rows or [], None
-
-    def _replace(self, task: _Task | None, reason: str) -> None:
-        if task is not None:
-            task.failures += 1
-        else:
-            self.failed_starts += 1
-            log.warning("a worker could not start (%s)", reason)
-        if self.failed_starts < ATTEMPTS * self.count:
-            self._start()
-        elif not self.idle and not self.calls:
-            raise InputError(f"no worker could start; the last: {reason}")
+        self.idle.append(worker)
+        return batch, rows or [], None
 
 
 def _why(error: Any) -> str:

@@ -21,9 +21,7 @@ MARKERS = ("__init__", "__main__")
 HEAVY = {"torch", "verl", "vllm", "ray", "transformers"}
 SLOW_TO_LOAD = HEAVY | {"datasets", "matplotlib", "openai", "pandas", "scipy", "transfer_queue"}
 # Modules that are themselves the heavy part: nothing else may import them at its top (but they may, each other).
-TORCH_MODULES = {
-    "rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.memory", "synthesize.vllm_cad",
-}  # fmt: skip
+TORCH_MODULES = {"rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.vllm_cad"}
 VERL_WORKER_MODULES = {"train.linear_decay", "train.replay", "train.verl_cpu"}
 CPU_SECONDS = 1.0  # 0.4 to 0.6 as measured; a heavy package takes a second or more
 COMMANDS = (

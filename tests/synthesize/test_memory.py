@@ -13,8 +13,8 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
+from synthesize.answering import SHARE, cached_token_bytes, fitting_tokens, free_bytes, needed_bytes  # noqa: E402
 from synthesize.cad import decode  # noqa: E402
-from synthesize.memory import SHARE, cached_token_bytes, fitting_tokens, free_bytes, needed_bytes  # noqa: E402
 
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import asdict
 from typing import NamedTuple
 
 import pytest
@@ -11,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.stages.answer_quality import REASONS, AnswerFilter
-from synthesize.statistics import response_statistics
-from synthesize.terminal import print_report
+from synthesize.statistics import print_report, response_statistics
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
 LIMITS = AnswerFilter(True, 0.9, 0.2, 0.9, True)
@@ -127,9 +127,7 @@ def test_flags_are_counted_and_the_limits_said():
         "0 / -1": {"near_identical": 1},
         "-0.5 / -1": {"near_identical": 1},
     }
-    assert found["limits"] == {
-        "identical": True, "near_identical": 0.9, "repetition": 0.2, "passage": 0.9, "unfinished": True
-    }  # fmt: skip
+    assert found["limits"] == asdict(LIMITS)
 
 
 def test_tables_print_with_and_without_truth_and_without_answers(capsys):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from synthesize.__main__ import main  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 NANO_BASE = ROOT / "checkpoints" / "nano-base"
 N = 30
+MACHINE = {"num_cpus": 1, "object_store_memory": workers.OBJECT_STORE}
 SETTINGS = [f"model={NANO_BASE}", f"n_questions={N}", "batch_size=2", "max_new_tokens=16", "device=cpu"]
 
 
@@ -123,10 +125,9 @@ def cluster(short_temporary_folder):
     """Two machines with a core each, all on this one."""
     patched = pytest.MonkeyPatch()
     patched.setenv("RAY_prestart_worker_first_driver", "0")
-    memory = {"num_cpus": 1, "object_store_memory": workers.OBJECT_STORE}
-    head = {**memory, "include_dashboard": False, "temp_dir": str(short_temporary_folder / "ray")}
+    head = {**MACHINE, "include_dashboard": False, "temp_dir": str(short_temporary_folder / "ray")}
     cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.second = cluster.add_node(**memory)
+    cluster.second = cluster.add_node(**MACHINE)
     patched.setenv("RAY_ADDRESS", cluster.address)
     yield cluster
     started = psutil.Process().children(recursive=True)
@@ -177,12 +178,29 @@ def test_what_cannot_be_started_is_one_line(cluster, tmp_path, capsys):
     assert f"{model}: transformers cannot load it" in capsys.readouterr().err
 
 
-def test_a_lost_machine_changes_no_row(alone, cluster, tmp_path):
-    with running(tmp_path, "address=auto") as run:
+@pytest.mark.parametrize("call", ["load", "answer"])
+def test_a_machine_lost_in_a_call_changes_no_row(alone, cluster, tmp_path, monkeypatch, call):
+    second, reached, whole = cluster.second.node_id, tmp_path / "reached", getattr(workers.Worker, call)
+
+    def endless(worker, *arguments):
+        if ray.get_runtime_context().get_node_id() == second:
+            reached.touch()
+            time.sleep(600)
+        return whole(worker, *arguments)
+
+    def lose_machine():
+        while not reached.exists():
+            time.sleep(0.02)
         cluster.remove_node(cluster.second, allow_graceful=False)
-        errors = run.communicate()[1]
-    assert run.returncode == 0, errors
-    assert by_id(tmp_path) == alone
+
+    monkeypatch.setattr(workers, "Worker", type("Worker", (workers.Worker,), {call: endless}))
+    with ThreadPoolExecutor(1) as other:
+        lost = other.submit(lose_machine)
+        out = tmp_path / "out"
+        assert main([*SETTINGS, f"out_dir={out}", "workers=2", "address=auto", "batch_tokens=null"]) == 0
+        lost.result()
+    assert by_id(out) == alone
+    cluster.second = cluster.add_node(**MACHINE)
 
 
 def test_another_model_on_a_machine_is_refused(settings):
