@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,6 +84,7 @@ def test_what_cannot_be_scored_is_counted_and_shown(
     assert [parts["errors"] for parts in results] == [1.0] * 5
     shown = capsys.readouterr().err
     assert shown.count("reward error") == 3 and "row row-1" in shown
+    assert score("[]", "no such tokenizer")["errors"] == 1.0
 
 
 def test_the_index_of_a_reference_is_built_once(tokenizer: str) -> None:
@@ -105,7 +105,3 @@ def test_it_may_be_called_from_a_thread_pool(tokenizer: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         parts = list(pool.map(lambda _: score(text, tokenizer), range(64)))
     assert all(p == parts[0] for p in parts) and parts[0]["errors"] == 0.0
-
-
-def test_a_missing_tokenizer_is_an_error_not_a_crash(tmp_path: Path) -> None:
-    assert score("[]", str(tmp_path))["errors"] == 1.0
