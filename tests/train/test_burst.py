@@ -37,7 +37,7 @@ def serve(
     rows: int = 100,
     patience: float = 5,
 ) -> list[list[Any]]:
-    """The rollouts, or errors, of each wave of requests; a wave is sent in its step, when the one before is answered."""
+    """The rollouts, or errors, of each wave of requests; a wave is sent, in its step, when the last one is answered."""
 
     async def send_waves() -> list[list[Any]]:
         bursts = Bursts(decode, 5, rows, expected, patience)
