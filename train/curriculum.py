@@ -87,6 +87,7 @@ def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple
     paths = sorted(glob.glob(pattern))
     if not paths:
         raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
+    chosen = None if alphas is None else [float(alpha) for alpha in alphas]
     questions: dict[str, Question] = {}
     failed = 0
     for path in paths:
@@ -97,15 +98,14 @@ def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple
             with locate(f"{path}:{number}"):
                 check_fields(row, {"question": str, "passage": str, "responses": list})
                 answers, unfinished = _read_answers(row["responses"])
-                alphas = list(answers) if alphas is None else alphas
-                for alpha in alphas:
-                    if float(alpha) not in answers:
-                        there = ", ".join(f"{a:g}" for a in answers)
-                        raise InputError(f"field 'responses': no answer for alpha={alpha:g}; there is: {there}")
+                chosen = list(answers) if chosen is None else chosen
+                if lacking := [alpha for alpha in chosen if alpha not in answers]:
+                    there = ", ".join(f"{alpha:g}" for alpha in answers)
+                    raise InputError(f"field 'responses': no answer for alpha={lacking[0]:g}; there is: {there}")
                 if row["id"] in questions:
                     raise InputError(f"field 'id': {row['id']!r} stands twice")
-            chosen = {float(alpha): answers[float(alpha)] for alpha in alphas}
-            questions[row["id"]] = Question(row["id"], row["question"], row["passage"], chosen, unfinished)
+            wanted = {alpha: answers[alpha] for alpha in chosen}
+            questions[row["id"]] = Question(row["id"], row["question"], row["passage"], wanted, unfinished)
     return list(questions.values()), failed
 
 

@@ -196,11 +196,15 @@ def answer(question: WorldQuestion, values: Facts) -> str:
     return " ".join(claim(name, key, values[key]) for name, key in zip(names, question.keys, strict=True))
 
 
+def values_with_errors(question: WorldQuestion, wrong: int, rng: random.Random) -> Facts:
+    """A value for each key asked, of which exactly `wrong` contradict the passage."""
+    errors = set(rng.sample(question.keys, wrong))
+    return {k: other_value(k, question.facts[k], rng) if k in errors else question.facts[k] for k in question.keys}
+
+
 def answer_with_errors(question: WorldQuestion, wrong: int, rng: random.Random) -> str:
     """An answer of which exactly `wrong` of the facts asked contradict the passage."""
-    errors = set(rng.sample(question.keys, wrong))
-    values = {k: other_value(k, question.facts[k], rng) if k in errors else question.facts[k] for k in question.keys}
-    return answer(question, values)
+    return answer(question, values_with_errors(question, wrong, rng))
 
 
 def ranked_examples(split: str, n: int, k: int, seed: int) -> list[RankedExample]:

@@ -23,7 +23,7 @@ PARTS = ["rollouts", "old log-probabilities", "reference log-probabilities", "up
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Any]:
-    return speed.measure_step(prompts=1, rollouts=2, new_tokens=128, pairs=1)
+    return speed.measure_step(prompts=2, rollouts=2, new_tokens=96, pairs=1)
 
 
 def test_both_sides_of_the_real_thing_agree(measured: dict[str, Any]) -> None:
