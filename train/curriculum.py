@@ -66,15 +66,13 @@ class Curriculum:
 
 def read_stages(stages: Sequence[Mapping[str, Any]], key: str) -> list[Stage]:
     """The stages of a config list of `{k, rows}`. Raises InputError naming the entry that is not one."""
-    read = []
     for at, entry in enumerate(stages):
         if not isinstance(entry, Mapping) or set(entry) != {"k", "rows"}:
             raise InputError(f"{key}[{at}]: must have the keys k and rows and no other, found {entry}")
         k, rows = entry["k"], entry["rows"]
         if not isinstance(k, int) or k < 2 or not (rows is None or (isinstance(rows, int) and rows > 0)):
             raise InputError(f"{key}[{at}]: must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
-        read.append(Stage(k, rows))
-    return read
+    return [Stage(entry["k"], entry["rows"]) for entry in stages]
 
 
 def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple[list[Question], int]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 Facts = Mapping[str, str]
 
@@ -91,14 +92,10 @@ def _people() -> dict[str, dict[str, list[str]]]:
     """`{"remembered" | "new": {split: names}}`: every first and last name combined, shuffled once and dealt out."""
     names = [f"{first} {last}" for first in FIRST_NAMES for last in LAST_NAMES]
     random.Random(7).shuffle(names)
-    dealt: dict[str, dict[str, list[str]]] = {"remembered": {}, "new": {}}
-    for split, count in REMEMBERED.items():
-        dealt["remembered"][split], names = names[:count], names[count:]
-    total = len(names)
-    for split, share in NEW_SHARES.items():
-        count = int(total * share)
-        dealt["new"][split], names = names[:count], names[count:]
-    return dealt
+    shared = len(names) - sum(REMEMBERED.values())
+    counts = {"remembered": REMEMBERED, "new": {split: int(shared * share) for split, share in NEW_SHARES.items()}}
+    left = iter(names)
+    return {group: {split: list(islice(left, n)) for split, n in sizes.items()} for group, sizes in counts.items()}
 
 
 def remembered_people(split: str) -> list[str]:
