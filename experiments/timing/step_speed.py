@@ -59,8 +59,8 @@ class Task:
         """Ours: the rollouts by `rag_zeval.models.decoding`."""
         from rag_zeval.models.decoding import generate
 
-        sampling = {"temperature": TEMPERATURE, "seeds": self.seeds, "eos": self.eos, "pad": self.pad}
-        return generate(self.model, self.prompts, self.new_tokens, **sampling)
+        sampling: dict[str, Any] = {"temperature": TEMPERATURE, "seeds": self.seeds}
+        return generate(self.model, self.prompts, self.new_tokens, **sampling, eos=self.eos, pad=self.pad)
 
     def decode_token_by_token(self) -> Rollouts:
         """The same in the plain way: one left-padded batch, one token a pass."""
@@ -217,13 +217,15 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> En
         batch["old_log_probs"] = batch["rollout_log_probs"]
         batch["ref_log_prob"] = log_probs(ours.compute_ref_log_prob, batch)
         old = partial(log_probs, plain.compute_log_prob, batch, calculate_entropy=True)
-        references = [partial(log_probs, worker.compute_ref_log_prob, batch) for worker in (ours, plain)]
-        updates = [partial(gradient_norm, worker, batch) for worker in (ours, plain)]
+        reference, plain_reference = (
+            partial(log_probs, worker.compute_ref_log_prob, batch) for worker in (ours, plain)
+        )
+        update, plain_update = (partial(gradient_norm, worker, batch) for worker in (ours, plain))
         parts = [
             compare("rollouts", task.decode_with_drafts, task.decode_token_by_token, task.farthest_draw, pairs),
             compare("old log-probabilities", lambda: batch["rollout_log_probs"], old, largest_difference, pairs),
-            compare("reference log-probabilities", *references, largest_difference, pairs),
-            compare("update", *updates, relative_difference, pairs),
+            compare("reference log-probabilities", reference, plain_reference, largest_difference, pairs),
+            compare("update", update, plain_update, relative_difference, pairs),
         ]
     together = [
         {side: sum(part["pairs"][at][side] for part in parts) for side in ("ours_s", "theirs_s")} for at in range(pairs)
