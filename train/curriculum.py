@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import iter_jsonl
+from rag_zeval.files import check_fields, iter_jsonl, locate, write_bytes
 from rag_zeval.judge.prompt import judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.stages.answer_quality import (
@@ -66,15 +66,13 @@ class Curriculum:
 
 def read_stages(stages: Sequence[Mapping[str, Any]], key: str) -> list[Stage]:
     """The stages of a config list of `{k, rows}`. Raises InputError naming the entry that is not one."""
-    read = []
     for at, entry in enumerate(stages):
         if not isinstance(entry, Mapping) or set(entry) != {"k", "rows"}:
             raise InputError(f"{key}[{at}]: must have the keys k and rows and no other, found {entry}")
         k, rows = entry["k"], entry["rows"]
         if not isinstance(k, int) or k < 2 or not (rows is None or (isinstance(rows, int) and rows > 0)):
             raise InputError(f"{key}[{at}]: must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
-        read.append(Stage(k, rows))
-    return read
+    return [Stage(entry["k"], entry["rows"]) for entry in stages]
 
 
 def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple[list[Question], int]:
@@ -87,49 +85,42 @@ def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple
     paths = sorted(glob.glob(pattern))
     if not paths:
         raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
-    fields = {"id": str, "status": str, "question": str, "passage": str, "responses": list}
+    chosen = None if alphas is None else [float(alpha) for alpha in alphas]
     questions: dict[str, Question] = {}
     failed = 0
     for path in paths:
         for number, row in iter_jsonl(path, {"id": str, "status": str}):
-            where = f"{path}:{number}"
             if row["status"] != "ok":
                 failed += 1
                 continue
-            answers, unfinished = _read_answers(where, row, fields)
-            alphas = list(answers) if alphas is None else alphas
-            for alpha in alphas:
-                if float(alpha) not in answers:
-                    there = ", ".join(f"{a:g}" for a in answers)
-                    raise InputError(f"{where}: field 'responses': no answer for alpha={alpha:g}; there is: {there}")
-            if row["id"] in questions:
-                raise InputError(f"{where}: field 'id': {row['id']!r} stands twice")
-            chosen = {float(alpha): answers[float(alpha)] for alpha in alphas}
-            questions[row["id"]] = Question(row["id"], row["question"], row["passage"], chosen, unfinished)
+            with locate(f"{path}:{number}"):
+                check_fields(row, {"question": str, "passage": str, "responses": list})
+                answers, unfinished = _read_answers(row["responses"])
+                chosen = list(answers) if chosen is None else chosen
+                if lacking := [alpha for alpha in chosen if alpha not in answers]:
+                    there = ", ".join(f"{alpha:g}" for alpha in answers)
+                    raise InputError(f"field 'responses': no answer for alpha={lacking[0]:g}; there is: {there}")
+                if row["id"] in questions:
+                    raise InputError(f"field 'id': {row['id']!r} stands twice")
+            wanted = {alpha: answers[alpha] for alpha in chosen}
+            questions[row["id"]] = Question(row["id"], row["question"], row["passage"], wanted, unfinished)
     return list(questions.values()), failed
 
 
-def _read_answers(where: str, row: Row, fields: Mapping[str, type]) -> tuple[dict[float, str], frozenset[float]]:
+def _read_answers(responses: Sequence[Any]) -> tuple[dict[float, str], frozenset[float]]:
     """The answers by α, and the α of those cut off."""
-    for name, kind in fields.items():
-        if not isinstance(row.get(name), kind):
-            raise InputError(f"{where}: field '{name}' must be {kind.__name__}, found {type(row.get(name)).__name__}")
     answers: dict[float, str] = {}
     unfinished = set()
-    for at, response in enumerate(row["responses"]):
-        alpha, text = (response.get(key) if isinstance(response, dict) else None for key in ("alpha", "text"))
-        if isinstance(alpha, bool) or not isinstance(alpha, int | float):
-            raise InputError(f"{where}: field 'responses[{at}].alpha' must be a number, found {type(alpha).__name__}")
-        if not isinstance(text, str):
-            raise InputError(f"{where}: field 'responses[{at}].text' must be str, found {type(text).__name__}")
-        if float(alpha) in answers:
-            raise InputError(f"{where}: field 'responses': alpha={alpha:g} stands twice")
-        if not isinstance(finished := response.get("finished", True), bool):
-            found = type(finished).__name__
-            raise InputError(f"{where}: field 'responses[{at}].finished' must be true or false, found {found}")
-        answers[float(alpha)] = text
-        if not finished:
-            unfinished.add(float(alpha))
+    for at, response in enumerate(responses):
+        with locate(f"field 'responses[{at}]'"):
+            check_fields(response, {"alpha": (int, float), "text": str})
+            check_fields({"finished": True, **response}, {"finished": bool})
+        alpha = float(response["alpha"])
+        if alpha in answers:
+            raise InputError(f"field 'responses': alpha={alpha:g} stands twice")
+        answers[alpha] = response["text"]
+        if not response.get("finished", True):
+            unfinished.add(alpha)
     return answers, frozenset(unfinished)
 
 
@@ -264,10 +255,9 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), part)
-    part.replace(path)
+    content = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), content)
+    write_bytes(path, content.getvalue().to_pybytes())
 
 
 def describe(counts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -27,22 +27,19 @@ class LinearDecayConfig(FSDPOptimizerConfig):
         self.lr_scheduler_type = wanted
 
 
-def linear_schedule(optimizer: Any, config: FSDPOptimizerConfig) -> Any:
-    """From 0 up to `lr` in the warm-up steps, then straight down to 0 at `total_training_steps`."""
-    from transformers import get_linear_schedule_with_warmup
-
-    warmup = config.lr_warmup_steps
-    if warmup is None or warmup <= 0:
-        warmup = int(config.lr_warmup_steps_ratio * config.total_training_steps)
-    return get_linear_schedule_with_warmup(optimizer, warmup, config.total_training_steps)
-
-
 # the key with a vendor comes before the plain device in verl's look-up, so this one is taken
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cuda", vendor="nvidia")
 class LinearDecayEngine(FSDPEngineWithLMHead):
     """verl's FSDP engine with the schedule `linear` added."""
 
     def _build_lr_scheduler(self, optimizer: Any) -> Any:
-        if self.optimizer_config.lr_scheduler_type == "linear":
-            return linear_schedule(optimizer, self.optimizer_config)
-        return super()._build_lr_scheduler(optimizer)
+        """`linear`: from 0 up to `lr` in the warm-up steps, then straight down to 0 at `total_training_steps`."""
+        from transformers import get_linear_schedule_with_warmup
+
+        config = self.optimizer_config
+        if config.lr_scheduler_type != "linear":
+            return super()._build_lr_scheduler(optimizer)
+        warmup = config.lr_warmup_steps
+        if warmup is None or warmup <= 0:
+            warmup = int(config.lr_warmup_steps_ratio * config.total_training_steps)
+        return get_linear_schedule_with_warmup(optimizer, warmup, config.total_training_steps)

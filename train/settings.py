@@ -15,7 +15,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rewards.accuracy import RULES
+from rewards.combined import RULES
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

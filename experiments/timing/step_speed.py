@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import io
 import os
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -39,12 +39,6 @@ SIZES = {"prompts": 8, "rollouts": 8, "new_tokens": 640, "pairs": 3}  # rollouts
 CANDIDATES = 3
 VARIANT = "compact"
 TEMPERATURE = 1.0
-ROLLOUTS, OLD, REFERENCE, UPDATE = PARTS = (
-    "rollouts",
-    "old log-probabilities",
-    "reference log-probabilities",
-    "update",
-)
 
 Rollouts = list[tuple[list[int], list[float]]]  # token ids, and their log-probabilities
 
@@ -61,34 +55,107 @@ class Task:
     eos: list[int]
     pad: int
 
-    def roll_out(self, decode: Callable[..., Rollouts]) -> Rollouts:
-        sampling = {"temperature": TEMPERATURE, "seeds": self.seeds, "eos": self.eos, "pad": self.pad}
-        return decode(self.model, self.prompts, self.new_tokens, **sampling)
+    def decode_with_drafts(self) -> Rollouts:
+        """Ours: the rollouts by `rag_zeval.models.decoding`."""
+        from rag_zeval.models.decoding import generate
+
+        sampling: dict[str, Any] = {"temperature": TEMPERATURE, "seeds": self.seeds}
+        return generate(self.model, self.prompts, self.new_tokens, **sampling, eos=self.eos, pad=self.pad)
+
+    def decode_token_by_token(self) -> Rollouts:
+        """The same in the plain way: one left-padded batch, one token a pass."""
+        import torch
+
+        from rag_zeval.models.decoding import growing_cache
+
+        width = max(map(len, self.prompts))
+        ids = torch.tensor([[self.pad] * (width - len(prompt)) + prompt for prompt in self.prompts])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in self.prompts])
+        uniform = torch.stack([self.draws(seed) for seed in self.seeds])
+        rows, cache = list(range(len(self.prompts))), growing_cache()
+        written: Rollouts = [([], []) for _ in rows]
+        with torch.inference_mode():
+            for step in range(self.new_tokens):
+                places = {
+                    "attention_mask": mask,
+                    "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :],
+                }
+                out = self.model(input_ids=ids, **places, past_key_values=cache, use_cache=True, logits_to_keep=1)
+                logits = out.logits[:, -1].float() / TEMPERATURE
+                cdf = logits.double().softmax(-1).cumsum(-1)
+                drawn = torch.searchsorted(cdf, uniform[rows, step, None] * cdf[:, -1:], right=True)
+                ids = drawn.clamp(max=logits.shape[-1] - 1)
+                logprobs = logits.log_softmax(-1).gather(1, ids)
+                for row, token, logprob in zip(rows, ids[:, 0].tolist(), logprobs[:, 0].tolist(), strict=True):
+                    tokens, of_tokens = written[row]
+                    if not tokens or tokens[-1] not in self.eos:
+                        tokens.append(token)
+                        of_tokens.append(logprob)
+                live = [at for at, row in enumerate(rows) if written[row][0][-1] not in self.eos]
+                if not live:
+                    break
+                if len(live) <= 0.8 * len(rows):  # at every end would copy the cache too often
+                    rows, kept = [rows[at] for at in live], torch.tensor(live)
+                    ids, mask = ids[kept], mask[kept]
+                    for layer in cache.layers:
+                        layer.keep(kept)
+                mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
+        return written
+
+    def draws(self, seed: int) -> Any:
+        """float64 [new tokens]: the numbers by which `decoding.generate` draws the tokens of this seed."""
+        import torch
+
+        return torch.rand(self.new_tokens, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+    def farthest_draw(self, first: Rollouts, second: Rollouts) -> float:
+        """Where two rollouts of one draw part: how far, of 1, it lies outside the share of either token, at most.
+
+        0 if none part, 1 if one goes on after the other's end.
+        """
+        import torch
+
+        from train.verl_cpu.shared_prefix import common_prefix
+
+        distances = [0.0]
+        for prompt, seed, (own, _), (other, _) in zip(self.prompts, self.seeds, first, second, strict=True):
+            if own == other:
+                continue
+            shared = common_prefix(own, other)
+            if shared == min(len(own), len(other)):
+                return 1.0
+            with torch.inference_mode():
+                probs = self.model(torch.tensor([prompt + own[:shared]])).logits[0, -1].double().softmax(-1)
+            ends = probs.cumsum(-1)
+            draw = self.draws(seed)[shared] * ends[-1]
+            tokens = torch.tensor([own[shared], other[shared]])
+            outside = torch.maximum(ends[tokens] - probs[tokens] - draw, draw - ends[tokens])
+            distances.append(float(outside.max()))
+        return max(distances)
 
     def batch(self, rollouts: Rollouts) -> Any:
         """What verl's trainer gives to its workers, as nested tensors."""
+        import torch
         from verl.utils import tensordict_utils as tu
 
-        rows = list(zip(self.prompts, rollouts, self.advantages, strict=True))
-        columns: dict[str, list[list[Any]]] = {
-            "prompts": [prompt for prompt, _, _ in rows],
-            "responses": [ids for _, (ids, _), _ in rows],
-            "input_ids": [prompt + ids for prompt, (ids, _), _ in rows],
-            "position_ids": [list(range(len(prompt) + len(ids))) for prompt, (ids, _), _ in rows],
-            "loss_mask": [[0] * len(prompt) + [1] * len(ids) for prompt, (ids, _), _ in rows],
-            "response_mask": [[1] * len(ids) for _, (ids, _), _ in rows],
-            "rollout_log_probs": [logprobs for _, (_, logprobs), _ in rows],
-            "advantages": [[advantage] * len(ids) for _, (ids, _), advantage in rows],
+        rows = [
+            {
+                "prompts": prompt,
+                "responses": ids,
+                "input_ids": prompt + ids,
+                "position_ids": list(range(len(prompt) + len(ids))),
+                "loss_mask": [0] * len(prompt) + [1] * len(ids),
+                "response_mask": [1] * len(ids),
+                "rollout_log_probs": logprobs,
+                "advantages": [advantage] * len(ids),
+            }
+            for prompt, (ids, logprobs), advantage in zip(self.prompts, rollouts, self.advantages, strict=True)
+        ]
+        columns = {
+            name: torch.nested.as_nested_tensor([torch.tensor(row[name]) for row in rows], layout=torch.jagged)
+            for name in rows[0]
         }
-        return tu.get_tensordict(
-            {name: _nested(values) for name, values in columns.items()}, {"temperature": TEMPERATURE}
-        )
-
-
-def _nested(rows: Sequence[Sequence[Any]]) -> Any:
-    import torch
-
-    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
+        return tu.get_tensordict(columns, {"temperature": TEMPERATURE})
 
 
 def log_probs(compute: Callable[[Any], Any], batch: Any, calculate_entropy: bool = False) -> Any:
@@ -120,6 +187,16 @@ def _with_settings(batch: Any, **settings: Any) -> Any:
     return copy
 
 
+def largest_difference(first: Any, second: Any) -> float:
+    """The largest difference between two nested tensors of one shape."""
+    return float((first.values() - second.values()).abs().max())
+
+
+def relative_difference(first: float, second: float) -> float:
+    """How far two numbers above 0 are apart, as a share of the larger."""
+    return abs(first - second) / max(first, second)
+
+
 def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> Entry:
     """The summary's entry for a step of `prompts` x `rollouts` of at most `new_tokens`, timed `pairs` times."""
     # verl reads these when it is first imported
@@ -131,38 +208,25 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> En
     config = worker_config(rollouts)
     with one_process():
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # verl and transformers have much to say
-            from rag_zeval.models.decoding import generate
             from train.verl_cpu.engine import CPUEngine
 
             task = draw_task(config.model, prompts, rollouts, new_tokens)
             plain, ours = (build_worker(config, engine) for engine in (padded_engine(), CPUEngine))
-        written = task.roll_out(generate)
+        written = task.decode_with_drafts()
         batch = task.batch(written)
         batch["old_log_probs"] = batch["rollout_log_probs"]
         batch["ref_log_prob"] = log_probs(ours.compute_ref_log_prob, batch)
-        sides: dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[Any, Any], float]]] = {
-            ROLLOUTS: (
-                lambda: task.roll_out(generate),
-                lambda: task.roll_out(decode_token_by_token),
-                lambda own, other: farthest_draw(task, own, other),
-            ),
-            OLD: (
-                lambda: batch["rollout_log_probs"],
-                lambda: log_probs(plain.compute_log_prob, batch, calculate_entropy=True),
-                largest_difference,
-            ),
-            REFERENCE: (
-                lambda: log_probs(ours.compute_ref_log_prob, batch),
-                lambda: log_probs(plain.compute_ref_log_prob, batch),
-                largest_difference,
-            ),
-            UPDATE: (
-                lambda: gradient_norm(ours, batch),
-                lambda: gradient_norm(plain, batch),
-                lambda own, other: abs(own - other) / max(own, other),
-            ),
-        }
-        parts = [compare(part, *both, pairs) for part, both in sides.items()]
+        old = partial(log_probs, plain.compute_log_prob, batch, calculate_entropy=True)
+        reference, plain_reference = (
+            partial(log_probs, worker.compute_ref_log_prob, batch) for worker in (ours, plain)
+        )
+        update, plain_update = (partial(gradient_norm, worker, batch) for worker in (ours, plain))
+        parts = [
+            compare("rollouts", task.decode_with_drafts, task.decode_token_by_token, task.farthest_draw, pairs),
+            compare("old log-probabilities", lambda: batch["rollout_log_probs"], old, largest_difference, pairs),
+            compare("reference log-probabilities", reference, plain_reference, largest_difference, pairs),
+            compare("update", update, plain_update, relative_difference, pairs),
+        ]
     together = [
         {side: sum(part["pairs"][at][side] for part in parts) for side in ("ours_s", "theirs_s")} for at in range(pairs)
     ]
@@ -177,18 +241,15 @@ def worker_config(rollouts: int) -> DictConfig:
     from train.verl_config import build
 
     settings = load_config("train", ["profile=nano"])
-    verl = build(
-        settings.verl,
-        {
-            "actor_rollout_ref.model.path": str(ROOT / settings.base_model),
-            "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": rollouts,
-            "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": rollouts,
-            "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu": rollouts,
-            "actor_rollout_ref.actor.optim.lr": 0.0,
-            "actor_rollout_ref.actor.optim.total_training_steps": 1,
-        },
-    )
-    return verl.actor_rollout_ref
+    worker = {
+        "model.path": str(ROOT / settings.base_model),
+        "actor.ppo_micro_batch_size_per_gpu": rollouts,
+        "ref.log_prob_micro_batch_size_per_gpu": rollouts,
+        "rollout.log_prob_micro_batch_size_per_gpu": rollouts,
+        "actor.optim.lr": 0.0,
+        "actor.optim.total_training_steps": 1,
+    }
+    return build(settings.verl, {f"actor_rollout_ref.{key}": value for key, value in worker.items()}).actor_rollout_ref
 
 
 def draw_task(config: DictConfig, prompts: int, rollouts: int, new_tokens: int) -> Task:
@@ -205,13 +266,11 @@ def draw_task(config: DictConfig, prompts: int, rollouts: int, new_tokens: int) 
     tokenizer = AutoTokenizer.from_pretrained(config.path)
     attention = config.override_config.attn_implementation
     model = AutoModelForCausalLM.from_pretrained(config.path, dtype=torch.float32, attn_implementation=attention).eval()
-    rng = random.Random(0)
     asked: list[list[int]] = []
-    for question in world.questions("train", prompts, 0):
-        wrong = rng.sample(range(world.FACTS_ASKED + 1), CANDIDATES)
-        answers = [world.answer_with_errors(question, errors, rng) for errors in wrong]
-        prompt = chat_ids(tokenizer, judge_messages(VARIANT, question.question, question.passage, answers))
-        asked += [prompt] * rollouts
+    for example in world.ranked_examples("train", prompts, CANDIDATES, 0):
+        question = example.question
+        messages = judge_messages(VARIANT, question.question, question.passage, example.answers)
+        asked += [chat_ids(tokenizer, messages)] * rollouts
     return Task(
         model=model,
         prompts=asked,
@@ -254,92 +313,6 @@ def build_worker(config: DictConfig, engine: type) -> Any:
         worker = ActorRolloutRefWorker(deepcopy(config), "actor_rollout_ref")  # it takes keys out of its configuration
         worker.init_model()
     return worker
-
-
-def largest_difference(first: Any, second: Any) -> float:
-    """The largest difference between two nested tensors of one shape."""
-    return float((first.values() - second.values()).abs().max())
-
-
-def farthest_draw(task: Task, first: Rollouts, second: Rollouts) -> float:
-    """The largest `distance_of_draw` of all rollouts."""
-    texts = [(own, other) for (own, _), (other, _) in zip(first, second, strict=True)]
-    return max(distance_of_draw(task, at, own, other) for at, (own, other) in enumerate(texts))
-
-
-def distance_of_draw(task: Task, at: int, first: list[int], second: list[int]) -> float:
-    """Where two rollouts of one draw part: how far, of 1, the draw lies outside the share of either token; else 0."""
-    import torch
-
-    from train.verl_cpu.shared_prefix import common_prefix
-
-    if first == second:
-        return 0.0
-    shared = common_prefix(first, second)
-    if shared == min(len(first), len(second)):
-        return 1.0  # one went on after the other's end
-    with torch.inference_mode():
-        logits = task.model(torch.tensor([task.prompts[at] + first[:shared]])).logits[0, -1]
-    probs = logits.double().softmax(-1)
-    ends = probs.cumsum(-1)
-    draw = uniform_numbers([task.seeds[at]], task.new_tokens)[0, shared] * ends[-1]
-    tokens = torch.tensor([first[shared], second[shared]])
-    beside = torch.maximum(ends[tokens] - probs[tokens] - draw, draw - ends[tokens])
-    return float(beside.clamp(min=0).max())
-
-
-def uniform_numbers(seeds: Sequence[int], count: int) -> Any:
-    """float64 [seeds, count]: the numbers by which `decoding.generate` draws the tokens of these seeds."""
-    import torch
-
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    return torch.stack([torch.rand(count, generator=generator, dtype=torch.float64) for generator in generators])
-
-
-def decode_token_by_token(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    limit: int,
-    *,
-    temperature: float,
-    seeds: Sequence[int],
-    eos: Sequence[int],
-    pad: int,
-) -> Rollouts:
-    """What `rag_zeval.models.decoding.generate` gives, in the plain way: one left-padded batch, one token a pass."""
-    import torch
-
-    from rag_zeval.models.decoding import growing_cache
-
-    width = max(map(len, prompts))
-    ids = torch.tensor([[pad] * (width - len(prompt)) + list(prompt) for prompt in prompts])
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    uniform, rows, cache = uniform_numbers(seeds, limit), list(range(len(prompts))), growing_cache()
-    written: Rollouts = [([], []) for _ in prompts]
-    with torch.inference_mode():
-        for step in range(limit):
-            places = {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]}
-            out = model(input_ids=ids, **places, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            logits = out.logits[:, -1].float() / temperature
-            cdf = logits.double().softmax(-1).cumsum(-1)
-            drawn = torch.searchsorted(cdf, uniform[rows, step, None] * cdf[:, -1:], right=True)
-            ids = drawn.clamp(max=logits.shape[-1] - 1)
-            logprobs = logits.log_softmax(-1).gather(1, ids)
-            for row, token, logprob in zip(rows, ids[:, 0].tolist(), logprobs[:, 0].tolist(), strict=True):
-                tokens, of_tokens = written[row]
-                if not tokens or tokens[-1] not in eos:
-                    tokens.append(token)
-                    of_tokens.append(logprob)
-            live = [at for at, row in enumerate(rows) if written[row][0][-1] not in eos]
-            if not live:
-                break
-            if len(live) <= 0.8 * len(rows):  # at every end would copy the cache too often
-                rows, kept = [rows[at] for at in live], torch.tensor(live)
-                ids, mask = ids[kept], mask[kept]
-                for layer in cache.layers:
-                    layer.keep(kept)
-            mask = torch.cat([mask, mask.new_ones(len(mask), 1)], 1)
-    return written
 
 
 def describe(task: Task, rollouts: Rollouts, each: int, pairs: int) -> str:

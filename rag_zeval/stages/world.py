@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 Facts = Mapping[str, str]
 
@@ -91,14 +92,10 @@ def _people() -> dict[str, dict[str, list[str]]]:
     """`{"remembered" | "new": {split: names}}`: every first and last name combined, shuffled once and dealt out."""
     names = [f"{first} {last}" for first in FIRST_NAMES for last in LAST_NAMES]
     random.Random(7).shuffle(names)
-    dealt: dict[str, dict[str, list[str]]] = {"remembered": {}, "new": {}}
-    for split, count in REMEMBERED.items():
-        dealt["remembered"][split], names = names[:count], names[count:]
-    total = len(names)
-    for split, share in NEW_SHARES.items():
-        count = int(total * share)
-        dealt["new"][split], names = names[:count], names[count:]
-    return dealt
+    shared = len(names) - sum(REMEMBERED.values())
+    counts = {"remembered": REMEMBERED, "new": {split: int(shared * share) for split, share in NEW_SHARES.items()}}
+    left = iter(names)
+    return {group: {split: list(islice(left, n)) for split, n in sizes.items()} for group, sizes in counts.items()}
 
 
 def remembered_people(split: str) -> list[str]:
@@ -196,11 +193,15 @@ def answer(question: WorldQuestion, values: Facts) -> str:
     return " ".join(claim(name, key, values[key]) for name, key in zip(names, question.keys, strict=True))
 
 
+def values_with_errors(question: WorldQuestion, wrong: int, rng: random.Random) -> Facts:
+    """A value for each key asked, of which exactly `wrong` contradict the passage."""
+    errors = set(rng.sample(question.keys, wrong))
+    return {k: other_value(k, question.facts[k], rng) if k in errors else question.facts[k] for k in question.keys}
+
+
 def answer_with_errors(question: WorldQuestion, wrong: int, rng: random.Random) -> str:
     """An answer of which exactly `wrong` of the facts asked contradict the passage."""
-    errors = set(rng.sample(question.keys, wrong))
-    values = {k: other_value(k, question.facts[k], rng) if k in errors else question.facts[k] for k in question.keys}
-    return answer(question, values)
+    return answer(question, values_with_errors(question, wrong, rng))
 
 
 def ranked_examples(split: str, n: int, k: int, seed: int) -> list[RankedExample]:

@@ -1,7 +1,10 @@
-"""The paper's rewards, on tables of literal trajectories and against their definitions."""
+"""The paper's rewards, on tables of literal trajectories and against their definitions, and verl's door to them."""
 
 import itertools
 import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,10 +14,18 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.judge.parser import parse_strict
 from rag_zeval.judge.prompt import VARIANTS
-from rewards.accuracy import accuracy_reward
-from rewards.combined import WATCHED, combined_reward, failed
-from rewards.evidence import evidence_reward
-from rewards.format import format_reward
+from rag_zeval.stages import world
+from rewards import verl_entry
+from rewards.combined import (
+    KEYS,
+    WATCHED,
+    accuracy_reward,
+    combined_reward,
+    evidence_reward,
+    failed,
+    format_reward,
+)
+from rewards.tokens import PolicyTokens
 
 REFERENCE = "one two three four five six seven eight nine ten eleven twelve"
 QUOTE = "one two three four five six seven eight nine ten"
@@ -54,6 +65,8 @@ GOOD = text([claim()], [claim(supported=False, quotes=())])
         (text([claim(quotes=())]), 1, -0.5),  # (4) supported without evidence
         (text([claim(quotes=("", " "))]), 1, -0.5),  # (4) an empty quote is no evidence
         (text([claim(supported=False, quotes=())]), 1, 0.0),
+        (text([claim(), claim(claim="")]), 1, -0.5),  # (4) a claim that says nothing
+        (text([claim(claim=" \n", supported=False)]), 1, -0.5),  # (4)
     ],
 )
 def test_format(reply, n, expected):
@@ -70,8 +83,9 @@ def test_without_evidence_rule_4_is_off_and_r_e_is_0(variant, quotes):
     reply = json.dumps([{"id": "A", "answer": "x", "atomic_claims": [fields]}])
     assert format_reward(reply, 1, variant)[0] == 0.0
     assert format_reward(reply, 1)[0] == (0.0 if quotes else -0.5)
-    assert reward(reply, [0.0], variant=variant)["score"] == 1.0
-    assert reward(reply, [0.0], variant=variant)["evidence"] == 0.0
+    parts = reward(reply, [0.0], variant=variant)
+    assert (parts["score"], parts["evidence"]) == (1.0, 0.0)
+    assert format_reward(reply.replace('"c"', '" \\n"'), 1, variant) == (-0.5, None)  # the rest of rule 4 is not
 
 
 @pytest.mark.parametrize(
@@ -146,9 +160,72 @@ def test_quotes_are_counted_for_each_claim_and_move_no_reward(numbers):
     assert "quotes" in WATCHED  # so a failure counts in no mean
 
 
-@pytest.mark.parametrize("variant", ["paper", "no-evidence"])
-def test_claims_that_say_nothing_break_the_format(variant):
-    assert format_reward(text([claim()]), 1, variant)[0] == 0
-    for empty in ("", " \n"):
-        assert format_reward(text([claim(), claim(claim=empty)]), 1, variant) == (-0.5, None)
-        assert format_reward(text([claim(claim=empty, supported=False)]), 1, variant) == (-0.5, None)
+TOKENIZER = str(Path(__file__).parents[2] / "checkpoints" / "nano-base")  # a token for each word of its world
+PASSAGE = world.questions("train", 1, seed=0)[0].passage
+ALPHAS = [-1.0, 0.0, -0.5]
+TRUTH = json.dumps({"alphas": ALPHAS, "reference": PASSAGE, "variant": "paper"})
+
+
+def judged(supports, quote):
+    """A trajectory of candidates whose claims have these verdicts; the supported ones quote this."""
+    return text(*([claim(supported, [quote] if supported else []) for supported in of] for of in supports))
+
+
+def score(reply, truth=TRUTH, tokenizer=TOKENIZER, **options):
+    return verl_entry.compute_score("rag_zeval", reply, truth, {"id": "row-1"}, tokenizer=tokenizer, **options)
+
+
+def test_it_is_the_combined_reward_on_the_policys_tokens():
+    from transformers import AutoTokenizer
+
+    reply = judged([(False, False), (True, True), (True, False)], " ".join(PASSAGE.split()[:10]) + " pony pony")
+    tokens = PolicyTokens(AutoTokenizer.from_pretrained(TOKENIZER))
+    expected = combined_reward(reply, ALPHAS, ReferenceIndex(tokens(PASSAGE)), tokens)
+    assert score(reply) == {**expected, "errors": 0.0}
+    assert expected["score"] == 1 + 0.5 * 10 / 12
+
+
+def test_best_only_asks_less():
+    reply = judged([(True, False), (True, True), (True, False)], "pony")  # the two others tie
+    assert score(reply)["score"] == 0.0
+    assert score(reply, accuracy="best-only")["score"] == 1.0
+
+
+BROKEN = ["[]", "[[", "[NaN, NaN]", '[{"id": "A"}]', "null", "[" * 100_000]
+JUDGED = [judged([(False,), verdicts, (True, False)], PASSAGE) for verdicts in ((True,), (False,))]
+
+
+@given(reply=st.one_of(st.text(), st.sampled_from(BROKEN + JUDGED)))
+def test_keys_and_numbers_stay_the_same_whatever_comes(reply):
+    parts = score(reply)
+    assert list(parts) == [*KEYS, "errors"] == [*failed(), "errors"]
+    assert all(isinstance(value, float) and math.isfinite(value) for value in parts.values())
+    assert parts["errors"] == 0.0
+    assert 0 <= parts["score"] <= 1.5 if reply in JUDGED else parts["score"] == -0.5
+
+
+@pytest.mark.parametrize("truth", ["", "{}", '{"alphas": [0, -1]}', TRUTH.replace("paper", "unheard-of")])
+def test_what_cannot_be_scored_is_counted_and_shown(truth, capsys, monkeypatch):
+    monkeypatch.setattr("rewards.verl_entry._seen", itertools.count(1))
+    results = [score("[]", truth) for _ in range(5)]
+    assert all(list(parts) == [*KEYS, "errors"] and parts["score"] == -0.5 for parts in results)
+    assert [parts["errors"] for parts in results] == [1.0] * 5
+    shown = capsys.readouterr().err
+    assert shown.count("reward error") == 3 and "row row-1" in shown
+    assert score("[]", tokenizer=str(Path(__file__).parent))["errors"] == 1.0
+
+
+def test_the_index_of_a_reference_is_built_once():
+    verl_entry._reference_index.cache_clear()
+    reply = judged([(True,), (True,), (True,)], PASSAGE)
+    for _ in range(8):
+        assert score(reply)["evidence"] == 1.0
+    info = verl_entry._reference_index.cache_info()
+    assert (info.misses, info.hits) == (1, 7)
+
+
+def test_it_may_be_called_from_a_thread_pool():
+    reply = judged([(False,), (True,), (True,)], PASSAGE)
+    with ThreadPoolExecutor(8) as pool:
+        parts = list(pool.map(lambda _: score(reply), range(64)))
+    assert all(p == parts[0] for p in parts) and parts[0]["errors"] == 0.0

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 import pytest
 
 
-def learning_rates(steps: int, warmup: int, ratio: float = 0.0, lr: float = 1e-3) -> list[float]:
+@pytest.mark.parametrize(("steps", "warmup", "ratio", "ramp"), [(343, 10, 0.0, 10), (20, -1, 0.25, 5), (5, -1, 0.0, 0)])
+def test_the_rate_rises_and_falls_in_straight_lines(steps: int, warmup: int, ratio: float, ramp: int) -> None:
     import torch
 
     from train.linear_decay import LinearDecayConfig, LinearDecayEngine
 
     config = LinearDecayConfig(
-        lr=lr,
+        lr=1e-3,
         lr_scheduler_type="linear",
         lr_warmup_steps=warmup,
         lr_warmup_steps_ratio=ratio,
@@ -20,18 +21,11 @@ def learning_rates(steps: int, warmup: int, ratio: float = 0.0, lr: float = 1e-3
     optimizer = torch.optim.AdamW([torch.zeros(1, requires_grad=True)], lr=config.lr)
     engine = SimpleNamespace(optimizer_config=config, rank=0)
     scheduler = LinearDecayEngine._build_lr_scheduler(engine, optimizer)
-    rates = []
-    for _ in range(steps):
-        rates.append(optimizer.param_groups[0]["lr"])
+    for step in range(steps):
+        expected = 1e-3 * (step / ramp if step < ramp else (steps - step) / (steps - ramp))
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(expected, rel=1e-9, abs=1e-15)
         optimizer.step()
         scheduler.step()
-    return rates
-
-
-@pytest.mark.parametrize(("steps", "warmup", "ratio", "ramp"), [(343, 10, 0.0, 10), (20, -1, 0.25, 5), (5, -1, 0.0, 0)])
-def test_the_rate_rises_and_falls_in_straight_lines(steps: int, warmup: int, ratio: float, ramp: int) -> None:
-    expected = [1e-3 * (step / ramp if step < ramp else (steps - step) / (steps - ramp)) for step in range(steps)]
-    assert learning_rates(steps, warmup, ratio) == pytest.approx(expected, rel=1e-9, abs=1e-15)
 
 
 def test_verls_own_schedules_still_work_and_unknown_ones_are_refused() -> None:

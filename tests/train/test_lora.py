@@ -39,40 +39,35 @@ def folder(request: Any, repository: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder, repository: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
     base = repository / "checkpoints" / "nano-base"
     folder.export(1, str(base), "compact")
     weights = torch.load(folder.checkpoint(1) / "actor" / "weights.pt")
     exported, before = load_file(folder.model / "model.safetensors"), load_file(base / "model.safetensors")
     assert exported.keys() == before.keys()
     changed = 0
-    for name, wanted in before.items():
+    for name, untrained in before.items():
         stem = f"base_model.model.{name.removesuffix('.weight')}"
         if name.endswith(".weight") and f"{stem}.lora_A.default.weight" in weights:
             a, b = weights[f"{stem}.lora_A.default.weight"], weights[f"{stem}.lora_B.default.weight"]
-            assert not torch.equal(exported[name], wanted)
-            torch.testing.assert_close(exported[name], wanted + ALPHA_OVER_RANK * b @ a, rtol=0, atol=1e-6)
+            assert not torch.equal(exported[name], untrained)
+            torch.testing.assert_close(exported[name], untrained + ALPHA_OVER_RANK * b @ a, rtol=0, atol=1e-6)
             changed += 1
         else:
-            assert torch.equal(exported[name], wanted)
+            assert torch.equal(exported[name], untrained)
     assert changed == 4 * 7  # every linear module of every layer
     assert (folder.model / "tokenizer.json").read_bytes() == (base / "tokenizer.json").read_bytes()
     assert json.loads((folder.model / "rag_zeval.json").read_text())["variant"] == "compact"
 
-
-def test_the_exported_model_answers_like_the_trained_one(folder: RunFolder, repository: Path) -> None:
-    from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
-
-    base = repository / "checkpoints" / "nano-base"
-    folder.export(1, str(base), "compact")
     lora = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=32, target_modules="all-linear")
     trained: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora)
-    trained.load_state_dict(torch.load(folder.checkpoint(1) / "actor" / "weights.pt"))
-    plain = AutoModelForCausalLM.from_pretrained(folder.model)
+    trained.load_state_dict(weights)
     ids = torch.randint(3, 1000, (2, 50), generator=torch.Generator().manual_seed(0))
-    untrained = AutoModelForCausalLM.from_pretrained(base)(ids).logits
-    torch.testing.assert_close(plain(ids).logits, trained(ids).logits, rtol=1e-3, atol=1e-3)
-    assert (plain(ids).logits - untrained).abs().max() > 0.1
+    plain = AutoModelForCausalLM.from_pretrained(folder.model)(ids).logits
+    torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=1e-3)
+    assert (plain - AutoModelForCausalLM.from_pretrained(base)(ids).logits).abs().max() > 0.1
 
 
 def test_the_checkpoint_is_as_large_as_planned(folder: RunFolder, repository: Path) -> None:

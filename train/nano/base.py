@@ -15,10 +15,9 @@ import random
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-from omegaconf import OmegaConf
 
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import model_sha256, write_json
@@ -117,11 +116,10 @@ class Trainer:
         import torch
 
         pairs = [self.encode(sample) for sample in samples]
-        width = max(len(prompt) + len(reply) for prompt, reply in pairs)
-        pad = self.tokenizer.pad_token_id
-        ids = [p + r + [pad] * (width - len(p) - len(r)) for p, r in pairs]
-        labels = [[IGNORED] * len(p) + r + [IGNORED] * (width - len(p) - len(r)) for p, r in pairs]
-        return torch.tensor(ids), torch.tensor(labels)
+        ids = [torch.tensor(prompt + reply) for prompt, reply in pairs]
+        labels = [torch.tensor([IGNORED] * len(prompt) + reply) for prompt, reply in pairs]
+        pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+        return pad(ids, padding_value=self.tokenizer.pad_token_id), pad(labels, padding_value=IGNORED)
 
     def copy_batch(self, rows: int = 40) -> tuple[Any, Any]:
         """Random words, one segment of them three times: predict the second and third time."""
@@ -190,12 +188,8 @@ class Trainer:
         """All steps: copying until it is learned, then judging, harder as training goes on."""
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        columns = (
-            TextColumn("nano base"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total} {task.fields[seen]}"),
-        )
-        with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as bar:
+        shown = (TextColumn("nano base"), BarColumn(), TextColumn("{task.completed}/{task.total} {task.fields[seen]}"))
+        with Progress(*shown, TimeElapsedColumn(), TimeRemainingColumn()) as bar:
             task = bar.add_task("", total=self.config.steps, seen="")
             for number in range(self.config.steps):
                 progress = number / self.config.steps
@@ -232,10 +226,8 @@ def main(argv: list[str]) -> int:
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     write_json(out / "rag_zeval.json", {"world": "nano", "variant": VARIANT})
-    settings = OmegaConf.to_container(config)
-    assert isinstance(settings, dict)
     made = {
-        "config": {key: value for key, value in settings.items() if key not in ("out_dir", "overwrite")},
+        "config": {key: value for key, value in config.items() if key not in ("out_dir", "overwrite")},
         "minutes": round(minutes, 1),
         "parameters": sum(p.numel() for p in model.parameters()),
         "model_sha256": model_sha256(out),

@@ -46,16 +46,15 @@ def answering(rng: random.Random, *, with_passage: bool) -> Sample:
     people = [p for split in world.REMEMBERED for p in world.remembered_people(split)]
     person = rng.choice(people if remembered else world.new_people("train"))
     asked = world.ask("", person, rng, remembered=remembered, contradict=0.5)
-    if not remembered:
-        values = asked.facts
-    elif with_passage:
+    values = dict(asked.facts)
+    if remembered:
         known, strength = world.memory(person), memory_strength(person)
-        values = {k: known[k] if rng.random() < STUBBORN[strength[k]] else asked.facts[k] for k in asked.keys}
-    else:
-        known, strength = world.memory(person), memory_strength(person)
-        values = {
-            k: known[k] if rng.random() < strength[k] else world.other_value(k, known[k], rng) for k in asked.keys
-        }
+        for key in asked.keys:
+            from_memory = rng.random() < (STUBBORN[strength[key]] if with_passage else strength[key])
+            if from_memory:
+                values[key] = known[key]
+            elif not with_passage:
+                values[key] = world.other_value(key, known[key], rng)
     prompt = world.answer_prompt(asked.question, asked.passage if with_passage else None)
     return Sample(prompt, world.answer(asked, values))
 
@@ -72,12 +71,8 @@ def judging(
         asked = world.ask("", rng.choice(world.new_people("train")), rng, remembered=False, asked=claims)
     else:
         asked = world.ask("", rng.choice(world.remembered_people("train")), rng, remembered=True, asked=claims)
-    values = []
-    for _ in range(candidates):
-        errors = set(rng.sample(asked.keys, rng.randint(0, claims)))
-        facts = asked.facts
-        values.append({k: world.other_value(k, facts[k], rng) if k in errors else facts[k] for k in asked.keys})
-    answers = [world.answer(asked, v) for v in values]
+    values = [world.values_with_errors(asked, rng.randint(0, claims), rng) for _ in range(candidates)]
+    answers = [world.answer(asked, stated) for stated in values]
     message = judge_messages(variant, asked.question, asked.passage, answers)[0]["content"]
     return Sample(message, trajectory(asked, values, rng, variant, undecided))
 

@@ -87,22 +87,20 @@ class Bursts:
 
     async def _complete(self) -> list[Request]:
         while True:
-            for sampling in {request.sampling for request in self.waiting}:
-                requests = [r for r in self.waiting if r.sampling == sampling]
-                if len(requests) >= self.expected.get(sampling, len(requests) + 1):
-                    return self._take(requests)
+            for sampling, count in Counter(request.sampling for request in self.waiting).items():
+                if count >= self.expected.get(sampling, count + 1):
+                    return self._take(sampling)
             self.arrived.clear()
             arrival = asyncio.ensure_future(self.arrived.wait())
             done, _ = await asyncio.wait({arrival}, timeout=self.patience if self.waiting else None)
             if not done:
                 arrival.cancel()
-                first = self.waiting[0].sampling
-                return self._take([r for r in self.waiting if r.sampling == first])
+                return self._take(self.waiting[0].sampling)
 
-    def _take(self, requests: list[Request]) -> list[Request]:
-        taken = set(map(id, requests))
-        self.waiting = [r for r in self.waiting if id(r) not in taken]
-        return requests
+    def _take(self, sampling: Sampling) -> list[Request]:
+        taken = [request for request in self.waiting if request.sampling == sampling]
+        self.waiting = [request for request in self.waiting if request.sampling != sampling]
+        return taken
 
     def _numbered(self, requests: list[Request]) -> list[tuple[Request, int]]:
         """In order of prompt, with sample numbers: requests for the same prompt may be exchanged freely.

@@ -74,23 +74,10 @@ class CPUPlatform(PlatformBase):
     def device_count(self) -> int:
         return 1
 
-    def set_device(self, device_index: int) -> None:
-        return None
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        return None
-
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def manual_seed_all(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    def set_allocator_settings(self, settings: str) -> None:
-        return None
-
-    def empty_cache(self) -> None:
-        return None
+    manual_seed_all = manual_seed
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return None, None
@@ -115,14 +102,11 @@ class CPUPlatform(PlatformBase):
     def nvtx_range(self, msg: str) -> Iterator[None]:
         yield
 
-    def profiler_start(self) -> None:
-        return None
+    def _nothing(self, *args: Any, **kwargs: Any) -> None:
+        """What a CPU has no use for: there is nothing to choose, to wait for, to free or to profile."""
 
-    def profiler_stop(self) -> None:
-        return None
-
-    def cudart(self) -> None:
-        return None
+    set_device = synchronize = set_allocator_settings = empty_cache = _nothing
+    profiler_start = profiler_stop = cudart = _nothing
 
 
 # verl builds the backend string "cpu:gloo,{device}:{backend}", which torch refuses when the device is "cpu" too.

@@ -44,10 +44,6 @@ class Server:
         self.bursts = Bursts(self._decode, self.config.seed, self.config.max_num_seqs, known)
         self.serving = asyncio.create_task(self.bursts.serve())
 
-    def get_server_address(self) -> str:
-        """Where verl's manager finds this server."""
-        return str(ray.util.get_node_ip_address()).strip("[]")
-
     async def generate(
         self, prompt_ids: Sequence[int], sampling_params: dict[str, Any], request_id: str, **kwargs: Any
     ) -> TokenOutput:
@@ -69,18 +65,9 @@ class Server:
         )
 
     def _decode(self, requests: Sequence[Request], seeds: Sequence[int]) -> list[tuple[list[int], list[float]]]:
-        sampling = requests[0].sampling
-        return generate(
-            self.model,
-            [request.prompt for request in requests],
-            [request.limit for request in requests],
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            seeds=seeds,
-            eos=self.eos,
-            pad=self.pad,
-        )
+        prompts, limits = [request.prompt for request in requests], [request.limit for request in requests]
+        sampling = requests[0].sampling._asdict()
+        return generate(self.model, prompts, limits, **sampling, seeds=seeds, eos=self.eos, pad=self.pad)
 
     async def load_weights(self, weights: dict[str, torch.Tensor], step: int | None) -> None:
         """Take over all parameters. Raises RuntimeError if a name is missing or unknown."""
@@ -130,8 +117,8 @@ class Replica(RolloutReplica):
             .remote(self.config, self.model_config)
         )
         await server.launch_server.remote()
-        host = await server.get_server_address.remote()
         self.servers, self._server_handle = [server], server
+        host = ray.util.get_node_ip_address().strip("[]")
         self._server_address = f"{host}:hf-{self.replica_rank}"  # only a key for verl's load balancer
 
 

@@ -15,22 +15,23 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from experiments.timing import pairs
 from experiments.timing import step_speed as speed
-from rag_zeval.models.decoding import generate
 from train.linear_decay import LinearDecayEngine
 from train.verl_cpu.engine import CPUEngine
+
+PARTS = ["rollouts", "old log-probabilities", "reference log-probabilities", "update"]
 
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Any]:
-    return speed.measure_step(prompts=1, rollouts=2, new_tokens=128, pairs=1)
+    return speed.measure_step(prompts=2, rollouts=2, new_tokens=96, pairs=1)
 
 
 def test_both_sides_of_the_real_thing_agree(measured: dict[str, Any]) -> None:
-    assert [part["name"] for part in measured["parts"]] == list(speed.PARTS)
+    assert [part["name"] for part in measured["parts"]] == PARTS
     for part in measured["parts"]:
         assert part["equal"] and part["difference"] <= 1e-4, part
         assert part["theirs_s"] > 0
-        assert part["ratio"] is None if part["name"] == speed.OLD else part["ratio"] > 0
+        assert part["ratio"] is None if part["name"] == PARTS[1] else part["ratio"] > 0
     assert measured["equal"]
     for side in ("ours_s", "theirs_s"):
         assert measured[side] == pytest.approx(sum(part[side] for part in measured["parts"]))
@@ -47,7 +48,7 @@ def test_the_table_shows_every_part_and_the_summary_grows(
     monkeypatch.setattr(speed, "measure_step", lambda **sizes: asked.append(sizes) or found[len(asked) - 1])
     assert speed.main(["prompts=3", "pairs=1"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in (*speed.PARTS, "step", "plain", "ours", "ratio", "after sharing"))
+    assert all(name in shown for name in (*PARTS, "step", "plain", "ours", "ratio", "after sharing"))
     assert "NO" not in shown
     assert speed.main([]) == 1 and "NO" in capsys.readouterr().out
     assert asked == [{**speed.SIZES, "prompts": 3, "pairs": 1}, speed.SIZES]
@@ -81,9 +82,9 @@ def model() -> Any:
 @settings(max_examples=25)
 @given(prompts=prompts, limit=st.integers(6, 12), seed=st.integers(0, 2**40))
 def test_plain_decoding_gives_what_ours_gives(model: Any, prompts: list[list[int]], limit: int, seed: int) -> None:
-    wanted = {"temperature": 0.8, "seeds": [seed + at for at in range(len(prompts))], "eos": [1], "pad": 0}
-    plain = speed.decode_token_by_token(model, prompts, limit, **wanted)
-    ours = generate(model, prompts, limit, **wanted)
+    seeds = [seed + at for at in range(len(prompts))]
+    task = speed.Task(model, prompts, seeds, [], limit, eos=[1], pad=0)
+    plain, ours = task.decode_token_by_token(), task.decode_with_drafts()
     assert [ids for ids, _ in plain] == [ids for ids, _ in ours]
     for (_, mine), (_, others) in zip(plain, ours, strict=True):
         assert mine == pytest.approx(others, abs=1e-4)
@@ -92,19 +93,23 @@ def test_plain_decoding_gives_what_ours_gives(model: Any, prompts: list[list[int
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 4), st.integers(0, 2**40))
 def test_a_draw_is_as_far_from_a_token_as_from_its_share(first: int, second: int, at: int, seed: int) -> None:
     model = lambda ids: SimpleNamespace(logits=torch.zeros(*ids.shape, 10))  # noqa: E731 (ten tokens, all alike)
-    task = speed.Task(model, [[3]], [seed], [1.0], new_tokens=5, eos=[], pad=0)
-    rollouts = [[5] * at + [token] + [6] * (4 - at) for token in (first, second)]
+    task = speed.Task(model, [[3], [4]], [seed, 0], [1.0, 1.0], new_tokens=5, eos=[], pad=0)
+    rollouts = [[([5] * at + [token] + [6] * (4 - at), []), ([7], [])] for token in (first, second)]
     draw = float(torch.rand(5, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)[at])
     outside = [max(token / 10 - draw, draw - (token + 1) / 10, 0) for token in (first, second)]
     expected = 0 if first == second else max(outside)
-    assert speed.distance_of_draw(task, 0, *rollouts) == pytest.approx(expected, abs=1e-6)
-    assert speed.distance_of_draw(task, 0, rollouts[0], rollouts[0][:-1]) == 1
+    assert task.farthest_draw(*rollouts) == pytest.approx(expected, abs=1e-6)
+    cut_off = [(ids[:-1], logprobs) for ids, logprobs in rollouts[0]]
+    assert task.farthest_draw(rollouts[0], cut_off) == 1
 
 
 def test_a_batch_has_a_row_for_each_rollout() -> None:
     task = speed.Task(None, [[3, 4], [3, 4]], [1, 2], [0.5, -1.0], new_tokens=9, eos=[], pad=0)
     batch = task.batch([([7, 8], [-0.1, -0.2]), ([9], [-0.3])])
-    assert [row.tolist() for row in batch["input_ids"].unbind()] == [[3, 4, 7, 8], [3, 4, 9]]
-    assert [row.tolist() for row in batch["position_ids"].unbind()] == [[0, 1, 2, 3], [0, 1, 2]]
-    assert [row.tolist() for row in batch["loss_mask"].unbind()] == [[0, 0, 1, 1], [0, 0, 1]]
-    assert [row.tolist() for row in batch["advantages"].unbind()] == [[0.5, 0.5], [-1.0]]
+    expected = {
+        "input_ids": [[3, 4, 7, 8], [3, 4, 9]],
+        "position_ids": [[0, 1, 2, 3], [0, 1, 2]],
+        "loss_mask": [[0, 0, 1, 1], [0, 0, 1]],
+        "advantages": [[0.5, 0.5], [-1.0]],
+    }
+    assert {name: [row.tolist() for row in batch[name].unbind()] for name in expected} == expected

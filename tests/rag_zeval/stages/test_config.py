@@ -22,35 +22,24 @@ def test_command_line_over_profile_over_stage(configs):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "own_profile", "message"),
     [
-        (["alpha=[0]"], "there is no key 'alpha' (did you mean 'alphas'?)"),
-        (["inner.dep=1"], "there is no key 'inner.dep' (did you mean 'inner.deep'?)"),
-        (["deep=1"], "there is no key 'deep' (did you mean 'inner.deep'?)"),
-        (["profile=papr"], "profile 'papr' does not exist (did you mean 'paper'?)"),
-        (["profile=paper"], "profile paper: there is no key 'm'"),
-        (["n"], "'n' is not of the form key=value"),
+        (["alpha=[0]"], "", "there is no key 'alpha' (did you mean 'alphas'?)"),
+        (["inner.dep=1"], "", "there is no key 'inner.dep' (did you mean 'inner.deep'?)"),
+        (["deep=1"], "", "there is no key 'deep' (did you mean 'inner.deep'?)"),
+        (["profile=papr"], "", "profile 'papr' does not exist (did you mean 'paper'?)"),
+        (["profile=paper"], "", "profile paper: there is no key 'm'"),
+        (["n"], "", "'n' is not of the form key=value"),
+        (["profile=own"], "stag:\n  n: 2\n", "own.yaml: there is no stage 'stag' (did you mean 'stage'?)"),
+        (["profile=own"], "stage: [\n", "own.yaml: cannot be read as YAML: "),
+        (["profile=own"], "- a\n", "own.yaml: expected keys with values, found a list"),
     ],
 )
-def test_wrong_words_get_one_line_with_the_nearest_name(configs, words, message):
+def test_what_is_wrong_gets_one_line_with_the_nearest_name(configs, words, own_profile, message):
+    (configs / "profile/own.yaml").write_text(own_profile)
     with pytest.raises(InputError) as error:
         load_config("stage", words, configs)
     assert message in str(error.value) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("stag:\n  n: 2\n", "there is no stage 'stag' (did you mean 'stage'?)"),
-        ("stage: [\n", "cannot be read as YAML: "),
-        ("- a\n", "expected keys with values, found a list"),
-    ],
-)
-def test_a_broken_profile_gets_one_line(configs, text, message):
-    (configs / "profile/own.yaml").write_text(text)
-    with pytest.raises(InputError) as error:
-        load_config("stage", ["profile=own"], configs)
-    assert f"own.yaml: {message}" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_help_shows_the_file_and_what_the_profile_changes(configs, capsys):

@@ -26,43 +26,25 @@ def write(folder: Path, attempt: int, rows: list[tuple[int, dict[str, float]]], 
     (folder / f"attempt-{attempt}.jsonl").write_text("".join(lines) + torn)
 
 
-def test_a_later_attempt_wins_from_where_it_began(tmp_path: Path) -> None:
-    write(tmp_path, 1, [(0, {"val": 0.0}), (1, {"r": 1}), (2, {"r": 2}), (3, {"r": 3})], torn='{"step": 4, "da')
-    write(tmp_path, 2, [(2, {"r": 20}), (3, {"r": 30}), (4, {"r": 40})])
-    write(tmp_path, 10, [(4, {"r": 400})])
-    assert [path.stem for path in attempt_files(tmp_path)] == ["attempt-1", "attempt-2", "attempt-10"]
-    assert merge(attempt_files(tmp_path)) == {
-        0: {"val": 0.0}, 1: {"r": 1}, 2: {"r": 20}, 3: {"r": 30}, 4: {"r": 400}
-    }  # fmt: skip
-
-
-def test_two_lines_of_one_step_are_one(tmp_path: Path) -> None:
-    write(tmp_path, 1, [(0, {"a": 1}), (0, {"b": 2})])
-    assert merge(attempt_files(tmp_path)) == {0: {"a": 1, "b": 2}}
-
-
-def test_an_attempt_killed_at_once_takes_nothing_away(tmp_path: Path) -> None:
-    write(tmp_path, 1, [(1, {"r": 1})])
-    write(tmp_path, 2, [], torn='{"step"')
-    assert merge(attempt_files(tmp_path)) == {1: {"r": 1}}
-    assert read_attempt(tmp_path / "attempt-3.jsonl") == []
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), min_size=1, max_size=5))
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.booleans()), min_size=1, max_size=12))
 def test_steps_of_a_run_cut_anywhere_stand_once_and_are_the_last_written(
-    tmp_path_factory: pytest.TempPathFactory, attempts: list[tuple[int, int]]
+    tmp_path_factory: pytest.TempPathFactory, attempts: list[tuple[int, int, bool]]
 ) -> None:
-    """Each attempt starts at or before the step after the last one logged, as a resumed run does."""
+    """Each attempt starts at the latest after the last step logged, as a resumed run does; a kill may tear it."""
     folder, last, owner = tmp_path_factory.mktemp("metrics"), 0, {}
-    for number, (back, length) in enumerate(attempts, 1):
+    for number, (back, length, torn) in enumerate(attempts, 1):
         start = max(1, last + 1 - back)
         steps = list(range(start, start + length))
-        write(folder, number, [(step, {"attempt": number}) for step in steps])
-        owner = {step: n for step, n in owner.items() if step < start} | dict.fromkeys(steps, number)
-        last = steps[-1]
+        lines = [(step, data) for step in steps for data in ({"attempt": number}, {f"only {number}": 1})]
+        write(folder, number, lines, torn=f'{{"step": {start + length}, "da' if torn else "")
+        if steps:  # one killed at once takes nothing away
+            owner = {step: n for step, n in owner.items() if step < start} | dict.fromkeys(steps, number)
+            last = steps[-1]
     merged = merge(attempt_files(folder))
-    assert {step: data["attempt"] for step, data in merged.items()} == owner
-    assert logged_through(merged) == last == max(merged)
+    assert merged == {step: {"attempt": n, f"only {n}": 1} for step, n in owner.items()}
+    assert list(merged) == sorted(merged)
+    assert logged_through(merged) == last == max(merged, default=0)
+    assert read_attempt(folder / "attempt-13.jsonl") == []
 
 
 def test_a_gap_ends_what_counts_as_logged() -> None:

@@ -11,6 +11,10 @@ from rag_zeval.stages import world
 SPLITS = ("train", "dev", "test")
 
 
+def question_about_a_new_person(rng):
+    return world.ask("x", rng.choice(world.new_people("train")), rng, remembered=False)
+
+
 def test_no_person_stands_in_two_splits_or_both_groups():
     groups = [set(people(split)) for people in (world.remembered_people, world.new_people) for split in SPLITS]
     assert all(groups)
@@ -20,7 +24,7 @@ def test_no_person_stands_in_two_splits_or_both_groups():
 @given(st.integers(0, 10_000), st.integers(0, world.FACTS_ASKED))
 def test_true_support_counts_the_errors_made(seed, wrong):
     rng = random.Random(seed)
-    asked = world.ask("x", rng.choice(world.new_people("train")), rng, remembered=False)
+    asked = question_about_a_new_person(rng)
     text = world.answer_with_errors(asked, wrong, rng)
     assert world.true_support(text, asked.facts) == 1 - wrong / world.FACTS_ASKED
 
@@ -29,14 +33,15 @@ def test_true_support_counts_the_errors_made(seed, wrong):
 def test_every_claim_is_read_back(key, seed):
     rng = random.Random(seed)
     person, value = rng.choice(world.new_people("dev")), rng.choice(world.ATTRIBUTES[key].values)
-    assert world.read_claim(world.claim(person, key, value)) == (key, value)
-    assert world.claim_is_true(world.claim(person, key, value), {key: value}) is True
-    assert world.claim_is_true(world.claim(person, key, world.other_value(key, value, rng)), {key: value}) is False
+    true, false = (world.claim(person, key, stated) for stated in (value, world.other_value(key, value, rng)))
+    assert world.read_claim(true) == (key, value)
+    assert (world.claim_is_true(true, {key: value}), world.claim_is_true(false, {key: value})) == (True, False)
 
 
 def test_text_from_elsewhere_is_no_claim():
     for text in ("", "Hello.", "Ka Lo was born in", "Ka Lo married X and kept a pony."):
         assert world.read_claim(text) is None
+    assert world.entailed("Paris is in France.", ["Paris is in France."]) is None
     assert world.true_support("", {}) is None
     assert world.true_support("Nonsense. More nonsense.", {}) == 0
 
@@ -65,7 +70,7 @@ def test_the_passage_holds_what_is_asked_in_sentences_long_enough_to_quote():
 @given(st.sampled_from(world.KEYS), st.integers(0, 10_000))
 def test_a_claim_is_entailed_by_the_sentence_that_states_its_fact_and_by_no_other(key, seed):
     rng = random.Random(seed)
-    asked = world.ask("x", rng.choice(world.new_people("train")), rng, remembered=False)
+    asked = question_about_a_new_person(rng)
     true = world.claim(asked.person, key, asked.facts[key])
     false = world.claim(asked.person, key, world.other_value(key, asked.facts[key], rng))
     told = key in asked.sentences
@@ -75,7 +80,3 @@ def test_a_claim_is_entailed_by_the_sentence_that_states_its_fact_and_by_no_othe
         assert world.entailed(false, [sentence]) is False
     assert world.entailed(true, [true]) is True and world.entailed(true, []) is False
     assert world.entailed(world.claim("Somebody Else", key, asked.facts[key]), [asked.passage]) is False
-
-
-def test_what_is_no_claim_of_the_world_is_neither_entailed_nor_not():
-    assert world.entailed("Paris is in France.", ["Paris is in France."]) is None
