@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from train.model_shape import Shape
 
 
-def count_steps(config: DictConfig, rows: int) -> int:
+def count_steps(verl: DictConfig, rows: int) -> int:
     """Optimizer steps of the whole run. Raises InputError if there are too few rows for one, or for those wanted."""
-    batch, trainer = config.verl.data.train_batch_size, config.verl.trainer
+    batch, trainer = verl.data.train_batch_size, verl.trainer
     steps = rows // batch * trainer.total_epochs
     wanted = trainer.get("total_training_steps")
     if steps == 0:
@@ -28,13 +28,13 @@ def count_steps(config: DictConfig, rows: int) -> int:
     return wanted or steps
 
 
-def describe_steps(config: DictConfig, stages: Sequence[Stage]) -> str:
+def describe_steps(verl: DictConfig, stages: Sequence[Stage]) -> str:
     """`343 steps of 32 prompts x 8 rollouts: K=3 from step 1, K=4 from step 172`; stages have numbers of rows."""
-    batch, rollouts, seen, switches = config.verl.data.train_batch_size, config.verl.actor_rollout_ref.rollout.n, 0, []
+    batch, rollouts, seen, switches = verl.data.train_batch_size, verl.actor_rollout_ref.rollout.n, 0, []
     for stage in stages:
         switches.append(f"K={stage.k} from step {seen // batch + 1}")
         seen += stage.rows or 0
-    return f"{count_steps(config, seen)} steps of {batch} prompts x {rollouts} rollouts: {', '.join(switches)}"
+    return f"{count_steps(verl, seen)} steps of {batch} prompts x {rollouts} rollouts: {', '.join(switches)}"
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.errors import InputError
-from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import VALIDATION, best_step
 from train.lora import META
-from train.model_shape import read_shape
-from train.plan import plan_disk
 from train.run_folder import RunFolder
-from train.settings import binding_settings, check_settings
-from train.verl_config import build
 
 SAVED = ("optim_world_size_1_rank_0.pt", "extra_state_world_size_1_rank_0.pt", "model_world_size_1_rank_0.pt")
 
@@ -136,43 +130,3 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_stop_the_run(
     monkeypatch.undo()
     folder.keep_best()
     assert folder.weights_of(1) != folder.checkpoint(1)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["export=first"], "export=first: there is last, best"),
-        (["verl.trainer.test_freq=15"], "test_freq=15 must be a multiple of verl.trainer.save_freq=10"),
-        (["verl.trainer.test_freq=-1"], "test_freq=-1 must be a multiple"),
-        (["verl.actor_rollout_ref.rollout.val_kwargs.n=2"], "val_kwargs.n=2 must be 1"),
-    ],
-)
-def test_a_best_step_that_could_not_be_exported_is_refused(words: list[str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        check_settings(load_config("train", ["export=best", *words]))
-
-
-@pytest.mark.parametrize("profile", ["nano", "single", "paper"])
-def test_each_profile_can_export_its_best_and_exports_its_last(profile: str) -> None:
-    last = load_config("train", [f"profile={profile}"])
-    assert last.export == "last"
-    best = load_config("train", [f"profile={profile}", "export=best"])
-    check_settings(best)
-    assert binding_settings(best) == {**binding_settings(last), "export": "best"}
-
-
-@pytest.mark.parametrize(
-    ("profile", "words", "kept"),
-    [
-        ("paper", [], 7_615_616_512 * 4),
-        ("single", [], 36_929_536 * 4),
-        ("paper", ["verl.trainer.max_actor_ckpt_to_keep=null"], 0),
-    ],
-)
-def test_the_plan_counts_what_is_kept(profile: str, words: list[str], kept: int) -> None:
-    config = load_config("train", [f"profile={profile}", *words])
-    shape, _ = read_shape(config.base_model)
-    assert shape is not None
-    verl = build(config.verl, {})
-    last, best = (plan_disk(shape, verl, 343, export) for export in ("last", "best"))
-    assert best.best == kept and last.best == 0 and last.total is not None and best.total == last.total + kept

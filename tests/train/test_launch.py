@@ -9,7 +9,9 @@ from pathlib import Path
 
 import psutil
 
+from rag_zeval.stages.config import load_config
 from train.launch import ATTEMPT, MARK, environment, last_words, stop_leftovers, worker_variables
+from train.settings import TrainSettings, read_settings
 
 
 def test_leftovers_of_this_run_are_killed_and_no_others(tmp_path: Path) -> None:
@@ -78,17 +80,21 @@ def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(tmp_pat
 def test_environment_keeps_to_a_ray_of_its_own(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    common = {"threads": 1, "offline": True}
-    variables = worker_variables(tmp_path, tmp_path / "a.jsonl", cpu=True, **common)
+
+    def variables_of(*words: str) -> dict[str, str]:
+        nano = read_settings(TrainSettings, load_config("train", [f"base_model={tmp_path}", *words]))
+        return worker_variables(nano, tmp_path, tmp_path / "a.jsonl")
+
+    variables = variables_of()
     own = environment(variables, own_ray=tmp_path / "ray")
     assert own.items() >= variables.items()
     assert "RAY_ADDRESS" not in own and own["RAY_TMPDIR"] == str(tmp_path / "ray")
     assert own["WANDB_MODE"] == "offline" and own["HF_HUB_OFFLINE"] == "1" and own["VERL_PLATFORM"] == "cpu"
-    on_gpus = worker_variables(tmp_path, tmp_path / "a.jsonl", cpu=False, **common)
+    on_gpus = variables_of("platform=gpu", "base_model=org/name")
     assert environment(on_gpus, own_ray=None)["RAY_ADDRESS"] == "10.0.0.1:6379"
-    assert "VERL_USE_EXTERNAL_MODULES" not in on_gpus and "VERL_PLATFORM" not in on_gpus
+    assert not {"VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "HF_HUB_OFFLINE"} & on_gpus.keys()
     monkeypatch.setenv("WANDB_MODE", "online")
-    assert worker_variables(tmp_path, tmp_path / "a", cpu=True, **common)["WANDB_MODE"] == "online"
+    assert variables_of()["WANDB_MODE"] == "online"
 
 
 def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:
