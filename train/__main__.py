@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import file_sha256, model_sha256, write_json
+from rag_zeval.files import file_sha256, model_sha256, read_json, write_json
 from rag_zeval.stages.config import load_config
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def train(config: DictConfig) -> int:
         if folder is None:
             return 0
         prepare_rows(settings, folder)
-        counts = folder.read_counts()
+        counts = read_json(folder.counts)
         total, done = count_steps(settings.verl, counts["train_rows"]), folder.last_checkpoint()
         train_stages = (stage for name, stage in counts["stages"].items() if name.startswith("train"))
         print(describe_steps(settings.verl, [Stage(stage["k"], stage["rows"]) for stage in train_stages]))
@@ -58,21 +58,13 @@ def train(config: DictConfig) -> int:
 
 def prepare_rows(settings: TrainSettings, folder: RunFolder) -> None:
     """Write the training and validation rows once."""
-    from train.curriculum import build_curriculum, describe, prompt_counter, read_questions, write_parquet
+    from train.curriculum import describe, prompt_counter, read_questions, write_parquet
+    from train.plan import plan_rows
 
     if folder.counts.exists():
         return
     questions, failed = read_questions(settings.responses, settings.alphas)
-    curriculum = build_curriculum(
-        questions,
-        settings.stages,
-        settings.validation,
-        seed=settings.seed,
-        variant=settings.variant,
-        answer_filter=settings.answer_filter,
-        prompt_tokens=prompt_counter(settings.base_model),
-        max_prompt_tokens=settings.verl.data.max_prompt_length,
-    )
+    curriculum = plan_rows(settings, questions, prompt_counter(settings.base_model))
     for line in describe(curriculum.counts):
         print(line)
     write_parquet(folder.train_rows, curriculum.train)
@@ -118,7 +110,7 @@ def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
         "model": model_sha256(folder.model),
         "train_rows": file_sha256(folder.train_rows),
         "val_rows": file_sha256(folder.val_rows),
-        "counts": folder.read_counts(),
+        "counts": read_json(folder.counts),
         "steps": total,
         "exported_step": exported,
         "attempts": folder.count_attempts(),

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from train.curriculum import Stage, build_curriculum, prompt_counter, read_questions
+from train.curriculum import Stage, prompt_counter, read_questions
 from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
 from train.model_shape import Shape, read_shape
-from train.plan import count_steps, describe_steps, plan_disk
+from train.plan import count_steps, describe_steps, plan_disk, plan_rows
 from train.run_folder import RunFolder
 from train.settings import TrainSettings
 from train.verl_config import build, derived_keys, validate
@@ -101,16 +101,7 @@ def read_rows(settings: TrainSettings) -> Rows:
         lengths[messages[-1]["content"]] = length = count(messages) if count else 0
         return length
 
-    curriculum = build_curriculum(
-        questions,
-        settings.stages,
-        settings.validation,
-        seed=settings.seed,
-        variant=settings.variant,
-        answer_filter=settings.answer_filter,
-        prompt_tokens=tokens,
-        max_prompt_tokens=settings.verl.data.max_prompt_length,
-    )
+    curriculum = plan_rows(settings, questions, tokens)
     known = [Stage(c["k"], c["rows"]) for name, c in curriculum.counts.items() if name.startswith("train")]
     if count is None:
         return Rows(known, None, f"of {settings.responses}; without the model their tokens are not known")

@@ -18,7 +18,7 @@ from rag_zeval.stages.ray_folder import ray_folder
 from rag_zeval.stages.training_log import read_attempt
 from train.progress import Display
 from train.run_folder import RunFolder
-from train.settings import Settings, SFTSettings, TrainSettings, identity
+from train.settings import Settings, identity
 from train.verl_config import build, runtime_env_keys, starts_ray
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
 
 
 @contextmanager
-def claimed_folder(settings: TrainSettings | SFTSettings) -> Iterator[RunFolder | None]:
+def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
     """The folder of this very run, held against a second start; None, having said so, if the run is whole already."""
     folder = RunFolder(settings.out_dir)
     with folder.locked():
@@ -46,7 +46,7 @@ def claimed_folder(settings: TrainSettings | SFTSettings) -> Iterator[RunFolder 
 
 
 def run_verl(
-    settings: TrainSettings | SFTSettings,
+    settings: Settings,
     folder: RunFolder,
     derived: Mapping[str, Any],
     total: int,

@@ -1,19 +1,36 @@
-"""What a run will do, from its configuration alone: steps, tokens, disk."""
+"""What a run will do, from its settings alone: rows, steps, disk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rag_zeval.errors import InputError
-from train.curriculum import Stage
+from train.curriculum import Curriculum, Question, Stage, build_curriculum
 from train.gpu_memory import BYTES
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from train.model_shape import Shape
+    from train.settings import TrainSettings
+
+
+def plan_rows(
+    settings: TrainSettings, questions: Sequence[Question], prompt_tokens: Callable[[list[dict[str, str]]], int]
+) -> Curriculum:
+    """The rows of a run; `prompt_tokens` counts those of a prompt. Errors as `build_curriculum`."""
+    return build_curriculum(
+        questions,
+        settings.stages,
+        settings.validation,
+        seed=settings.seed,
+        variant=settings.variant,
+        answer_filter=settings.answer_filter,
+        prompt_tokens=prompt_tokens,
+        max_prompt_tokens=settings.verl.data.max_prompt_length,
+    )
 
 
 def count_steps(verl: DictConfig, rows: int) -> int:

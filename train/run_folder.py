@@ -14,7 +14,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, first_difference, flat, read_json, write_json, write_text
+from rag_zeval.files import first_difference, flat, read_json, write_json, write_text
 from rag_zeval.models.language_model import read_card
 from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
 from train.lora import has_adapter, merge_adapter
@@ -97,11 +97,6 @@ class RunFolder:
     def count_attempts(self) -> int:
         """How many attempts have been started."""
         return len(attempt_files(self.attempts))
-
-    def read_counts(self) -> Row:
-        """Rows there are and rows that were left out, as `prepare_rows` wrote them."""
-        counts: Row = read_json(self.counts)
-        return counts
 
     def merge_metrics(self) -> Steps:
         """Write the metrics of all attempts as one file; returns them."""

@@ -69,6 +69,8 @@ class Settings(BaseModel):
     responses: str
     base_model: str
     platform: Literal["cpu", "gpu"]
+    export: Literal["last", "best"] = "last"  # the SFT ranker has no other, and one prompt
+    variant: str = RANKING.name
     threads: PositiveInt
     seed: int
     alphas: list[float] | None
@@ -113,7 +115,6 @@ class TrainSettings(Settings):
     profile: str
     gpu_memory_gib: Annotated[float, Field(gt=0)] | None
     dry_run: bool
-    export: Literal["last", "best"]
     variant: Annotated[str, AfterValidator(lambda name: find_variant(name).name)]
     stages: Stages
     validation: Stages
@@ -138,8 +139,6 @@ class SFTSettings(Settings):
 
     trainer = SFT
     not_binding = PLACES
-    variant: ClassVar[str] = RANKING.name
-    export: ClassVar[str] = "last"
 
     rows: Stages
 
@@ -256,7 +255,7 @@ def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDIN
     return settings
 
 
-def identity(settings: TrainSettings | SFTSettings) -> dict[str, Any]:
+def identity(settings: Settings) -> dict[str, Any]:
     """What the run is made of: all binding settings, the prompt, and the contents of what it reads."""
     return {
         "config": binding_settings(settings.config, settings.not_binding),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,37 @@ def processes_of() -> Callable[[Path], list[psutil.Process]]:
         return marked
 
     return find
+
+
+@pytest.fixture(scope="session")
+def wait_until() -> Callable[..., None]:
+    def wait(happened: Callable[[], object], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def check_trained(nano_base: Path) -> Callable[[Path], None]:
+    """A run's `model/` is a plain model, in fp32, made of the base, which it was trained away from."""
+
+    def check(model: Path) -> None:
+        from safetensors.torch import load_file
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        weights, before = (load_file(folder / "model.safetensors") for folder in (model, nano_base))
+        assert weights.keys() == before.keys() and {str(w.dtype) for w in weights.values()} == {"torch.float32"}
+        assert max(float((weights[name] - before[name]).abs().max()) for name in weights) > 1e-5  # it learned something
+        parameters = AutoModelForCausalLM.from_pretrained(model).num_parameters()
+        assert parameters == sum(w.numel() for w in before.values())
+        assert json.loads((model / "config.json").read_text())["dtype"] == "float32"
+        assert AutoTokenizer.from_pretrained(model)("judge")["input_ids"]
+        assert (model / "tokenizer.json").read_bytes() == (nano_base / "tokenizer.json").read_bytes()
+
+    return check
 
 
 @pytest.fixture

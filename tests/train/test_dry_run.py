@@ -14,12 +14,20 @@ from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.stages import world
 from train.__main__ import main
 
+Planned = Callable[..., tuple[int, str, str]]
 
-def planned(profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = main([f"profile={profile}", "dry_run=true", f"out_dir={tmp_path / 'out' / 'run'}", *words])
-    shown = capsys.readouterr()
-    assert not (tmp_path / "out").exists()  # nothing is written
-    return code, shown.out, shown.err
+
+@pytest.fixture
+def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Planned:
+    """The exit status of a dry run, what it prints, and its errors; nothing is written."""
+
+    def plan(profile: str, *words: str) -> tuple[int, str, str]:
+        code = main([f"profile={profile}", "dry_run=true", f"out_dir={tmp_path / 'out' / 'run'}", *words])
+        shown = capsys.readouterr()
+        assert not (tmp_path / "out").exists()
+        return code, shown.out, shown.err
+
+    return plan
 
 
 def line(name: str, printed: str) -> str:
@@ -27,8 +35,8 @@ def line(name: str, printed: str) -> str:
     return row[len(name) :].strip()
 
 
-def test_the_plan_of_lora_on_one_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, shown, error = planned("single", tmp_path, capsys, "export=best")
+def test_the_plan_of_lora_on_one_gpu(planned: Planned) -> None:
+    code, shown, error = planned("single", "export=best")
     assert code == 0 and error == ""
     assert "343 steps of 32 prompts x 8 rollouts: K=3 from step 1, K=4 from step 172" in line("steps", shown)
     assert line("tokens", shown).startswith("4,194,304 a step at most")
@@ -58,10 +66,10 @@ SMALL = ["stages=[{k: 4, rows: null}]", "validation=[{k: 4, rows: 2}]", "verl.da
 
 
 def test_with_answers_and_a_model_it_says_what_is_expected(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], nano_responses: Callable[..., str], nano_base: Path
+    planned: Planned, nano_responses: Callable[..., str], nano_base: Path
 ) -> None:
     words = [*SMALL, f"responses={nano_responses(12)}"]
-    code, shown, _ = planned("nano", tmp_path, capsys, *words, f"base_model={nano_base}")
+    code, shown, _ = planned("nano", *words, f"base_model={nano_base}")
     assert code == 0
     assert line("steps", shown).startswith("2 steps of 4 prompts x 8 rollouts: K=4 from step 1")  # 10 of 12 questions
     tokenizer, counts = AutoTokenizer.from_pretrained(nano_base), []
@@ -74,18 +82,14 @@ def test_with_answers_and_a_model_it_says_what_is_expected(
     assert line("GPU memory", shown) == "not planned: platform=cpu, gpu_memory_gib=None"
 
 
-def test_answers_without_a_model_give_rows_but_no_tokens(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], nano_responses: Callable[..., str]
-) -> None:
-    code, shown, _ = planned("single", tmp_path, capsys, *SMALL, f"responses={nano_responses(12)}")
+def test_answers_without_a_model_give_rows_but_no_tokens(planned: Planned, nano_responses: Callable[..., str]) -> None:
+    code, shown, _ = planned("single", *SMALL, f"responses={nano_responses(12)}")
     assert code == 0 and "without the model their tokens are not known" in line("steps", shown)
     assert "expected" not in shown
 
 
-def test_too_few_answers_are_refused_after_the_plan(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], nano_responses: Callable[..., str]
-) -> None:
-    code, shown, error = planned("single", tmp_path, capsys, f"responses={nano_responses(5)}")
+def test_too_few_answers_are_refused_after_the_plan(planned: Planned, nano_responses: Callable[..., str]) -> None:
+    code, shown, error = planned("single", f"responses={nano_responses(5)}")
     assert code == 2 and "343 steps" in line("steps", shown)
     assert error.startswith("error: ") and "needs 100 rows, but" in error and error.count("\n") == 1
 
@@ -112,46 +116,44 @@ def test_too_few_answers_are_refused_after_the_plan(
     ],
 )
 def test_rows_that_the_profiles_answers_cannot_give_are_refused(
-    profile: str, words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    profile: str, words: list[str], said: str, planned: Planned
 ) -> None:
-    code, _, error = planned(profile, tmp_path, capsys, *words, "responses=nowhere.jsonl")
+    code, _, error = planned(profile, *words, "responses=nowhere.jsonl")
     assert code == 2 and error.startswith(f"error: {said}") and error.count("\n") == 1
 
 
-def test_all_questions_of_the_profile_may_be_used_in_each_stage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_questions_of_the_profile_may_be_used_in_each_stage(planned: Planned) -> None:
     words = ["stages=[{k: 4, rows: 1436}, {k: 3, rows: 1436}]", "responses=nowhere.jsonl"]  # 1500 but for 2 x 32
-    assert planned("nano", tmp_path, capsys, *words)[0] == 0
+    assert planned("nano", *words)[0] == 0
 
 
 def test_answers_that_are_there_are_counted_whatever_the_profile_asks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], nano_responses: Callable[..., str]
+    planned: Planned, nano_responses: Callable[..., str]
 ) -> None:
     words = ["stages=[{k: 4, rows: 11}]", "validation=[{k: 4, rows: 2}]", f"responses={nano_responses(12)}"]
-    code, _, error = planned("nano", tmp_path, capsys, *words)
+    code, _, error = planned("nano", *words)
     assert code == 2 and "train stage 1 (K=4) needs 11 rows, but 10 questions gave 10" in error
 
 
-def test_rows_that_are_not_known_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, shown, _ = planned("nano", tmp_path, capsys, "stages=[{k: 3, rows: null}]", "responses=nowhere.jsonl")
+def test_rows_that_are_not_known_are_said_to_be(planned: Planned) -> None:
+    code, shown, _ = planned("nano", "stages=[{k: 3, rows: null}]", "responses=nowhere.jsonl")
     assert code == 0 and line("steps", shown).startswith("not known: rows: null takes all there are")
 
 
-def test_what_cannot_fit_is_refused_after_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, shown, error = planned("single", tmp_path, capsys, "gpu_memory_gib=12")
+def test_what_cannot_fit_is_refused_after_the_plan(planned: Planned) -> None:
+    code, shown, error = planned("single", "gpu_memory_gib=12")
     assert code == 2 and line("  update", shown)
     assert error.startswith("error: gpu_memory_gib=12: 'update' needs 17.8 GiB") and error.count("\n") == 1
 
 
-def test_what_verl_refuses_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_verl_refuses_is_one_line(planned: Planned) -> None:
     words = ["verl.actor_rollout_ref.actor.loss_agg_mode=median"]
-    code, _, error = planned("single", tmp_path, capsys, *words)
+    code, _, error = planned("single", *words)
     assert code == 2 and error.startswith("error: verl refuses this configuration: ") and error.count("\n") == 1
     assert "Invalid loss_agg_mode: median" in error
 
 
-def test_a_model_of_unknown_shape_is_said_and_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, shown, _ = planned("paper", tmp_path, capsys, "base_model=org/some-model")
+def test_a_model_of_unknown_shape_is_said_and_not_refused(planned: Planned) -> None:
+    code, shown, _ = planned("paper", "base_model=org/some-model")
     assert code == 0 and "no shape is kept for 'some-model'" in line("model", shown)
     assert "GPU memory" not in shown and "disk" not in shown

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -33,7 +33,7 @@ def test_leftovers_of_this_run_are_killed_and_no_others(tmp_path: Path) -> None:
             process.communicate()
 
 
-def test_verl_dies_with_the_stage(tmp_path: Path) -> None:
+def test_verl_dies_with_the_stage(wait_until: Callable[..., None]) -> None:
     """What `running_verl` starts must not survive a SIGKILL of its parent."""
     code = (
         f"import sys, subprocess, time; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
@@ -46,13 +46,12 @@ def test_verl_dies_with_the_stage(tmp_path: Path) -> None:
     child = int(parent.stdout.readline())
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE, 5)
 
 
-def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(tmp_path: Path) -> None:
+def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(
+    tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
     """Ray's agents write their name over their environment: whose they are, their raylet says."""
     shutil.copyfile("/bin/bash", tmp_path / "raylet")
     (tmp_path / "raylet").chmod(0o755)
@@ -64,10 +63,7 @@ def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(tmp_pat
         try:
             assert raylet.stdout is not None
             agent = psutil.Process(int(raylet.stdout.readline()))
-            deadline = time.monotonic() + 10
-            while "ray::DashboardAgent" not in agent.cmdline():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(lambda: "ray::DashboardAgent" in agent.cmdline(), 10)  # noqa: B023 (called at once)
             assert stop_leftovers(tmp_path) == (2 if whose == "ours" else 0)
             assert (raylet.poll() is None and agent.is_running()) is (whose != "ours")
         finally:

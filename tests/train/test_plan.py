@@ -62,7 +62,7 @@ SAVED = "verl.actor_rollout_ref.actor.checkpoint.save_contents"
 def test_disk_of_a_7b_by_bytes_a_parameter(
     words: list[str], contents: dict[str, int], checkpoints: int, best: int
 ) -> None:
-    """The model is as large as the weights in a checkpoint; those of the best step stand beside, if not all are kept."""
+    """The model is as large as a checkpoint's weights; those of the best step stand beside, if not all are kept."""
     shape, verl = planned("7B", "profile=paper", *words)
     last, kept = (plan_disk(shape, verl, 343, export) for export in ("last", "best"))
     assert last.contents == {name: float(size * 7_615_616_512) for name, size in contents.items()}

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,13 +43,6 @@ def agents_in(out_dir: Path) -> list[str]:
     return found
 
 
-def wait_until(happened: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(command: Command, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out_dir = tmp_path_factory.mktemp("undisturbed") / "run"
@@ -63,7 +55,11 @@ def undisturbed(command: Command, repository: Path, tmp_path_factory: pytest.Tem
 
 @pytest.fixture(scope="module")
 def killed_and_resumed(
-    processes_of: Processes, command: Command, repository: Path, tmp_path_factory: pytest.TempPathFactory
+    processes_of: Processes,
+    wait_until: Callable[..., None],
+    command: Command,
+    repository: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     out_dir = tmp_path_factory.mktemp("killed") / "run"
     arguments = command(out_dir)
@@ -110,17 +106,10 @@ def test_each_step_logs_what_one_wants_to_see(undisturbed: Path) -> None:
     assert list((undisturbed / "tensorboard").iterdir())
 
 
-def test_the_run_leaves_a_plain_model_and_a_manifest(undisturbed: Path, nano_base: Path) -> None:
-    from safetensors.torch import load_file
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model = AutoModelForCausalLM.from_pretrained(undisturbed / "model")
-    assert AutoTokenizer.from_pretrained(undisturbed / "model")("judge")["input_ids"]
-    weights, before = load_file(undisturbed / "model" / "model.safetensors"), load_file(nano_base / "model.safetensors")
-    assert {str(w.dtype) for w in weights.values()} == {"torch.float32"}
-    assert weights.keys() == before.keys() and model.num_parameters() == sum(w.numel() for w in before.values())
-    assert max(float((weights[name] - before[name]).abs().max()) for name in weights) > 1e-5  # it learned something
-    assert json.loads((undisturbed / "model" / "config.json").read_text())["dtype"] == "float32"
+def test_the_run_leaves_a_plain_model_and_a_manifest(
+    undisturbed: Path, nano_base: Path, check_trained: Callable[[Path], None]
+) -> None:
+    check_trained(undisturbed / "model")
     card = (undisturbed / "model" / "README.md").read_text()
     assert model_sha256(undisturbed / "model") in card
     assert re.findall(r"^\| (\d+) \| [\d.-]+ \|$", card, re.MULTILINE) == ["0", "4"]  # steps that were validated
@@ -151,7 +140,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(undisturbed: Path, killed_and_r
 
 
 def test_an_interrupt_leaves_nothing_running(
-    processes_of: Processes, command: Command, repository: Path, tmp_path: Path
+    processes_of: Processes, wait_until: Callable[..., None], command: Command, repository: Path, tmp_path: Path
 ) -> None:
     out_dir = tmp_path / "run"
     with subprocess.Popen(

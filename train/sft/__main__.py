@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rag_zeval.errors import exit_status
-from rag_zeval.files import file_sha256, model_sha256, write_json
+from rag_zeval.files import file_sha256, model_sha256, read_json, write_json
 from rag_zeval.stages.config import load_config
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def train(config: DictConfig) -> int:
         if folder is None:
             return 0
         prepare_rows(settings, folder)
-        total = count_steps(settings.verl, folder.read_counts()["train_rows"])
+        total = count_steps(settings.verl, read_json(folder.counts)["train_rows"])
         print(f"{total} steps of {settings.verl.data.train_batch_size} rows")
         started = time.monotonic()
         code = run_verl(settings, folder, sft_derived_keys(settings, folder), total, every=max(1, total // LINES))
@@ -91,7 +91,7 @@ def finish(settings: SFTSettings, folder: RunFolder, total: int, minutes: float)
             **identity(settings),
             "model": model_sha256(folder.model),
             "train_rows": file_sha256(folder.train_rows),
-            "counts": folder.read_counts(),
+            "counts": read_json(folder.counts),
             "steps": total,
             "attempts": folder.count_attempts(),
             "minutes": round(minutes, 2),
