@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import file_sha256, model_sha256, read_json, write_json
+from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import load_config
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def check_memory(settings: TrainSettings) -> None:
 
 def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
     """Export the model with its card, then write the manifest as the mark that the run is whole."""
+    from train.launch import manifest_of
     from train.model_card import write_model_card
     from train.progress import seconds_taken, shown
-    from train.settings import identity
 
     last = folder.last_checkpoint()
     if last < total:
@@ -105,18 +105,8 @@ def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
     folder.export(exported, settings.base_model, settings.variant)
     folder.prune(last)
     steps = folder.merge_metrics()
-    manifest = {
-        **identity(settings),
-        "model": model_sha256(folder.model),
-        "train_rows": file_sha256(folder.train_rows),
-        "val_rows": file_sha256(folder.val_rows),
-        "counts": read_json(folder.counts),
-        "steps": total,
-        "exported_step": exported,
-        "attempts": folder.count_attempts(),
-        "minutes": round(sum(map(seconds_taken, steps.values())) / 60, 2),
-        "base_model": settings.base_model,
-    }
+    minutes = sum(map(seconds_taken, steps.values())) / 60
+    manifest = manifest_of(settings, folder, total, minutes, exported)
     write_model_card(folder.model, settings, manifest, steps)
     write_json(folder.manifest, manifest)
     folder.forget_best()

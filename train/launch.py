@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rag_zeval.files import file_sha256, model_sha256, read_json
 from rag_zeval.stages.ray_folder import ray_folder
 from rag_zeval.stages.training_log import read_attempt
 from train.progress import Display
@@ -74,6 +75,24 @@ def run_verl(
                     folder.keep_best()
     folder.merge_metrics()
     return say_why(process.returncode, folder.log)
+
+
+def manifest_of(
+    settings: Settings, folder: RunFolder, steps: int, minutes: float, exported: int | None = None
+) -> dict[str, Any]:
+    """What is said of a run that is whole; `exported`: its step, where there is a choice."""
+    rows = {"train_rows": folder.train_rows, "val_rows": folder.val_rows}
+    return {
+        **identity(settings),
+        "model": model_sha256(folder.model),
+        **{name: file_sha256(path) for name, path in rows.items() if path.exists()},
+        "counts": read_json(folder.counts),
+        "steps": steps,
+        **({} if exported is None else {"exported_step": exported}),
+        "attempts": folder.count_attempts(),
+        "minutes": round(minutes, 2),
+        "base_model": settings.base_model,
+    }
 
 
 def logged_steps(process: subprocess.Popen[bytes], attempt: Path) -> Iterator[tuple[int, dict[str, float]]]:

@@ -56,12 +56,6 @@ def test_two_nodes_of_eight_are_composed_as_verl_takes_them(variables: dict[str,
     assert SECRET not in OmegaConf.to_yaml(verl)
 
 
-def test_a_node_of_the_cluster_gets_what_an_own_process_gets(variables: dict[str, str], repository: Path) -> None:
-    assert variables["PYTHONPATH"].split(os.pathsep)[0] == str(repository)
-    assert {"VERL_FILE_LOGGER_PATH", "TENSORBOARD_DIR", "WANDB_MODE", "WANDB_DIR", MARK} <= variables.keys()
-    assert SECRET not in variables.values()
-
-
 def test_an_offline_wandb_run_writes_no_key(tmp_path: Path) -> None:
     """wandb as verl starts it, with a key in the environment."""
     code = (

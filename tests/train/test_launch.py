@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 from rag_zeval.stages.config import load_config
 from train.launch import ATTEMPT, MARK, environment, last_words, stop_leftovers, worker_variables
@@ -73,7 +74,9 @@ def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(
             raylet.communicate()
 
 
-def test_environment_keeps_to_a_ray_of_its_own(tmp_path: Path, monkeypatch) -> None:
+def test_environment_keeps_to_a_ray_of_its_own(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     monkeypatch.delenv("WANDB_MODE", raising=False)
 
@@ -83,7 +86,8 @@ def test_environment_keeps_to_a_ray_of_its_own(tmp_path: Path, monkeypatch) -> N
 
     variables = variables_of()
     own = environment(variables, own_ray=tmp_path / "ray")
-    assert own.items() >= variables.items()
+    assert own.items() >= variables.items() and own["PYTHONPATH"].split(os.pathsep)[0] == str(repository)
+    assert {"VERL_FILE_LOGGER_PATH", "TENSORBOARD_DIR", "WANDB_MODE", "WANDB_DIR", MARK} <= variables.keys()
     assert "RAY_ADDRESS" not in own and own["RAY_TMPDIR"] == str(tmp_path / "ray")
     assert own["WANDB_MODE"] == "offline" and own["HF_HUB_OFFLINE"] == "1" and own["VERL_PLATFORM"] == "cpu"
     on_gpus = variables_of("platform=gpu", "base_model=org/name")

@@ -12,10 +12,13 @@ from omegaconf import OmegaConf
 from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import load_config
+from train.__main__ import main
 from train.run_folder import RunFolder
 from train.settings import Settings, SFTSettings, TrainSettings, binding_settings, identity, read_settings
+from train.sft.__main__ import main as sft_main
 
 STAGES: dict[str, type[Settings]] = {"train": TrainSettings, "sft": SFTSettings}
+MAIN = {"train": main, "sft": sft_main}
 JOINED = ["profile=paper", "verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.address=auto"]
 VARIABLES = "verl.ray_kwargs.ray_init.runtime_env.env_vars"
 
@@ -130,3 +133,28 @@ def test_each_profile_can_export_its_best_and_exports_its_last(profile: str) -> 
     last, best = (read("train", f"profile={profile}", *words) for words in ([], ["export=best"]))
     assert last.export == "last"
     assert binding_settings(best.config) == {**binding_settings(last.config), "export": "best"}
+
+
+@pytest.mark.parametrize(
+    ("stage", "words", "message"),
+    [
+        ("train", ["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: 'update' needs 35.3 GiB on each GPU"),
+        ("train", ["responses=nowhere.jsonl"], "nowhere.jsonl: no responses here"),
+        ("train", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
+        ("sft", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
+        ("sft", ["verl.optim.lrr=1"], "verl.optim.lrr: verl has no such key (did you mean 'verl.optim.lr'?)"),
+        ("sft", ["rows=[{k: 4, rows: 13}]"], "rows: K=4 needs 13, but the 12 questions left gave 12"),
+        ("sft", ["rows=[{k: 4, rows: 3}]"], "3 training rows do not fill one step of verl.data.train_batch_size=16"),
+    ],
+)
+def test_what_is_wrong_is_one_line_of_the_command(
+    stage: str,
+    words: list[str],
+    message: str,
+    nano_responses: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert MAIN[stage]([f"out_dir={tmp_path / 'out'}", f"responses={nano_responses()}", *words]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1

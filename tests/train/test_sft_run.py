@@ -18,7 +18,7 @@ from rag_zeval.judge.prompt import RANKING
 from rag_zeval.stages.config import load_config
 from train.run_folder import RunFolder
 from train.settings import SFTSettings, read_settings
-from train.sft.__main__ import main, prepare_rows
+from train.sft.__main__ import prepare_rows
 
 STEPS, ROWS = 3, 4
 Processes = Callable[[Path], list[Any]]
@@ -94,20 +94,3 @@ def test_the_rows_are_the_rankings(responses: str, tmp_path: Path, capsys: pytes
         letters = parse_ranking(assistant["content"], 4)
         assert [row["alphas"]["ABCD".index(letter)] for letter in letters] == ALPHAS
     assert "12 rows; left out: 0 too long" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["verl.optim.lrr=1"], "verl.optim.lrr: verl has no such key (did you mean 'verl.optim.lr'?)"),
-        (["rows=[{k: 4, rows: 13}]"], "rows: K=4 needs 13, but the 12 questions left gave 12"),
-        (["rows=[{k: 4, rows: 3}]"], "3 training rows do not fill one step of verl.data.train_batch_size=4"),
-        (["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
-    ],
-)
-def test_wrong_settings_are_one_line(
-    more: list[str], message: str, responses: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*words(responses, tmp_path / "out"), *more]) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1

@@ -13,7 +13,6 @@ from verl.utils.config import omega_conf_to_dataclass
 from experiments.plan import plan_runs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import CONFIGS, load_config
-from train.__main__ import main
 from train.settings import Settings, SFTSettings, TrainSettings, read_settings
 from train.verl_config import PPO, SFT, build, check_keys, schema, unknown_keys, validate
 
@@ -139,21 +138,3 @@ def test_a_wrong_key_stops_the_stage_before_anything_is_loaded(tmp_path: Path, r
     refusal = "verl.trainer.save_frequency: verl has no such key (did you mean 'verl.trainer.save_freq'?)"
     assert f"error: {refusal}" in done.stderr
     assert "| torch\n" not in done.stderr and "| verl\n" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: 'update' needs 35.3 GiB on each GPU"),
-        (["responses=nowhere.jsonl"], "nowhere.jsonl: no responses here"),
-        (["responses={responses}", "base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
-    ],
-)
-def test_wrong_settings_are_one_line(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    responses = tmp_path / "responses.jsonl"
-    responses.write_text("")
-    assert main([f"out_dir={tmp_path / 'out'}", *(word.format(responses=responses) for word in words)]) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rag_zeval.errors import exit_status
-from rag_zeval.files import file_sha256, model_sha256, read_json, write_json
+from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import load_config
 
 if TYPE_CHECKING:
@@ -78,26 +78,14 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
 
 def finish(settings: SFTSettings, folder: RunFolder, total: int, minutes: float) -> int:
     """Export the model, then write the manifest as the mark that the run is whole."""
-    from train.settings import identity
+    from train.launch import manifest_of
 
     if not folder.checkpoint(total).is_dir():
         print(f"error: verl ended without a model of step {total}; its output is in {folder.log}", file=sys.stderr)
         return 1
     folder.export(total, settings.base_model, settings.variant, part_of_checkpoint="")
     folder.prune(0)
-    write_json(
-        folder.manifest,
-        {
-            **identity(settings),
-            "model": model_sha256(folder.model),
-            "train_rows": file_sha256(folder.train_rows),
-            "counts": read_json(folder.counts),
-            "steps": total,
-            "attempts": folder.count_attempts(),
-            "minutes": round(minutes, 2),
-            "base_model": settings.base_model,
-        },
-    )
+    write_json(folder.manifest, manifest_of(settings, folder, total, minutes))
     print(os.path.relpath(folder.model))
     return 0
 
