@@ -24,7 +24,7 @@ OFFLOAD = [f"{FSDP}.param_offload=true", f"{FSDP}.optimizer_offload=true"]
 SMALL = ["verl.data.train_batch_size=2", f"{ROLLOUT}.n=2", "verl.trainer.n_gpus_per_node=2",
          "verl.data.max_prompt_length=30", "verl.data.max_response_length=70",
          f"{ACTOR}.ppo_max_token_len_per_gpu=100"]  # fmt: skip
-COMPOSED = build(load_config("train", ["profile=paper"]).verl, {})
+COMPOSED = build(load_config("train", ["profile=paper"]).verl, {})  # the property below alone sets its keys
 LENGTHS = ["verl.data.max_prompt_length=512", "verl.data.max_response_length=1024", f"{ROLLOUT}.max_model_len=1536"]
 
 
@@ -149,8 +149,7 @@ def test_more_gpus_shorter_rows_and_offload_never_need_more(
     gpus: int, longest: int, rank: int, batch: int, offload: bool
 ) -> None:
     def needs(gpus: int, longest: int, offload: bool) -> dict[str, float]:
-        verl = COMPOSED.copy()
-        actor = verl.actor_rollout_ref.actor
+        verl, actor = COMPOSED, COMPOSED.actor_rollout_ref.actor
         verl.trainer.n_gpus_per_node, verl.data.train_batch_size = gpus, batch
         verl.data.max_prompt_length = actor.ppo_max_token_len_per_gpu = longest
         verl.actor_rollout_ref.model.lora_rank = rank
