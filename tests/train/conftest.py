@@ -67,18 +67,22 @@ def train_command() -> Callable[..., list[str]]:
 
 
 @pytest.fixture(scope="session")
-def processes_of() -> Callable[[Path], list[psutil.Process]]:
-    """Finds the live processes that bear the mark of the run in a folder."""
+def processes_of() -> Callable[[Path], list[str]]:
+    """The command lines of the live processes that bear the mark of the run in a folder, or run in that folder.
 
-    def find(out_dir: Path) -> list[psutil.Process]:
-        marked = []
+    Ray's helpers write their name over their environment, and with it the mark.
+    """
+
+    def find(out_dir: Path) -> list[str]:
+        commands = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get(MARK) == str(out_dir) and process.status() != psutil.STATUS_ZOMBIE:
-                    marked.append(process)
+                of_the_run = str(out_dir) in (process.cwd(), process.environ().get(MARK))
+                if of_the_run and process.status() != psutil.STATUS_ZOMBIE:
+                    commands.append(" ".join(process.cmdline()))
             except (psutil.Error, OSError):
                 continue
-        return marked
+        return commands
 
     return find
 

@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -148,7 +147,7 @@ def test_workers_of_a_cluster_get_the_runs_environment(
 @pytest.mark.timeout(1800)
 def test_a_run_joins_a_cluster_and_leaves_it_as_it_was(
     cluster: tuple[str, subprocess.Popen[bytes]],
-    processes_of: Callable[[Path], list[Any]],
+    processes_of: Callable[[Path], list[str]],
     train_command: Callable[..., list[str]],
     nano_responses: Callable[..., str],
     repository: Path,

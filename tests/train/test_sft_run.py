@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from train.settings import SFTSettings, read_settings
 from train.sft.__main__ import prepare_rows
 
 STEPS, ROWS = 3, 4
-Processes = Callable[[Path], list[Any]]
+Processes = Callable[[Path], list[str]]
 ALPHAS = [0.0, -0.5, -1.0, -1.4]  # of the answers, best first
 
 
