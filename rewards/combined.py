@@ -7,6 +7,7 @@ quotes?
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Literal, get_args
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evidence import ReferenceIndex, grounding
@@ -18,7 +19,7 @@ from rag_zeval.judge.scoring import ranked_pairs, strictly_ranked, support_score
 Tokenize = Callable[[str], Sequence[Hashable]]
 
 PENALTY = -0.5
-RULES = ("all-pairs", "best-only")
+AccuracyRule = Literal["all-pairs", "best-only"]
 # These describe a trajectory, so they mean something only where `format` is 1: average them over those rollouts.
 WATCHED = (
     "evidence",
@@ -54,8 +55,8 @@ def accuracy_reward(scores: Sequence[float | None], alphas: Sequence[float], rul
     "all-pairs": every pair with alpha_i > alpha_j has S_i > S_j. "best-only" (paper, Table 3): only the candidate of
     the largest alpha must lie above all others. Raises InputError for another rule.
     """
-    if rule not in RULES:
-        raise InputError(f"accuracy rule '{rule}' does not exist; there is: {', '.join(RULES)}")
+    if rule not in (rules := get_args(AccuracyRule)):
+        raise InputError(f"accuracy rule '{rule}' does not exist; there is: {', '.join(rules)}")
     if rule == "best-only":
         return float(strictly_ranked(scores, [float(alpha == max(alphas)) for alpha in alphas]))
     return float(strictly_ranked(scores, alphas))

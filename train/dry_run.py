@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from train.curriculum import Stage, build_curriculum, prompt_counter, read_questions, read_stages
+from train.curriculum import Stage, prompt_counter, read_questions
 from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
 from train.model_shape import Shape, read_shape
-from train.plan import count_steps, describe_steps, plan_disk
+from train.plan import count_steps, describe_steps, plan_disk, plan_rows
 from train.run_folder import RunFolder
-from train.settings import derived_keys, read_filter
-from train.verl_config import build, validate
+from train.settings import TrainSettings
+from train.verl_config import build, derived_keys, validate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -39,48 +39,41 @@ class Rows:
     source: str
 
 
-def dry_run(config: DictConfig) -> int:
+def dry_run(settings: TrainSettings) -> int:
     """Print the plan; 0. Raises InputError for a configuration that verl refuses, and, after the plan, for answers
     that are too few and for what cannot fit into `gpu_memory_gib`.
     """
-    val_rows = sum(stage.rows or 0 for stage in read_stages(config.validation, "validation"))
-    verl = build(config.verl, derived_keys(config, RunFolder(config.out_dir), 0, val_rows))
+    val_rows = sum(stage.rows or 0 for stage in settings.validation)
+    verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, val_rows))
     unchecked = checked_by_verl(verl)
     problems: list[str] = []
     try:
-        rows = read_rows(config)
+        rows = read_rows(settings)
     except InputError as error:
         problems.append(str(error))
-        rows = Rows(read_stages(config.stages, "stages"), None, "as configured")
-    shape, where = read_shape(config.base_model)
-    print(f"the plan of PROFILE={config.profile}; nothing is trained")
-    show(
-        "config",
-        "every key is one of verl's; its validate_config passes"
-        + (f" (not checked: {unchecked})" if unchecked else ""),
-    )
-    show("model", f"{config.base_model}: " + (f"{shape.parameters:,} parameters ({where})" if shape else where))
-    for line in describe_rows(config, rows):
-        show(*line)
-    if config.platform == "cpu" or config.gpu_memory_gib is None:
-        show("GPU memory", f"not planned: platform={config.platform}, gpu_memory_gib={config.gpu_memory_gib}")
+        rows = Rows(settings.stages, None, "as configured")
+    shape, where = read_shape(settings.base_model)
+    checked = "every key is one of verl's; its validate_config passes"
+    if unchecked:
+        checked += f" (not checked: {unchecked})"
+    parameters = f"{shape.parameters:,} parameters ({where})" if shape else where
+    plan = [("config", checked), ("model", f"{settings.base_model}: {parameters}"), *describe_rows(settings, rows)]
+    gpu_gib = settings.gpu_memory_gib
+    if settings.platform == "cpu" or gpu_gib is None:
+        unplanned = f"platform={settings.platform}, gpu_memory_gib={settings.config.gpu_memory_gib}"
+        plan.append(("GPU memory", f"not planned: {unplanned}"))
     elif shape:
         setup = read_setup(verl)
-        for line in describe_memory(shape, setup, config.gpu_memory_gib):
-            show(*line)
-        for line in describe_hosts(shape, setup, verl, config.gpu_memory_gib):
-            show(*line)
-        problems += filter(None, [misfit(shape, setup, config.gpu_memory_gib)])
+        plan += [*describe_memory(shape, setup, gpu_gib), *describe_hosts(shape, setup, verl, gpu_gib)]
+        problems += filter(None, [misfit(shape, setup, gpu_gib)])
     if shape:
-        for line in describe_disk(config, shape, verl, rows):
-            show(*line)
+        plan += describe_disk(settings, shape, verl, rows)
+    print(f"the plan of PROFILE={settings.profile}; nothing is trained")
+    for name, text in plan:
+        print(f"{name:<12}{text}")
     if problems:
         raise InputError("; ".join(problems))
     return 0
-
-
-def show(name: str, text: str) -> None:
-    print(f"{name:<12}{text}")
 
 
 def checked_by_verl(verl: DictConfig) -> str | None:
@@ -92,49 +85,39 @@ def checked_by_verl(verl: DictConfig) -> str | None:
         return validate(verl)
 
 
-def read_rows(config: DictConfig) -> Rows:
+def read_rows(settings: TrainSettings) -> Rows:
     """The rows that training would have: built, but not written, if the answers are there.
 
     Raises InputError if they cannot be had, of these answers or of those that the profile will give.
     """
-    stages = read_stages(config.stages, "stages")
-    if not glob.glob(config.responses):
-        check_answers_to_come(config)
-        return Rows(stages, None, "as configured")
-    questions, _ = read_questions(config.responses, config.alphas)
-    count = prompt_counter(config.base_model) if Path(config.base_model).is_dir() else None
+    if not glob.glob(settings.responses):
+        check_answers_to_come(settings)
+        return Rows(settings.stages, None, "as configured")
+    questions, _ = read_questions(settings.responses, settings.alphas)
+    count = prompt_counter(settings.base_model) if settings.base_is_local else None
     lengths: dict[str, int] = {}  # of the prompts, by their last message
 
     def tokens(messages: list[dict[str, str]]) -> int:
         lengths[messages[-1]["content"]] = length = count(messages) if count else 0
         return length
 
-    curriculum = build_curriculum(
-        questions,
-        stages,
-        read_stages(config.validation, "validation"),
-        seed=config.seed,
-        variant=config.variant,
-        answer_filter=read_filter(config),
-        prompt_tokens=tokens,
-        max_prompt_tokens=config.verl.data.max_prompt_length,
-    )
+    curriculum = plan_rows(settings, questions, tokens)
     known = [Stage(c["k"], c["rows"]) for name, c in curriculum.counts.items() if name.startswith("train")]
     if count is None:
-        return Rows(known, None, f"of {config.responses}; without the model their tokens are not known")
+        return Rows(known, None, f"of {settings.responses}; without the model their tokens are not known")
     mean = sum(lengths[row["prompt"][-1]["content"]] for row in curriculum.train) / len(curriculum.train)
-    return Rows(known, mean, f"of {config.responses}")
+    return Rows(known, mean, f"of {settings.responses}")
 
 
-def check_answers_to_come(config: DictConfig) -> None:
+def check_answers_to_come(settings: TrainSettings) -> None:
     """Raises InputError, with the figures, for rows that the answers of the profile's `make synthesize` cannot give."""
-    asked = load_config("synthesize", [f"profile={config.profile}"])
-    source = f"`make synthesize PROFILE={config.profile}`"
+    asked = load_config("synthesize", [f"profile={settings.profile}"])
+    source = f"`make synthesize PROFILE={settings.profile}`"
     left = asked.n_questions
-    for key in ("validation", "stages"):
-        for at, stage in enumerate(read_stages(config[key], key)):
-            if config.alphas and stage.k > len(config.alphas):
-                raise InputError(f"{key}[{at}]: K={stage.k}, but alphas names {len(config.alphas)}")
+    for key, stages in (("validation", settings.validation), ("stages", settings.stages)):
+        for at, stage in enumerate(stages):
+            if settings.alphas and stage.k > len(settings.alphas):
+                raise InputError(f"{key}[{at}]: K={stage.k}, but alphas names {len(settings.alphas)}")
             if stage.k > len(asked.alphas):
                 raise InputError(f"{key}[{at}]: K={stage.k}, but {source} gives answers at {len(asked.alphas)} alphas")
             if left is None:  # all that its files hold
@@ -148,11 +131,11 @@ def check_answers_to_come(config: DictConfig) -> None:
                 left -= stage.rows or left
 
 
-def describe_rows(config: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:
+def describe_rows(settings: TrainSettings, rows: Rows) -> Iterator[tuple[str, str]]:
     """Steps, the switches of K, and the tokens of a step."""
-    data, rollout = config.verl.data, config.verl.actor_rollout_ref.rollout
+    data, rollout = settings.verl.data, settings.verl.actor_rollout_ref.rollout
     if all(stage.rows for stage in rows.stages):
-        yield "steps", f"{describe_steps(config, rows.stages)} (rows {rows.source})"
+        yield "steps", f"{describe_steps(settings.verl, rows.stages)} (rows {rows.source})"
     else:
         yield "steps", "not known: rows: null takes all there are, and there are no answers yet"
     rollouts, longest = data.train_batch_size * rollout.n, data.max_prompt_length + data.max_response_length
@@ -199,12 +182,12 @@ def describe_hosts(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float)
     yield "host memory", f"of a node: {listed}; {loading}"
 
 
-def describe_disk(config: DictConfig, shape: Shape, verl: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:
+def describe_disk(settings: TrainSettings, shape: Shape, verl: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:
     """What a checkpoint holds, and what all that stand at once take beside the exported model."""
     known = all(stage.rows for stage in rows.stages)
-    steps = count_steps(config, sum(stage.rows or 0 for stage in rows.stages)) if known else None
-    disk = plan_disk(shape, verl, steps, config.export)
-    place = Path(config.out_dir).resolve()
+    steps = count_steps(settings.verl, sum(stage.rows or 0 for stage in rows.stages)) if known else None
+    disk = plan_disk(shape, verl, steps, settings.export)
+    place = Path(settings.out_dir).resolve()
     while not place.exists():
         place = place.parent
     yield "checkpoint", ", ".join(f"{name} {sized(size)}" for name, size in disk.contents.items())

@@ -1,4 +1,4 @@
-"""Starts verl's trainer as a process of its own, and sees to it that nothing of it outlives a run or a kill."""
+"""A run of one of verl's trainers: its folder, and verl as a process of which nothing outlives the run or a kill."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from rag_zeval.files import file_sha256, model_sha256, read_json
+from rag_zeval.stages.ray_folder import ray_folder
+from rag_zeval.stages.training_log import read_attempt
+from train.progress import Display
+from train.run_folder import RunFolder
+from train.settings import Settings, identity
+from train.verl_config import build, runtime_env_keys, starts_ray
 
 if TYPE_CHECKING:
     import psutil
@@ -19,24 +28,100 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "RAG_ZEVAL_TRAIN"  # in the environment of verl and all that it starts: the run folder
 PR_SET_PDEATHSIG = 1
+POLL_SECONDS = 0.5
 ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
 
 
-def worker_variables(out_dir: Path, attempt: Path, *, cpu: bool, threads: int, offline: bool) -> dict[str, str]:
+@contextmanager
+def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
+    """The folder of this very run, held against a second start; None, having said so, if the run is whole already."""
+    folder = RunFolder(settings.out_dir)
+    with folder.locked():
+        stop_leftovers(folder.path)  # of an attempt that was killed: nothing may write here while the folder is read
+        folder.claim(identity(settings))
+        if folder.manifest.exists():
+            print(f"done already: {folder.model}")
+            yield None
+        else:
+            yield folder
+
+
+def run_verl(
+    settings: Settings,
+    folder: RunFolder,
+    derived: Mapping[str, Any],
+    total: int,
+    done: int = 0,
+    every: int = 1,
+) -> int:
+    """One attempt from the checkpoint of step `done`; 0 when verl ended well, else 1, having said why.
+
+    derived: keys of verl's config that follow from the run. every: steps to one line of progress.
+    """
+    best = settings.export == "best"
+    variables = worker_variables(settings, folder.path, folder.next_attempt())
+    keys = {**derived, **runtime_env_keys(settings.verl, variables)}
+    verl = build(settings.verl, keys, settings.trainer)
+    if best:
+        folder.keep_best()  # of an attempt that was killed; all checkpoints but one go now
+    attempt = folder.start_attempt(verl, after=done)
+    program = [word.format(devices=verl.trainer.n_gpus_per_node) for word in settings.trainer.program]
+    with ray_folder(folder.path) as ray_tmp:
+        env = environment(variables, own_ray=ray_tmp if starts_ray(verl) else None)
+        with running_verl(folder, env, program) as process, Display(total, done, every) as display:
+            for step, data in logged_steps(process, attempt):
+                display.step(step, data)
+                if best:
+                    folder.keep_best()
+    folder.merge_metrics()
+    return say_why(process.returncode, folder.log)
+
+
+def manifest_of(
+    settings: Settings, folder: RunFolder, steps: int, minutes: float, exported: int | None = None
+) -> dict[str, Any]:
+    """What is said of a run that is whole; `exported`: its step, where there is a choice."""
+    rows = {"train_rows": folder.train_rows, "val_rows": folder.val_rows}
+    return {
+        **identity(settings),
+        "model": model_sha256(folder.model),
+        **{name: file_sha256(path) for name, path in rows.items() if path.exists()},
+        "counts": read_json(folder.counts),
+        "steps": steps,
+        **({} if exported is None else {"exported_step": exported}),
+        "attempts": folder.count_attempts(),
+        "minutes": round(minutes, 2),
+        "base_model": settings.base_model,
+    }
+
+
+def logged_steps(process: subprocess.Popen[bytes], attempt: Path) -> Iterator[tuple[int, dict[str, float]]]:
+    """Each step and its metrics as soon as they are logged, until the process ends."""
+    logged, ended = 0, False
+    while not ended:
+        ended = process.poll() is not None  # asked first: what was logged before the end is then read
+        for step, data in read_attempt(attempt)[logged:]:
+            logged += 1
+            yield step, data
+        if not ended:
+            time.sleep(POLL_SECONDS)
+
+
+def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[str, str]:
     """What every process of a run needs, on whatever machine. It is written into files: no secret may be among it."""
     variables = {
         MARK: str(out_dir),
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "OMP_NUM_THREADS": str(threads),
+        "OMP_NUM_THREADS": str(settings.threads),
         "TOKENIZERS_PARALLELISM": "false",
         "WANDB_MODE": os.environ.get("WANDB_MODE", "offline"),
         "WANDB_DIR": os.environ.get("WANDB_DIR", str(out_dir)),
         "VERL_FILE_LOGGER_PATH": str(attempt),
         "TENSORBOARD_DIR": str(out_dir / "tensorboard"),
     }
-    if offline:
+    if settings.base_is_local:
         variables["HF_HUB_OFFLINE"] = "1"
-    if cpu:
+    if settings.platform == "cpu":
         variables |= {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu"}
     return variables
 
@@ -56,26 +141,22 @@ def environment(variables: Mapping[str, str], own_ray: Path | None) -> dict[str,
 
 @contextmanager
 def running_verl(
-    out_dir: Path,
-    config: Path,
-    log: Path,
-    env: Mapping[str, str],
-    program: Sequence[str] = ("verl.trainer.main_ppo",),
+    folder: RunFolder, env: Mapping[str, str], program: Sequence[str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """`python -m <program>` on a resolved config file, its output appended to `log`.
+    """`python -m <program>` on the run's config of verl, its output appended to the run's log.
 
     All its processes are gone afterwards.
     """
     command = [sys.executable, "-u", "-m", *program]
-    command += [f"--config-path={config.parent}", f"--config-name={config.stem}"]
-    command += [f"hydra.run.dir={out_dir}", "hydra.output_subdir=null"]
+    command += [f"--config-path={folder.path}", f"--config-name={folder.verl_config.stem}"]
+    command += [f"hydra.run.dir={folder.path}", "hydra.output_subdir=null"]
     command += ["hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
-    with open(log, "ab") as output:
+    with open(folder.log, "ab") as output:
         output.write(f"{ATTEMPT}{env['VERL_FILE_LOGGER_PATH']}\n".encode())
         output.flush()
         process = subprocess.Popen(
             command,
-            cwd=out_dir,
+            cwd=folder.path,
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -86,7 +167,7 @@ def running_verl(
     try:
         yield process
     finally:
-        stop_leftovers(out_dir)
+        stop_leftovers(folder.path)
         process.wait()
 
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_zeval import __version__
-from rag_zeval.files import write_text
+from rag_zeval.files import flat, read_json, write_text
 from rag_zeval.models.language_model import read_card
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
-from train.run_folder import flat
-from train.settings import binding_settings
+from train.settings import TrainSettings, binding_settings
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -44,7 +43,7 @@ def indented(text: str) -> Verbatim:
     return Verbatim("\n".join(f"    {line}" for line in text.splitlines()))
 
 
-def write_model_card(model: Path, config: DictConfig, manifest: Mapping[str, Any], steps: Steps) -> None:
+def write_model_card(model: Path, settings: TrainSettings, manifest: Mapping[str, Any], steps: Steps) -> None:
     """Write `model`/README.md from the run's configuration, its manifest and the metrics of its steps.
 
     The base is named by its folder's name or its name on the hub; no path of this machine is shown.
@@ -52,8 +51,8 @@ def write_model_card(model: Path, config: DictConfig, manifest: Mapping[str, Any
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from omegaconf import OmegaConf
 
-    base, settings = str(config.base_model), card_settings(config)
-    local = Path(base).is_dir()
+    base, local, shown = settings.base_model, settings.base_is_local, card_settings(settings.config)
+    verl = settings.verl
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
@@ -63,20 +62,20 @@ def write_model_card(model: Path, config: DictConfig, manifest: Mapping[str, Any
     )
     text = environment.get_template("model_card.md").render(
         **{key: value for key, value in manifest.items() if key != "config"},
-        config=config,
-        best=config.export == "best",
+        config=settings,
+        best=settings.export == "best",
         base_name=Path(base).resolve().name if local else base,
         base_sha=manifest["base"],
         on_the_hub=None if local else Verbatim(json.dumps(base)),
         world=read_card(model).get("world"),
-        dtype=json.loads((model / "config.json").read_text(encoding="utf-8")).get("dtype"),
-        prompts=config.verl.data.train_batch_size,
-        rollouts=config.verl.actor_rollout_ref.rollout.n,
-        stages=", then ".join(f"K={stage.k}" for stage in config.stages),
+        dtype=read_json(model / "config.json").get("dtype"),
+        prompts=verl.data.train_batch_size,
+        rollouts=verl.actor_rollout_ref.rollout.n,
+        stages=", then ".join(f"K={stage.k}" for stage in settings.stages),
         rewards=list(validation_rewards(steps).items()),
-        departures=departures(settings),
+        departures=departures(shown),
         versions=versions(),
-        yaml=indented(OmegaConf.to_yaml(OmegaConf.create(settings))),
+        yaml=indented(OmegaConf.to_yaml(OmegaConf.create(shown))),
     )
     write_text(model / "README.md", text)
 
@@ -102,10 +101,10 @@ def departures(settings: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
 
 def versions() -> str:
     """`rag-zeval 0.1.0, Python 3.11.7, verl 0.9.1, ...`: of what is installed here."""
-    found = [f"rag-zeval {__version__}", f"Python {platform.python_version()}"]
+    listed = [f"rag-zeval {__version__}", f"Python {platform.python_version()}"]
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            listed.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(listed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import read_json
 
 FAMILIES = ("llama", "qwen2")
 KEPT = Path(__file__).with_name("model_shapes.json")  # of models that may not be on this machine yet
@@ -84,18 +84,11 @@ def read_shape(base_model: str) -> tuple[Shape | None, str]:
     path = Path(base_model) / "config.json"
     name = Path(base_model).name
     if path.is_file():
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-        where = str(path)
-    else:
-        kept = json.loads(KEPT.read_text(encoding="utf-8"))
-        if name not in kept:
-            return None, f"there is no {path}, and no shape is kept for '{name}'"
+        config, where = read_json(path), str(path)
+    elif name in (kept := read_json(KEPT)):
         config, where = kept[name], f"train/{KEPT.name}"
-    if not isinstance(config, Mapping):
-        raise InputError(f"{where}: expected a JSON object, found {type(config).__name__}")
+    else:
+        return None, f"there is no {path}, and no shape is kept for '{name}'"
     if config.get("model_type") not in FAMILIES:
         return None, f"{where}: model_type={config.get('model_type')}, and only {' and '.join(FAMILIES)} are known"
     return shape_of(config, where), where

@@ -1,24 +1,41 @@
-"""What a run will do, from its configuration alone: steps, tokens, disk."""
+"""What a run will do, from its settings alone: rows, steps, disk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rag_zeval.errors import InputError
-from train.curriculum import Stage
+from train.curriculum import Curriculum, Question, Stage, build_curriculum
 from train.gpu_memory import BYTES
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from train.model_shape import Shape
+    from train.settings import TrainSettings
 
 
-def count_steps(config: DictConfig, rows: int) -> int:
+def plan_rows(
+    settings: TrainSettings, questions: Sequence[Question], prompt_tokens: Callable[[list[dict[str, str]]], int]
+) -> Curriculum:
+    """The rows of a run; `prompt_tokens` counts those of a prompt. Errors as `build_curriculum`."""
+    return build_curriculum(
+        questions,
+        settings.stages,
+        settings.validation,
+        seed=settings.seed,
+        variant=settings.variant,
+        answer_filter=settings.answer_filter,
+        prompt_tokens=prompt_tokens,
+        max_prompt_tokens=settings.verl.data.max_prompt_length,
+    )
+
+
+def count_steps(verl: DictConfig, rows: int) -> int:
     """Optimizer steps of the whole run. Raises InputError if there are too few rows for one, or for those wanted."""
-    batch, trainer = config.verl.data.train_batch_size, config.verl.trainer
+    batch, trainer = verl.data.train_batch_size, verl.trainer
     steps = rows // batch * trainer.total_epochs
     wanted = trainer.get("total_training_steps")
     if steps == 0:
@@ -28,13 +45,13 @@ def count_steps(config: DictConfig, rows: int) -> int:
     return wanted or steps
 
 
-def describe_steps(config: DictConfig, stages: Sequence[Stage]) -> str:
+def describe_steps(verl: DictConfig, stages: Sequence[Stage]) -> str:
     """`343 steps of 32 prompts x 8 rollouts: K=3 from step 1, K=4 from step 172`; stages have numbers of rows."""
-    batch, rollouts, seen, switches = config.verl.data.train_batch_size, config.verl.actor_rollout_ref.rollout.n, 0, []
+    batch, rollouts, seen, switches = verl.data.train_batch_size, verl.actor_rollout_ref.rollout.n, 0, []
     for stage in stages:
         switches.append(f"K={stage.k} from step {seen // batch + 1}")
         seen += stage.rows or 0
-    return f"{count_steps(config, seen)} steps of {batch} prompts x {rollouts} rollouts: {', '.join(switches)}"
+    return f"{count_steps(verl, seen)} steps of {batch} prompts x {rollouts} rollouts: {', '.join(switches)}"
 
 
 @dataclass(frozen=True)

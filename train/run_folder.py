@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, write_json, write_text
+from rag_zeval.files import first_difference, flat, read_json, write_json, write_text
 from rag_zeval.models.language_model import read_card
 from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
 from train.lora import has_adapter, merge_adapter
@@ -66,13 +65,12 @@ class RunFolder:
         no step is logged there is nothing to go on with, and the run simply starts over.
         """
         if self.identity.exists():
-            before, now = flat(json.loads(self.identity.read_text(encoding="utf-8"))), flat(identity)
-            differing = next((key for key in [*now, *before] if before.get(key) != now.get(key)), None)
-            if differing is None:
+            before = read_json(self.identity)
+            if (key := first_difference(before, identity)) is None:
                 return
             if logged_through(self.steps()):
                 raise InputError(
-                    f"{self.path} holds a run with {differing}={before.get(differing)!r}, not {now.get(differing)!r}: "
+                    f"{self.path} holds a run with {key}={flat(before).get(key)!r}, not {flat(identity).get(key)!r}: "
                     "give another out_dir, or remove this one"
                 )
             for stale in (self.train_rows.parent, self.attempts, self.checkpoints):
@@ -99,11 +97,6 @@ class RunFolder:
     def count_attempts(self) -> int:
         """How many attempts have been started."""
         return len(attempt_files(self.attempts))
-
-    def read_counts(self) -> Row:
-        """Rows there are and rows that were left out, as `prepare_rows` wrote them."""
-        counts: Row = json.loads(self.counts.read_text(encoding="utf-8"))
-        return counts
 
     def merge_metrics(self) -> Steps:
         """Write the metrics of all attempts as one file; returns them."""
@@ -154,13 +147,10 @@ class RunFolder:
             except OSError as error:  # no reason to stop a training run: its end will say what is missing
                 print(f"warning: the checkpoint of step {step}, the best so far, is not kept: {error}", file=sys.stderr)
         if kept.exists():
-            self._forget(but=kept)
+            self.forget_best(but=kept)
 
-    def forget_best(self) -> None:
-        """Remove what `keep_best` kept; the exported model has it now."""
-        self._forget()
-
-    def _forget(self, but: Path | None = None) -> None:
+    def forget_best(self, but: Path | None = None) -> None:
+        """Remove what `keep_best` kept, `but` one folder of it."""
         for kept in self.checkpoints.glob("best_step_*"):
             if kept != but:
                 shutil.rmtree(kept)
@@ -216,17 +206,9 @@ def _say_dtype(model: Path) -> None:
     """Write the weights' own dtype into config.json: verl 0.9.1 says bfloat16 there of all, and loaders believe it."""
     from safetensors import safe_open
 
-    found = set()
+    dtypes = set()
     for path in model.glob("*.safetensors"):
         with safe_open(path, framework="numpy") as weights:
-            found |= {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118 (no mapping)
-    if len(found) == 1 and (dtype := DTYPES.get(found.pop())):
-        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-        write_json(model / "config.json", {**config, "dtype": dtype})
-
-
-def flat(content: Any, prefix: str = "") -> Row:
-    """Dotted keys with their values; a list is a value, and so is an empty mapping."""
-    if isinstance(content, Mapping) and content:
-        return {k: v for key, value in content.items() for k, v in flat(value, f"{prefix}{key}.").items()}
-    return {prefix.rstrip("."): content}
+            dtypes |= {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118 (no mapping)
+    if len(dtypes) == 1 and (dtype := DTYPES.get(dtypes.pop())):
+        write_json(model / "config.json", {**read_json(model / "config.json"), "dtype": dtype})

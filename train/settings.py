@@ -1,82 +1,191 @@
-"""The stage's settings: checked before anything is loaded, hashed, and turned into verl's keys."""
+"""The settings of both trainers: typed, checked before anything is loaded, and hashed."""
 
 from __future__ import annotations
 
 import glob
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
-from rag_zeval.judge.prompt import find_variant
+from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rewards.combined import RULES
+from rewards.combined import AccuracyRule
+from train.curriculum import Stage, read_stages
+from train.verl_config import PPO, SFT, Trainer, check_keys
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of variables
 
-    from train.run_folder import RunFolder
-
-
-def check_settings(config: DictConfig) -> None:
-    """Raises InputError for settings that could only fail later, or quietly do something else."""
-    find_variant(config.variant)
-    read_filter(config)
-    if config.accuracy not in RULES:
-        raise InputError(f"accuracy={config.accuracy}: there is {', '.join(RULES)}")
-    if config.platform not in ("cpu", "gpu"):
-        raise InputError(f"platform={config.platform}: there is cpu, gpu")
-    if (config.verl.trainer.get("save_freq") or 0) <= 0:
-        raise InputError("verl.trainer.save_freq must be above 0: without checkpoints there is no model to export")
-    memory = config.gpu_memory_gib
-    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int | float) or memory <= 0):
-        raise InputError(f"gpu_memory_gib={memory}: must be a number above 0, or null for no check")
-    check_export(config)
-    check_cluster(config.verl)
-    check_batches(config.verl)
-    worker = config.verl.actor_rollout_ref
-    check_checkpoint("verl.actor_rollout_ref.actor.checkpoint", worker.actor.checkpoint, worker.model.get("lora_rank"))
+# Keys that change how fast or where a run goes, not what it learns: they may change when it is taken up again.
+PLACES = ("out_dir", "responses", "base_model", "threads")
+NOT_BINDING = (
+    *PLACES,
+    "dry_run",
+    "gpu_memory_gib",
+    "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
+    "verl.actor_rollout_ref.rollout.gpu_memory_utilization",
+    "verl.actor_rollout_ref.rollout.max_num_batched_tokens",
+    "verl.trainer.logger",
+    "verl.trainer.max_actor_ckpt_to_keep",
+    "verl.trainer.save_freq",
+)
 
 
-def read_filter(config: DictConfig) -> AnswerFilter:
-    """What the keys `filter_*` say. Raises InputError naming the one whose value does not fit.
+def _read_stages(entries: Any, info: ValidationInfo) -> Any:
+    return read_stages(entries, str(info.field_name)) if isinstance(entries, list) else entries
 
-    Null turns a key off and is the default of all but the first, so that a run begun before they were there goes on.
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Stages = Annotated[list[Stage], BeforeValidator(_read_stages)]
+
+
+class Settings(BaseModel):
+    """The keys that `configs/train.yaml` and `configs/sft.yaml` share, where they are explained.
+
+    A filter that is null is off, the default of all but the first, so that a run begun before they were there goes on.
     """
-    for key in ("filter_identical", "filter_unfinished"):
-        if not isinstance(config[key], bool | None):
-            raise InputError(f"{key}={config[key]}: must be true, false or null")
-    for key in ("filter_near_identical", "filter_repetition", "filter_passage"):
-        value = config[key]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1):
-            raise InputError(f"{key}={value}: must be a number above 0 and at most 1, or null to turn it off")
-    return AnswerFilter(
-        identical=bool(config.filter_identical),
-        near_identical=config.filter_near_identical,
-        repetition=config.filter_repetition,
-        passage=config.filter_passage,
-        unfinished=bool(config.filter_unfinished),
-    )
+
+    model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
+    trainer: ClassVar[Trainer]
+    not_binding: ClassVar[Sequence[str]]
+
+    config: DictConfig  # all of them as they came, verl's own too
+    out_dir: str
+    responses: str
+    base_model: str
+    platform: Literal["cpu", "gpu"]
+    export: Literal["last", "best"] = "last"  # the SFT ranker has no other, and one prompt
+    variant: str = RANKING.name
+    threads: PositiveInt
+    seed: int
+    alphas: list[float] | None
+    filter_identical: bool | None
+    filter_near_identical: Share | None
+    filter_repetition: Share | None
+    filter_passage: Share | None
+    filter_unfinished: bool | None
+
+    @property
+    def verl(self) -> DictConfig:
+        """Our keys of verl's config."""
+        return self.config.verl
+
+    @property
+    def answer_filter(self) -> AnswerFilter:
+        return AnswerFilter(
+            identical=bool(self.filter_identical),
+            near_identical=self.filter_near_identical,
+            repetition=self.filter_repetition,
+            passage=self.filter_passage,
+            unfinished=bool(self.filter_unfinished),
+        )
+
+    @property
+    def base_is_local(self) -> bool:
+        """Whether the base model is a folder; else it is a name on the hub."""
+        return Path(self.base_model).is_dir()
+
+    @property
+    def base_path(self) -> str:
+        """The base model as processes name it that run in another folder."""
+        return str(Path(self.base_model).resolve()) if self.base_is_local else self.base_model
 
 
-def check_export(config: DictConfig) -> None:
+class TrainSettings(Settings):
+    """The keys of `configs/train.yaml`."""
+
+    trainer = PPO
+    not_binding = NOT_BINDING
+
+    profile: str
+    gpu_memory_gib: Annotated[float, Field(gt=0)] | None
+    dry_run: bool
+    variant: Annotated[str, AfterValidator(lambda name: find_variant(name).name)]
+    stages: Stages
+    validation: Stages
+    accuracy: AccuracyRule
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainSettings:
+        trainer, worker = self.verl.trainer, self.verl.actor_rollout_ref
+        if (trainer.get("save_freq") or 0) <= 0:
+            raise InputError("verl.trainer.save_freq must be above 0: without checkpoints there is no model to export")
+        if self.export == "best":
+            check_validated_steps(self.verl)
+        check_cluster(self.verl)
+        check_batches(self.verl)
+        actor = "verl.actor_rollout_ref.actor"
+        check_checkpoint(f"{actor}.checkpoint", worker.actor.checkpoint, worker.model.get("lora_rank"))
+        return self
+
+
+class SFTSettings(Settings):
+    """The keys of `configs/sft.yaml`."""
+
+    trainer = SFT
+    not_binding = PLACES
+
+    rows: Stages
+
+    @model_validator(mode="after")
+    def _check(self) -> SFTSettings:
+        check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
+        data, devices = self.verl.data, self.verl.trainer.n_gpus_per_node
+        share = data.train_batch_size / devices
+        if share % 1 or (not data.use_dynamic_bsz and share % data.micro_batch_size_per_gpu):
+            raise InputError(
+                f"verl.data.train_batch_size={data.train_batch_size} does not divide among {devices} devices into "
+                f"micro-batches of verl.data.micro_batch_size_per_gpu={data.micro_batch_size_per_gpu}"
+            )
+        return self
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
+    """The typed settings of a stage's configuration, whose keys of verl are verl's.
+
+    Raises InputError for what could only fail later, or quietly do something else, naming the key.
+    """
+    values: Any = OmegaConf.to_container(config, resolve=True)
+    try:
+        settings = kind.model_validate({**values, "config": config})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        if isinstance(own := fault.get("ctx", {}).get("error"), InputError):
+            raise own from error
+        key = ".".join(map(str, fault["loc"]))
+        raise InputError(f"{key}={fault['input']}: {fault['msg']}") from error
+    check_keys(settings.verl, kind.trainer)
+    return settings
+
+
+def check_validated_steps(verl: DictConfig) -> None:
     """The best step can be exported only if every validated step is saved, and has one reward."""
-    if config.export not in ("last", "best"):
-        raise InputError(f"export={config.export}: there is last, best")
-    if config.export == "last":
-        return
-    saved, tested = config.verl.trainer.save_freq, config.verl.trainer.get("test_freq") or 0
-    if tested <= 0 or tested % saved:
+    saved, validated = verl.trainer.save_freq, verl.trainer.get("test_freq") or 0
+    if validated <= 0 or validated % saved:
         raise InputError(
-            f"export=best: verl.trainer.test_freq={tested} must be a multiple of verl.trainer.save_freq={saved}, "
+            f"export=best: verl.trainer.test_freq={validated} must be a multiple of verl.trainer.save_freq={saved}, "
             "for a step that is validated but not saved cannot be exported"
         )
-    if (replies := config.verl.actor_rollout_ref.rollout.val_kwargs.n) != 1:
+    if (replies := verl.actor_rollout_ref.rollout.val_kwargs.n) != 1:
         raise InputError(f"export=best: verl.actor_rollout_ref.rollout.val_kwargs.n={replies} must be 1")
 
 
@@ -133,46 +242,27 @@ def check_batches(verl: DictConfig) -> None:
             )
 
 
-SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of variables
-
-# Keys that change how fast or where a run goes, not what it learns: they may change when it is taken up again.
-NOT_BINDING = (
-    "out_dir",
-    "responses",
-    "base_model",
-    "threads",
-    "dry_run",
-    "gpu_memory_gib",
-    "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
-    "verl.actor_rollout_ref.rollout.gpu_memory_utilization",
-    "verl.actor_rollout_ref.rollout.max_num_batched_tokens",
-    "verl.trainer.logger",
-    "verl.trainer.max_actor_ckpt_to_keep",
-    "verl.trainer.save_freq",
-)
-
-
-def binding_settings(config: DictConfig) -> dict[str, Any]:
-    """The settings that make a run what it is: all but NOT_BINDING, and `export` only where it is not the paper's."""
+def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDING) -> dict[str, Any]:
+    """The settings that make a run what it is: all but `not_binding`, and `export` only where it is not the paper's."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
-    for key in NOT_BINDING:
+    for key in not_binding:
         *path, last = key.split(".")
         node = settings
         for name in path:
             node = node.get(name) or {}
         node.pop(last, None)
-    if settings["export"] == "last":  # so that runs from before there was a choice are taken up and recognised
+    if settings.get("export") == "last":  # so that runs from before there was a choice are taken up and recognised
         del settings["export"]
     return settings
 
 
-def identity(config: DictConfig) -> dict[str, Any]:
+def identity(settings: Settings) -> dict[str, Any]:
     """What the run is made of: all binding settings, the prompt, and the contents of what it reads."""
     return {
-        "config": binding_settings(config),
-        "prompt_hash": find_variant(config.variant).prompt_hash,
-        "responses": responses_sha256(config.responses),
-        "base": base_sha256(config.base_model),
+        "config": binding_settings(settings.config, settings.not_binding),
+        "prompt_hash": PROMPTS[settings.variant].prompt_hash,
+        "responses": responses_sha256(settings.responses),
+        "base": base_sha256(settings.base_model),
     }
 
 
@@ -190,42 +280,3 @@ def base_sha256(base: str) -> str:
     if base.startswith((".", "/")) or base.count("/") != 1 or Path(base).parent.is_dir():
         raise InputError(f"base_model={base}: there is no such folder")
     return base
-
-
-def runtime_env_keys(verl: DictConfig, variables: Mapping[str, str]) -> dict[str, Any]:
-    """The keys that give verl's workers these variables, beside the user's own; ray takes text alone.
-
-    In a cluster that was there they inherit the environment of `ray start`, not ours.
-    """
-    key = "ray_kwargs.ray_init.runtime_env.env_vars"
-    given = OmegaConf.select(verl, key) or {}
-    return {f"{key}.{name}": str(value) for name, value in {**given, **variables}.items()}
-
-
-def derived_keys(config: DictConfig, folder: RunFolder, done: int, val_rows: int) -> dict[str, Any]:
-    """The keys of verl's config that follow from the stage's own settings, and from how many rows it has."""
-    base = str(Path(config.base_model).resolve()) if Path(config.base_model).is_dir() else config.base_model
-    keys: dict[str, Any] = {
-        "data.train_files": str(folder.train_rows),
-        "data.val_files": str(folder.val_rows),
-        "data.seed": config.seed,
-        "actor_rollout_ref.rollout.seed": config.seed,
-        "actor_rollout_ref.model.path": base,
-        "reward.custom_reward_function.path": "pkg://rewards.verl_entry",
-        "reward.custom_reward_function.name": "compute_score",
-        "reward.custom_reward_function.reward_kwargs": {"tokenizer": base, "accuracy": config.accuracy},
-        "trainer.default_local_dir": str(folder.checkpoints),
-        "trainer.rollout_data_dir": str(folder.path / "rollouts" / "train"),
-        "trainer.validation_data_dir": str(folder.path / "rollouts" / "val"),
-        "trainer.resume_mode": "resume_path" if done else "disable",
-        "trainer.resume_from_path": str(folder.checkpoint(done)) if done else None,
-    }
-    if done:  # the validation after step `done` is in the metrics already
-        keys["trainer.val_before_train"] = False
-    if config.platform == "cpu":  # lets the rollout server see when all requests of a step are there
-        rollout = config.verl.actor_rollout_ref.rollout
-        keys["actor_rollout_ref.rollout.engine_kwargs.hf_cpu"] = {
-            "train_rows": config.verl.data.train_batch_size * rollout.n,
-            "val_rows": val_rows * rollout.val_kwargs.n,
-        }
-    return keys

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import key_paths, nearest
+
+if TYPE_CHECKING:
+    from train.run_folder import RunFolder
+    from train.settings import SFTSettings, TrainSettings
 
 # Keys that verl reads but its YAML does not list (on verl's own command line they take a "+"). What stands below
 # them is checked by verl or ray themselves.
@@ -45,17 +50,19 @@ DERIVED = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trainer:
-    """A trainer of verl: the name of its config, and ADDED and DERIVED for it."""
+    """A trainer of verl: what `python -m` runs, the name of its config, and ADDED and DERIVED for it."""
 
+    program: Sequence[str]  # {devices}: how many there are
     config_name: str
     added: Mapping[str, str]
     derived: Mapping[str, str]
 
 
-PPO = Trainer("ppo_trainer", ADDED, DERIVED)
+PPO = Trainer(["verl.trainer.main_ppo"], "ppo_trainer", ADDED, DERIVED)
 SFT = Trainer(
+    "torch.distributed.run --standalone --nproc_per_node={devices} -m verl.trainer.sft_trainer".split(),
     "sft_trainer_engine",
     added={
         "engine.mixed_precision": "dtypes of FSDP; verl's default is bf16",
@@ -71,8 +78,12 @@ SFT = Trainer(
 )
 
 
+@cache
 def schema(trainer: Trainer = PPO) -> DictConfig:
-    """The trainer's config with verl's defaults, as Hydra composes it; verl itself is not imported."""
+    """The trainer's config with verl's defaults, as Hydra composes it, which takes seconds; verl is not imported.
+
+    Everybody gets the same object: copy it before you change it.
+    """
     from hydra import compose, initialize_config_dir
 
     spec = importlib.util.find_spec("verl")
@@ -83,9 +94,9 @@ def schema(trainer: Trainer = PPO) -> DictConfig:
         return compose(trainer.config_name)
 
 
-def unknown_keys(ours: Any, verl: DictConfig, trainer: Trainer = PPO) -> Iterator[str]:
+def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
     """Dotted keys of `ours` that verl's config has no place for. Below `{}` and null verl leaves all names open."""
-    known = OmegaConf.to_container(verl, resolve=False)
+    known = OmegaConf.to_container(schema(trainer), resolve=False)
     for key in key_paths(ours):
         node: Any = known
         for name in key.split("."):
@@ -99,10 +110,10 @@ def unknown_keys(ours: Any, verl: DictConfig, trainer: Trainer = PPO) -> Iterato
             yield key
 
 
-def check_keys(ours: Any, verl: DictConfig, trainer: Trainer = PPO) -> None:
+def check_keys(ours: Any, trainer: Trainer = PPO) -> None:
     """Raises InputError, with the nearest name, for a key of ours that verl does not have or that the stage sets."""
-    for key in unknown_keys(ours, verl, trainer):
-        near = nearest(f"verl.{key}", [f"verl.{name}" for name in (*key_paths(verl), *trainer.added)])
+    for key in unknown_keys(ours, trainer):
+        near = nearest(f"verl.{key}", [f"verl.{name}" for name in (*key_paths(schema(trainer)), *trainer.added)])
         raise InputError(f"verl.{key}: verl has no such key{near}")
     for key, source in trainer.derived.items():
         if OmegaConf.select(ours, key) is not None:
@@ -111,14 +122,71 @@ def check_keys(ours: Any, verl: DictConfig, trainer: Trainer = PPO) -> None:
 
 def build(ours: DictConfig, derived: Mapping[str, Any], trainer: Trainer = PPO) -> DictConfig:
     """verl's whole config, resolved: its defaults, our subtree, then the keys the stage derives (dotted names)."""
-    config = schema(trainer)
-    check_keys(ours, config, trainer)
+    check_keys(ours, trainer)
+    config = schema(trainer).copy()
     OmegaConf.set_struct(config, False)
     config.merge_with(OmegaConf.to_container(ours, resolve=True))  # may refer to the stage's keys
     for key, value in derived.items():
         OmegaConf.update(config, key, value, force_add=True)
     OmegaConf.resolve(config)
     return config
+
+
+def starts_ray(verl: DictConfig) -> bool:
+    """Whether the run starts a ray of its own; else it joins a cluster, or needs none."""
+    return bool(OmegaConf.select(verl, "ray_kwargs.ray_init.address") == "local")
+
+
+def runtime_env_keys(verl: DictConfig, variables: Mapping[str, str]) -> dict[str, Any]:
+    """The keys that give verl's workers their variables, the user's own among them; ray takes text alone.
+
+    In a cluster that was there they inherit the environment of `ray start`, not ours: so they get `variables` too.
+    """
+    if "ray_kwargs" not in verl:  # the SFT trainer runs without ray
+        return {}
+    key = "ray_kwargs.ray_init.runtime_env.env_vars"
+    own = OmegaConf.select(verl, key) or {}
+    return {f"{key}.{name}": str(value) for name, value in {**own, **({} if starts_ray(verl) else variables)}.items()}
+
+
+def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows: int) -> dict[str, Any]:
+    """The keys of verl's config that follow from the stage's own settings, and from how many rows it has."""
+    base = settings.base_path
+    keys: dict[str, Any] = {
+        "data.train_files": str(folder.train_rows),
+        "data.val_files": str(folder.val_rows),
+        "data.seed": settings.seed,
+        "actor_rollout_ref.rollout.seed": settings.seed,
+        "actor_rollout_ref.model.path": base,
+        "reward.custom_reward_function.path": "pkg://rewards.verl_entry",
+        "reward.custom_reward_function.name": "compute_score",
+        "reward.custom_reward_function.reward_kwargs": {"tokenizer": base, "accuracy": settings.accuracy},
+        "trainer.default_local_dir": str(folder.checkpoints),
+        "trainer.rollout_data_dir": str(folder.path / "rollouts" / "train"),
+        "trainer.validation_data_dir": str(folder.path / "rollouts" / "val"),
+        "trainer.resume_mode": "resume_path" if done else "disable",
+        "trainer.resume_from_path": str(folder.checkpoint(done)) if done else None,
+    }
+    if done:  # the validation after step `done` is in the metrics already
+        keys["trainer.val_before_train"] = False
+    if settings.platform == "cpu":  # lets the rollout server see when all requests of a step are there
+        rollout = settings.verl.actor_rollout_ref.rollout
+        keys["actor_rollout_ref.rollout.engine_kwargs.hf_cpu"] = {
+            "train_rows": settings.verl.data.train_batch_size * rollout.n,
+            "val_rows": val_rows * rollout.val_kwargs.n,
+        }
+    return keys
+
+
+def sft_derived_keys(settings: SFTSettings, folder: RunFolder) -> dict[str, Any]:
+    """As `derived_keys`, for the SFT trainer."""
+    return {
+        "data.train_files": str(folder.train_rows),
+        "model.path": settings.base_path,
+        "trainer.default_local_dir": str(folder.checkpoints),
+        "trainer.resume_mode": "disable",
+        "trainer.save_freq": -1,  # verl saves the last step all the same
+    }
 
 
 def validate(config: DictConfig) -> str | None:

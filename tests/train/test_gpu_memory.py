@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from train.gpu_memory import GIB, OUTSIDE, Moments, Setup, cache_tokens, memory_needs, misfit, read_setup
+from train.gpu_memory import GIB, OUTSIDE, Moments, Setup, memory_needs, misfit, read_setup
 from train.model_shape import Shape, read_shape, shape_of
 from train.verl_config import build
 
@@ -22,6 +24,7 @@ OFFLOAD = [f"{FSDP}.param_offload=true", f"{FSDP}.optimizer_offload=true"]
 SMALL = ["verl.data.train_batch_size=2", f"{ROLLOUT}.n=2", "verl.trainer.n_gpus_per_node=2",
          "verl.data.max_prompt_length=30", "verl.data.max_response_length=70",
          f"{ACTOR}.ppo_max_token_len_per_gpu=100"]  # fmt: skip
+COMPOSED = build(load_config("train", ["profile=paper"]).verl, {})  # the property below alone sets its keys
 LENGTHS = ["verl.data.max_prompt_length=512", "verl.data.max_response_length=1024", f"{ROLLOUT}.max_model_len=1536"]
 
 
@@ -136,12 +139,23 @@ def test_a_cache_without_room_for_one_row_is_said() -> None:
     assert said is not None and "room for 6584 tokens, less than one row of " in said and "max_model_len=16384" in said
 
 
-def test_the_cache_has_what_vllms_weights_leave_of_its_share() -> None:
-    setup, shape = setup_of(profile="single"), qwen("1.5B")
-    room = 0.5 * 24 * GIB - 2 * (shape.parameters + shape.adapter(32))
-    assert cache_tokens(shape, setup, 24) == room // (28 * 2 * 2 * 128 * 2)  # layers, k and v, heads, bf16
-
-
 def test_a_dtype_of_unknown_size_is_refused() -> None:
     with pytest.raises(InputError, match=r"rollout\.dtype=auto: there is fp32"):
         setup_of(f"{ROLLOUT}.dtype=auto")
+
+
+@given(st.integers(1, 16), st.integers(100, 20_000), st.sampled_from([0, 8]), st.integers(1, 64), st.booleans())
+def test_more_gpus_shorter_rows_and_offload_never_need_more(
+    gpus: int, longest: int, rank: int, batch: int, offload: bool
+) -> None:
+    def needs(gpus: int, longest: int, offload: bool) -> dict[str, float]:
+        verl, actor = COMPOSED, COMPOSED.actor_rollout_ref.actor
+        verl.trainer.n_gpus_per_node, verl.data.train_batch_size = gpus, batch
+        verl.data.max_prompt_length = actor.ppo_max_token_len_per_gpu = longest
+        verl.actor_rollout_ref.model.lora_rank = rank
+        actor.fsdp_config.param_offload = actor.fsdp_config.optimizer_offload = offload
+        return {moment: sum(parts.values()) for moment, parts in memory_needs(TINY, read_setup(verl), 80).items()}
+
+    before = needs(gpus, longest, offload)
+    for after in (needs(gpus + 1, longest, offload), needs(gpus, longest // 2, offload), needs(gpus, longest, True)):
+        assert all(after[moment] <= before[moment] for moment in before)

@@ -4,12 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
+from rag_zeval.stages.config import load_config
 from train.launch import ATTEMPT, MARK, environment, last_words, stop_leftovers, worker_variables
+from train.settings import TrainSettings, read_settings
 
 
 def test_leftovers_of_this_run_are_killed_and_no_others(tmp_path: Path) -> None:
@@ -31,7 +34,7 @@ def test_leftovers_of_this_run_are_killed_and_no_others(tmp_path: Path) -> None:
             process.communicate()
 
 
-def test_verl_dies_with_the_stage(tmp_path: Path) -> None:
+def test_verl_dies_with_the_stage(wait_until: Callable[..., None]) -> None:
     """What `running_verl` starts must not survive a SIGKILL of its parent."""
     code = (
         f"import sys, subprocess, time; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
@@ -44,13 +47,12 @@ def test_verl_dies_with_the_stage(tmp_path: Path) -> None:
     child = int(parent.stdout.readline())
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE, 5)
 
 
-def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(tmp_path: Path) -> None:
+def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(
+    tmp_path: Path, wait_until: Callable[..., None]
+) -> None:
     """Ray's agents write their name over their environment: whose they are, their raylet says."""
     shutil.copyfile("/bin/bash", tmp_path / "raylet")
     (tmp_path / "raylet").chmod(0o755)
@@ -62,10 +64,7 @@ def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(tmp_pat
         try:
             assert raylet.stdout is not None
             agent = psutil.Process(int(raylet.stdout.readline()))
-            deadline = time.monotonic() + 10
-            while "ray::DashboardAgent" not in agent.cmdline():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            wait_until(lambda: "ray::DashboardAgent" in agent.cmdline(), 10)  # noqa: B023 (called at once)
             assert stop_leftovers(tmp_path) == (2 if whose == "ours" else 0)
             assert (raylet.poll() is None and agent.is_running()) is (whose != "ours")
         finally:
@@ -75,20 +74,27 @@ def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(tmp_pat
             raylet.communicate()
 
 
-def test_environment_keeps_to_a_ray_of_its_own(tmp_path: Path, monkeypatch) -> None:
+def test_environment_keeps_to_a_ray_of_its_own(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    common = {"threads": 1, "offline": True}
-    variables = worker_variables(tmp_path, tmp_path / "a.jsonl", cpu=True, **common)
+
+    def variables_of(*words: str) -> dict[str, str]:
+        nano = read_settings(TrainSettings, load_config("train", [f"base_model={tmp_path}", *words]))
+        return worker_variables(nano, tmp_path, tmp_path / "a.jsonl")
+
+    variables = variables_of()
     own = environment(variables, own_ray=tmp_path / "ray")
-    assert own.items() >= variables.items()
+    assert own.items() >= variables.items() and own["PYTHONPATH"].split(os.pathsep)[0] == str(repository)
+    assert {"VERL_FILE_LOGGER_PATH", "TENSORBOARD_DIR", "WANDB_MODE", "WANDB_DIR", MARK} <= variables.keys()
     assert "RAY_ADDRESS" not in own and own["RAY_TMPDIR"] == str(tmp_path / "ray")
     assert own["WANDB_MODE"] == "offline" and own["HF_HUB_OFFLINE"] == "1" and own["VERL_PLATFORM"] == "cpu"
-    on_gpus = worker_variables(tmp_path, tmp_path / "a.jsonl", cpu=False, **common)
+    on_gpus = variables_of("platform=gpu", "base_model=org/name")
     assert environment(on_gpus, own_ray=None)["RAY_ADDRESS"] == "10.0.0.1:6379"
-    assert "VERL_USE_EXTERNAL_MODULES" not in on_gpus and "VERL_PLATFORM" not in on_gpus
+    assert not {"VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "HF_HUB_OFFLINE"} & on_gpus.keys()
     monkeypatch.setenv("WANDB_MODE", "online")
-    assert worker_variables(tmp_path, tmp_path / "a", cpu=True, **common)["WANDB_MODE"] == "online"
+    assert variables_of()["WANDB_MODE"] == "online"
 
 
 def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:

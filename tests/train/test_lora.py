@@ -104,8 +104,9 @@ def test_an_adapter_of_another_base_is_refused(folder: RunFolder, repository: Pa
 def test_a_checkpoint_that_no_model_could_be_exported_from_is_refused(
     profile: str, words: list[str], message: str
 ) -> None:
-    from train.settings import check_settings
+    from train.settings import TrainSettings, read_settings
 
     places = {"model": "verl.actor_rollout_ref.model", "checkpoint": "verl.actor_rollout_ref.actor.checkpoint"}
     with pytest.raises(InputError, match=message):
-        check_settings(load_config("train", [f"profile={profile}", *(word.format(**places) for word in words)]))
+        config = load_config("train", [f"profile={profile}", *(word.format(**places) for word in words)])
+        read_settings(TrainSettings, config)

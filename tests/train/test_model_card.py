@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import VALIDATION
 from train.model_card import card_settings, departures, escape, indented, write_model_card
+from train.settings import TrainSettings, read_settings
 
 STEPS = {0: {VALIDATION: 0.25}, 1: {"critic/score/mean": 1.0}, 2: {VALIDATION: 0.75}, 3: {VALIDATION: 0.5}}
 SHAS = {"base": "b" * 64, "responses": "c" * 64, "model": "d" * 64, "train_rows": "e" * 64, "val_rows": "f" * 64}
@@ -40,8 +41,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def card(model: Path, *words: str) -> str:
-    config = load_config("train", words)
-    write_model_card(model, config, MANIFEST, STEPS)
+    write_model_card(model, read_settings(TrainSettings, load_config("train", words)), MANIFEST, STEPS)
     return (model / "README.md").read_text(encoding="utf-8")
 
 

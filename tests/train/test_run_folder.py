@@ -1,17 +1,31 @@
+"""What a run's folder says of it: which step counts, what it was begun with, and the model it leaves.
+
+export=best: the step of the highest validation reward comes out, whatever is removed or killed on the way.
+"""
+
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
 from rag_zeval.errors import InputError
+from rag_zeval.stages.training_log import VALIDATION, best_step
+from train.lora import META
 from train.run_folder import RunFolder
+
+SAVED = ("optim_world_size_1_rank_0.pt", "extra_state_world_size_1_rank_0.pt", "model_world_size_1_rank_0.pt")
 
 
 @pytest.fixture
@@ -19,22 +33,30 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder(tmp_path / "run")
 
 
-def log(folder: RunFolder, *steps: int) -> None:
-    attempt = folder.next_attempt()
-    attempt.write_text("".join(json.dumps({"step": step, "data": {}}) + "\n" for step in steps))
+def log(attempt: Path, *steps: int, reward: float | None = None) -> None:
+    data = {} if reward is None else {VALIDATION: reward}
+    with open(attempt, "a") as file:
+        file.writelines(json.dumps({"step": step, "data": data}) + "\n" for step in steps)
 
 
-def save(folder: RunFolder, *steps: int) -> None:
-    for step in steps:
-        (folder.checkpoint(step) / "actor" / "huggingface").mkdir(parents=True)
+def save(folder: RunFolder, step: int, adapter: bool = False) -> Path:
+    """A checkpoint as verl writes it; the folder of what is exported from it."""
+    actor = folder.checkpoint(step) / "actor"
+    (actor / "huggingface").mkdir(parents=True)
+    (folder.checkpoint(step) / "data.pt").write_text("rows")
+    (actor / "huggingface" / "model.safetensors").write_text(f"weights of {step}")
+    for name in (*SAVED, *([META] if adapter else [])):
+        (actor / name).write_text(f"state of {step}")
+    return actor / "huggingface"
 
 
 def test_a_checkpoint_counts_once_its_step_is_logged(folder: RunFolder) -> None:
     assert folder.last_checkpoint() == 0
-    save(folder, 2, 4)
-    log(folder, 0, 1, 2, 3)  # killed after the checkpoint of step 4, before its metrics
+    save(folder, 2)
+    save(folder, 4)
+    log(folder.next_attempt(), 0, 1, 2, 3)  # killed after the checkpoint of step 4, before its metrics
     assert folder.last_checkpoint() == 2
-    log(folder, 3, 4)
+    log(folder.next_attempt(), 3, 4)
     assert folder.last_checkpoint() == 4
     folder.prune(4)
     assert not folder.checkpoint(2).exists() and folder.checkpoint(4).exists()
@@ -43,7 +65,7 @@ def test_a_checkpoint_counts_once_its_step_is_logged(folder: RunFolder) -> None:
 def test_a_run_goes_on_only_with_what_it_began_with(folder: RunFolder) -> None:
     identity: dict[str, Any] = {"config": {"seed": 0, "verl": {"lr": 1e-4}}, "base": "abc"}
     folder.claim(identity)
-    log(folder, 0, 1)
+    log(folder.next_attempt(), 0, 1)
     folder.claim(identity)
     with pytest.raises(InputError, match=r"holds a run with config.verl.lr=0.0001, not 0.001: give another out_dir"):
         folder.claim({**identity, "config": {"seed": 0, "verl": {"lr": 1e-3}}})
@@ -53,7 +75,7 @@ def test_a_run_goes_on_only_with_what_it_began_with(folder: RunFolder) -> None:
 
 def test_a_run_that_never_came_to_a_step_starts_over(folder: RunFolder) -> None:
     folder.claim({"seed": 0})
-    log(folder, 0)
+    log(folder.next_attempt(), 0)
     save(folder, 1)
     folder.train_rows.parent.mkdir()
     folder.claim({"seed": 1})
@@ -70,8 +92,7 @@ def test_one_start_at_a_time(folder: RunFolder) -> None:
 
 
 def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(folder: RunFolder, tmp_path: Path) -> None:
-    save(folder, 3)
-    trained, base = folder.checkpoint(3) / "actor" / "huggingface", tmp_path / "base"
+    trained, base = save(folder, 3), tmp_path / "base"
     base.mkdir()
     save_file({"w": np.ones(2, dtype=np.float32)}, trained / "model.safetensors")
     weights = (trained / "model.safetensors").read_bytes()
@@ -84,10 +105,10 @@ def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(fol
     for _ in range(2):  # again after a kill
         folder.export(3, str(base), "paper")
     assert (folder.model / "model.safetensors").read_bytes() == weights
-    found = {path.name: path.read_text() for path in folder.model.iterdir() if path.suffix != ".safetensors"}
-    assert json.loads(found.pop("config.json")) == {"dtype": "float32", "vocab_size": 3}  # verl says bfloat16 of all
-    assert json.loads(found.pop("rag_zeval.json")) == {"world": "w", "variant": "paper"}  # the prompt it now knows
-    assert found == {"tokenizer.json": "original"}
+    files = {path.name: path.read_text() for path in folder.model.iterdir() if path.suffix != ".safetensors"}
+    assert json.loads(files.pop("config.json")) == {"dtype": "float32", "vocab_size": 3}  # verl says bfloat16 of all
+    assert json.loads(files.pop("rag_zeval.json")) == {"world": "w", "variant": "paper"}  # the prompt it now knows
+    assert files == {"tokenizer.json": "original"}
 
 
 @pytest.mark.parametrize(
@@ -96,10 +117,105 @@ def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(fol
      ([torch.float32, torch.bfloat16], "as it was"), ([torch.float64], "as it was")],
 )  # fmt: skip
 def test_the_config_says_what_the_weights_are(folder: RunFolder, stored: list[Any], said: str, tmp_path: Path) -> None:
-    save(folder, 1)
-    trained = folder.checkpoint(1) / "actor" / "huggingface"
+    trained = save(folder, 1)
     (trained / "config.json").write_text('{"dtype": "as it was"}')
     for shard, dtype in enumerate(stored):
-        save_torch({f"w{shard}": torch.ones(2, dtype=dtype)}, trained / f"model-{shard}.safetensors")
+        save_torch({f"w{shard}": torch.ones(2, dtype=dtype)}, trained / f"model{shard or ''}.safetensors")
     folder.export(1, str(tmp_path), "paper")
     assert json.loads((folder.model / "config.json").read_text())["dtype"] == said
+
+
+@given(st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.sampled_from([0.1, 0.5, 0.9]))))
+def test_the_best_is_the_first_of_the_highest_among_whole_steps(rewards: dict[int, float | None]) -> None:
+    steps = {step: {} if reward is None else {VALIDATION: reward} for step, reward in rewards.items()}
+    best, expected = 0, None
+    step = 1
+    while step in rewards:  # only an unbroken log counts
+        reward = rewards[step]
+        if reward is not None and (expected is None or reward > expected):
+            best, expected = step, reward
+        step += 1
+    assert best_step(steps) == best
+
+
+@given(
+    rewards=st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.4]), min_size=1, max_size=8),
+    keep=st.integers(1, 3),
+    killed_after=st.sets(st.tuples(st.integers(1, 8), st.sampled_from(["saved", "logged", "linked"]))),
+)
+def test_the_best_outlives_verls_removals_and_any_kill(
+    rewards: list[float], keep: int, killed_after: set[tuple[int, str]]
+) -> None:
+    """verl's order of things, played through: save and remove old ones, validate, log; then our own look at the log."""
+    with tempfile.TemporaryDirectory() as place:
+        folder, kills = RunFolder(Path(place) / "run"), set(killed_after)
+        while (done := folder.last_checkpoint()) < len(rewards):
+            folder.keep_best()
+            attempt, known = folder.next_attempt(), []
+            folder.prune(done)
+            attempt.touch()
+            for step in range(done + 1, len(rewards) + 1):
+                save(folder, step)
+                known.append(step)
+                for old in known[:-keep]:
+                    shutil.rmtree(folder.checkpoint(old), ignore_errors=True)
+                if (step, "saved") in kills:
+                    kills.remove((step, "saved"))
+                    break
+                log(attempt, step, reward=rewards[step - 1])
+                if (step, "logged") in kills:
+                    kills.remove((step, "logged"))
+                    break
+                folder.keep_best()
+                if (step, "linked") in kills:
+                    kills.remove((step, "linked"))
+                    (folder.checkpoints / "best.part").mkdir(exist_ok=True)  # a kill in the middle of the next one
+                    break
+        best = folder.best_step()
+        assert best == rewards.index(max(rewards)) + 1
+        weights = folder.weights_of(best) / "actor" / "huggingface" / "model.safetensors"
+        assert weights.read_text() == f"weights of {best}"
+        assert len(list(folder.checkpoints.glob("best_step_*"))) <= 1
+        folder.forget_best()
+        assert not list(folder.checkpoints.glob("best_step_*"))
+
+
+@pytest.mark.parametrize("adapter", [True, False])
+@pytest.mark.parametrize("links", [True, False])
+def test_only_what_is_exported_is_kept(
+    folder: RunFolder, adapter: bool, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not links:
+
+        def refuse(*_: object) -> None:
+            raise OSError("no links here")
+
+        monkeypatch.setattr(os, "link", refuse)
+    save(folder, 1, adapter)
+    log(folder.next_attempt(), 1, reward=0.5)
+    folder.keep_best()
+    kept = folder.weights_of(1)
+    assert kept != folder.checkpoint(1)
+    files = {path.relative_to(kept).as_posix() for path in kept.rglob("*") if path.is_file()}
+    expected = {"actor/huggingface/model.safetensors"}
+    assert files == expected | ({f"actor/{META}", f"actor/{SAVED[2]}"} if adapter else set())
+    for path in kept.rglob("*.safetensors"):
+        assert path.samefile(folder.checkpoint(1) / path.relative_to(kept)) is links
+
+
+def test_a_checkpoint_that_cannot_be_kept_does_not_stop_the_run(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(folder, 1)
+    log(folder.next_attempt(), 1, reward=0.5)
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    for name in ("link", "mkdir"):
+        monkeypatch.setattr(os, name, full)
+    folder.keep_best()
+    assert "step 1, the best so far, is not kept: no space left" in capsys.readouterr().err
+    monkeypatch.undo()
+    folder.keep_best()
+    assert folder.weights_of(1) != folder.checkpoint(1)

@@ -2,88 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import signal
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
 from rag_zeval.files import model_sha256
-from rag_zeval.stages import world
 
-Processes = Callable[[Path], list[Any]]
-STEPS, PROMPTS, ROLLOUTS = 4, 2, 4
-SETTINGS = [
-    "profile=nano",
-    "stages=[{k: 3, rows: 4}, {k: 4, rows: 4}]",
-    "validation=[{k: 3, rows: 2}]",
-    f"verl.data.train_batch_size={PROMPTS}",
-    f"verl.actor_rollout_ref.actor.ppo_mini_batch_size={PROMPTS}",
-    f"verl.actor_rollout_ref.rollout.n={ROLLOUTS}",
-    "verl.actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
-    "verl.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=4",
-    "verl.actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=4",
-    "verl.actor_rollout_ref.actor.optim.lr_warmup_steps=1",
-    "verl.trainer.save_freq=2",
-    "verl.trainer.test_freq=4",
-]
+Processes = Callable[[Path], list[str]]
+Command = Callable[..., list[str]]
+STEPS, PROMPTS, ROLLOUTS = 4, 2, 4  # of `train_command`
 
 
 @pytest.fixture(scope="module")
-def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Answers of the nano world with the alpha that their true support deserves."""
-    path = tmp_path_factory.mktemp("responses") / "responses.jsonl"
-    with open(path, "w") as file:
-        for example in world.ranked_examples("train", 12, 4, 0):
-            best_first = sorted(range(4), key=lambda at: -example.true_support[at])
-            answers = [
-                {"alpha": alpha, "text": example.answers[at], "n_tokens": 1, "finished": True, "true_support": None}
-                for alpha, at in zip([0.0, -0.5, -1.0, -1.4], best_first, strict=True)
-            ]
-            row = {"id": example.id, "status": "ok", "question": example.question.question}
-            file.write(json.dumps({**row, "passage": example.question.passage, "responses": answers}) + "\n")
-    return path
-
-
-def command(responses: Path, out_dir: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "train", *SETTINGS, f"responses={responses}", f"out_dir={out_dir}", *words]
+def command(train_command: Callable[..., list[str]], nano_responses: Callable[..., str]) -> Callable[..., list[str]]:
+    return functools.partial(train_command, nano_responses())
 
 
 def run(repository: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, cwd=repository, capture_output=True, text=True, timeout=400)
 
 
-def agents_in(out_dir: Path) -> list[str]:
-    """Ray's helpers that write their name over their environment, and with it the mark of the run."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.cwd() == str(out_dir) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(process.cmdline()))
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
-def wait_until(happened: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
-def undisturbed(responses: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(command: Command, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out_dir = tmp_path_factory.mktemp("undisturbed") / "run"
-    done = run(repository, command(responses, out_dir))
+    done = run(repository, command(out_dir))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 steps of 2 prompts x 4 rollouts: K=3 from step 1, K=4 from step 3" in done.stdout
     assert f"step 4/{STEPS}" in done.stdout and "min left" in done.stdout
@@ -92,10 +41,14 @@ def undisturbed(responses: Path, repository: Path, tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="module")
 def killed_and_resumed(
-    processes_of: Processes, responses: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory
+    processes_of: Processes,
+    wait_until: Callable[..., None],
+    command: Command,
+    repository: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     out_dir = tmp_path_factory.mktemp("killed") / "run"
-    arguments = command(responses, out_dir)
+    arguments = command(out_dir)
     first = out_dir / "metrics" / "attempt-1.jsonl"
     with subprocess.Popen(arguments, cwd=repository, stdout=subprocess.DEVNULL) as stage:
         try:
@@ -107,7 +60,7 @@ def killed_and_resumed(
     assert not (out_dir / "manifest.json").exists()
     resumed = run(repository, arguments)  # at once: what is left of ray may still be going down
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-    assert not processes_of(out_dir) and not agents_in(out_dir)
+    assert not processes_of(out_dir)
     assert f"resuming after step 2 of {STEPS}" in resumed.stdout  # so step 3 is done, and logged, twice
     again = run(repository, arguments)
     assert again.returncode == 0 and "done already" in again.stdout
@@ -125,17 +78,7 @@ def test_each_step_logs_what_one_wants_to_see(undisturbed: Path) -> None:
     for step in range(1, STEPS + 1):
         data = logged[step]
         assert 0 <= data["actor/rollout_probs_diff_max"] <= 1e-4
-        for name in (
-            "format",
-            "evidence",
-            "accuracy",
-            "score",
-            "tie_rate",
-            "claims",
-            "quotes",
-            "quote_tokens",
-            "errors",
-        ):
+        for name in "format evidence accuracy score tie_rate claims quotes quote_tokens errors".split():
             assert f"reward_extra/{name}/mean" in data
         assert data["reward_extra/score/mean"] == pytest.approx(data["critic/score/mean"], abs=1e-6)
         assert data["reward_extra/errors/mean"] == data["rollouts/missing"] == 0 and "actor/kl_loss" in data
@@ -149,22 +92,14 @@ def test_each_step_logs_what_one_wants_to_see(undisturbed: Path) -> None:
     assert list((undisturbed / "tensorboard").iterdir())
 
 
-def test_the_run_leaves_a_plain_model_and_a_manifest(undisturbed: Path, repository: Path) -> None:
-    from safetensors.torch import load_file
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    base = repository / "checkpoints" / "nano-base"
-    model = AutoModelForCausalLM.from_pretrained(undisturbed / "model")
-    assert AutoTokenizer.from_pretrained(undisturbed / "model")("judge")["input_ids"]
-    weights, before = load_file(undisturbed / "model" / "model.safetensors"), load_file(base / "model.safetensors")
-    assert {str(w.dtype) for w in weights.values()} == {"torch.float32"}
-    assert weights.keys() == before.keys() and model.num_parameters() == sum(w.numel() for w in before.values())
-    assert max(float((weights[name] - before[name]).abs().max()) for name in weights) > 1e-5  # it learned something
-    assert json.loads((undisturbed / "model" / "config.json").read_text())["dtype"] == "float32"
+def test_the_run_leaves_a_plain_model_and_a_manifest(
+    undisturbed: Path, nano_base: Path, check_trained: Callable[[Path], None]
+) -> None:
+    check_trained(undisturbed / "model")
     card = (undisturbed / "model" / "README.md").read_text()
     assert model_sha256(undisturbed / "model") in card
     assert re.findall(r"^\| (\d+) \| [\d.-]+ \|$", card, re.MULTILINE) == ["0", "4"]  # steps that were validated
-    cards = [json.loads((folder / "rag_zeval.json").read_text()) for folder in (undisturbed / "model", base)]
+    cards = [json.loads((folder / "rag_zeval.json").read_text()) for folder in (undisturbed / "model", nano_base)]
     assert cards[0] == cards[1] == {"world": "nano", "variant": "compact"}
     manifest = json.loads((undisturbed / "manifest.json").read_text())
     assert manifest["steps"] == STEPS and manifest["counts"]["train_rows"] == 8 and manifest["attempts"] == 1
@@ -191,21 +126,23 @@ def test_a_killed_run_ends_as_an_undisturbed_one(undisturbed: Path, killed_and_r
 
 
 def test_an_interrupt_leaves_nothing_running(
-    processes_of: Processes, responses: Path, repository: Path, tmp_path: Path
+    processes_of: Processes, wait_until: Callable[..., None], command: Command, repository: Path, tmp_path: Path
 ) -> None:
     out_dir = tmp_path / "run"
     with subprocess.Popen(
-        command(responses, out_dir), cwd=repository, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command(out_dir), cwd=repository, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as stage:
-        wait_until(lambda: any("DashboardAgent" in name for name in agents_in(out_dir)), 120)  # ray is there
+        wait_until(lambda: any("DashboardAgent" in name for name in processes_of(out_dir)), 120)  # ray is there
         stage.send_signal(signal.SIGTERM)
         assert "interrupted" in stage.communicate(timeout=60)[1]
-    assert stage.returncode == 130 and not processes_of(out_dir) and not agents_in(out_dir)
+    assert stage.returncode == 130 and not processes_of(out_dir)
 
 
-def test_verls_own_refusal_is_shown(processes_of: Processes, responses: Path, repository: Path, tmp_path: Path) -> None:
+def test_verls_own_refusal_is_shown(
+    processes_of: Processes, command: Command, repository: Path, tmp_path: Path
+) -> None:
     micro = "verl.actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=null"
-    failed = run(repository, command(responses, tmp_path / "run", micro))
+    failed = run(repository, command(tmp_path / "run", micro))
     assert failed.returncode == 1 and not processes_of(tmp_path / "run")
     assert failed.stderr.startswith("error: verl ended with code 1; its output is in ")
     assert "ValueError: [actor_rollout_ref.ref] Please set at least one of" in failed.stderr

@@ -22,11 +22,6 @@ class Candidates:
     question: Question
     alphas: tuple[float, ...]
 
-    def messages(self) -> list[dict[str, str]]:
-        """The prompt that shows them and asks for a ranking."""
-        answers = [self.question.answers[alpha] for alpha in self.alphas]
-        return judge_messages(RANKING.name, self.question.question, self.question.passage, answers)
-
 
 def draw_candidates(
     questions: Sequence[Question], stages: Sequence[Stage], seed: int, flags: Mapping[str, Flags]
@@ -79,10 +74,12 @@ def build_rows(
     """
     rows: list[Row] = []
     for candidates in drawn:
-        messages = [*candidates.messages(), {"role": "assistant", "content": ranking_reply(candidates)}]
+        question, alphas = candidates.question, list(candidates.alphas)
+        answers = [question.answers[alpha] for alpha in alphas]
+        prompt = judge_messages(RANKING.name, question.question, question.passage, answers)
+        messages = [*prompt, {"role": "assistant", "content": ranking_reply(candidates)}]
         if tokens(messages) <= max_tokens:
-            k, alphas = len(candidates.alphas), list(candidates.alphas)
-            rows.append({"messages": messages, "id": candidates.question.id, "k": k, "alphas": alphas})
+            rows.append({"messages": messages, "id": question.id, "k": len(alphas), "alphas": alphas})
     by_k = {k: [row["alphas"] for row in rows if row["k"] == k] for k in sorted({row["k"] for row in rows})}
     return rows, {
         "drawn": len(drawn),

@@ -1,0 +1,160 @@
+"""The settings of both trainers: what is refused before anything is loaded, and what a run is known by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from rag_zeval.errors import InputError
+from rag_zeval.stages.answer_quality import AnswerFilter
+from rag_zeval.stages.config import load_config
+from train.__main__ import main
+from train.run_folder import RunFolder
+from train.settings import Settings, SFTSettings, TrainSettings, binding_settings, identity, read_settings
+from train.sft.__main__ import main as sft_main
+
+STAGES: dict[str, type[Settings]] = {"train": TrainSettings, "sft": SFTSettings}
+MAIN = {"train": main, "sft": sft_main}
+JOINED = ["profile=paper", "verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.address=auto"]
+VARIABLES = "verl.ray_kwargs.ray_init.runtime_env.env_vars"
+
+
+def read(stage: str, *words: str) -> Any:
+    return read_settings(STAGES[stage], load_config(stage, words))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    "word",
+    [
+        "platform=tpu", "threads=many",
+        "filter_identical=maybe", "filter_near_identical=0", "filter_near_identical=True", "filter_repetition=1.1",
+        "filter_passage=most", "filter_unfinished=0.5",
+    ],
+)  # fmt: skip
+def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
+    with pytest.raises(InputError, match=f"^{word}: "):
+        read(stage, word)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["accuracy=best"], "^accuracy=best: .*'all-pairs' or 'best-only'"),
+        (["variant=long"], "prompt variant 'long' does not exist"),
+        (["stages=[{k: 1, rows: 3}]"], r"stages\[0\]: must be {k: 2 or more"),
+        (["validation=3"], "^validation=3: .*list"),
+        (["gpu_memory_gib=0"], "^gpu_memory_gib=0: .*greater than 0"),
+        (["gpu_memory_gib=much"], "^gpu_memory_gib=much: .*number"),
+        (["gpu_memory_gib=true"], "^gpu_memory_gib=True: .*number"),
+        (
+            ["verl.data.train_batch_size=3", "verl.actor_rollout_ref.rollout.n=4"],
+            "actor.ppo_micro_batch_size_per_gpu=8 does not divide the 12 rollouts",
+        ),
+        (
+            ["profile=paper", "verl.data.max_prompt_length=9000"],
+            "ppo_max_token_len_per_gpu=16384 does not hold a row of 17192 tokens",
+        ),
+        (["verl.trainer.save_freq=-1"], "save_freq must be above 0"),
+        (["export=first"], "^export=first: .*'last' or 'best'"),
+        (["export=best", "verl.trainer.test_freq=15"], "test_freq=15 must be a multiple of verl.trainer.save_freq=10"),
+        (["export=best", "verl.trainer.test_freq=-1"], "test_freq=-1 must be a multiple"),
+        (["export=best", "verl.actor_rollout_ref.rollout.val_kwargs.n=2"], "val_kwargs.n=2 must be 1"),
+        (["verl.trainer.nnodes=2"], "nnodes=2 needs a ray cluster that is there .* set verl.ray_kwargs.ray_init.addr"),
+        ([*JOINED, f"{VARIABLES}.WANDB_API_KEY=x"], "env_vars.WANDB_API_KEY: a secret would be written into the run's"),
+        ([*JOINED, f"{VARIABLES}.hf_token=x"], "env_vars.hf_token: a secret"),
+        (["verl.trainer.wandb_proxy=http://me:x@proxy"], "wandb_proxy: a password would be written"),
+    ],
+)
+def test_what_could_only_fail_later_is_refused(words: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read("train", *words)
+
+
+def test_names_that_only_sound_like_secrets_pass() -> None:
+    read("train", *JOINED, f"{VARIABLES}.TOKENIZERS_PARALLELISM=true")
+
+
+def test_an_sft_batch_that_does_not_divide_is_refused() -> None:
+    with pytest.raises(InputError, match="train_batch_size=6 does not divide among 1 devices into micro-batches"):
+        read("sft", "verl.data.train_batch_size=6")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_filters_are_read_and_all_but_the_first_are_off(stage: str) -> None:
+    assert read(stage).answer_filter == AnswerFilter()
+    words = ["identical=false", "near_identical=0.8", "repetition=1", "passage=0.5", "unfinished=true"]
+    assert read(stage, *(f"filter_{word}" for word in words)).answer_filter == AnswerFilter(False, 0.8, 1, 0.5, True)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_begun_before_the_filters_were_there_goes_on(stage: str, tmp_path: Path) -> None:
+    now = OmegaConf.to_container(load_config(stage, []), resolve=True)
+    assert isinstance(now, dict)
+    folder = RunFolder(tmp_path)
+    folder.claim({"config": {k: v for k, v in now.items() if k == "filter_identical" or "filter" not in str(k)}})
+    folder.next_attempt().write_text('{"step": 0, "data": {}}\n{"step": 1, "data": {}}\n')
+    folder.claim({"config": now})
+    with pytest.raises(InputError, match=r"config\.filter_passage=None, not 0\.9"):
+        folder.claim({"config": {**now, "filter_passage": 0.9}})
+
+
+@pytest.mark.parametrize(
+    ("stage", "free", "binding"),
+    [
+        (
+            "train",
+            ["gpu_memory_gib=40", "dry_run=true", "threads=2", "verl.trainer.save_freq=5"],
+            ["seed=1", "variant=paper", "export=best", "verl.actor_rollout_ref.actor.optim.lr=1"],
+        ),
+        ("sft", ["threads=2"], ["seed=1", "verl.optim.lr=1", "alphas=[0,-1]", "verl.trainer.logger=[file]"]),
+    ],
+)
+def test_a_run_is_known_by_what_its_model_depends_on(
+    stage: str, free: list[str], binding: list[str], nano_responses: Callable[..., str], nano_base: Path
+) -> None:
+    def made_of(*words: str) -> Any:
+        return identity(read(stage, f"responses={responses}", f"base_model={nano_base}", *words))
+
+    responses = nano_responses(2)
+    run = made_of()
+    assert run == made_of(*free, "out_dir=elsewhere")
+    assert all(made_of(word) != run for word in binding)
+    responses = nano_responses(3)
+    assert made_of() != run
+
+
+@pytest.mark.parametrize("profile", ["nano", "single", "paper"])
+def test_each_profile_can_export_its_best_and_exports_its_last(profile: str) -> None:
+    last, best = (read("train", f"profile={profile}", *words) for words in ([], ["export=best"]))
+    assert last.export == "last"
+    assert binding_settings(best.config) == {**binding_settings(last.config), "export": "best"}
+
+
+@pytest.mark.parametrize(
+    ("stage", "words", "message"),
+    [
+        ("train", ["profile=paper", "gpu_memory_gib=24"], "gpu_memory_gib=24: 'update' needs 35.3 GiB on each GPU"),
+        ("train", ["responses=nowhere.jsonl"], "nowhere.jsonl: no responses here"),
+        ("train", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
+        ("sft", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
+        ("sft", ["verl.optim.lrr=1"], "verl.optim.lrr: verl has no such key (did you mean 'verl.optim.lr'?)"),
+        ("sft", ["rows=[{k: 4, rows: 13}]"], "rows: K=4 needs 13, but the 12 questions left gave 12"),
+        ("sft", ["rows=[{k: 4, rows: 3}]"], "3 training rows do not fill one step of verl.data.train_batch_size=16"),
+    ],
+)
+def test_what_is_wrong_is_one_line_of_the_command(
+    stage: str,
+    words: list[str],
+    message: str,
+    nano_responses: Callable[..., str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert MAIN[stage]([f"out_dir={tmp_path / 'out'}", f"responses={nano_responses()}", *words]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1
