@@ -17,9 +17,9 @@ import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
-from experiments.plan import BASE, RL, TRAINING, ArmRun, Experiment, flat, run_name
+from experiments.plan import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, file_sha256, model_sha256, read_json, read_jsonl, write_text
+from rag_zeval.files import Row, file_sha256, flat, model_sha256, read_json, read_jsonl, write_text
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run

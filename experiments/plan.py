@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import flat
 from rag_zeval.stages.config import load_config, nearest
 
 STAGES = {"synthesize": "synthesize", "sft": "train.sft", "train": "train", "bench": "eval_benchmarks"}  # modules
@@ -213,11 +214,3 @@ def _command(stage: str, settings: Settings) -> Command:
     words = (f"profile={PROFILE}", *(f"{key}={value}" for key, value in values.items()))
     resolved: Any = OmegaConf.to_container(load_config(stage, words), resolve=True)
     return Command(stage, words, {key: value for key, value in resolved.items() if key not in PLACES})
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> Settings:
-    """`{"a.b": value}` for nested settings; lists are values."""
-    leaves: Settings = {}
-    for key, value in settings.items():
-        leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
-    return leaves

@@ -16,13 +16,13 @@ from experiments.plan import (
     PLACES,
     ArmRun,
     Experiment,
-    flat,
     plan_answers,
     plan_bench,
     plan_runs,
     read_experiment,
 )
 from rag_zeval.errors import InputError
+from rag_zeval.files import flat
 from rag_zeval.stages.config import load_config
 
 
