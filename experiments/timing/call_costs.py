@@ -8,13 +8,13 @@ What a scorer asks of both answers in the same words is asked, and counted, once
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.timing.pairs import command
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.literal_judge import count_tokens, literal_reply
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -114,7 +114,7 @@ def table() -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    argparse.ArgumentParser(prog="python -m experiments.timing.call_costs", description=__doc__).parse_args(argv)
+    command("call_costs", __doc__).parse_args(argv)
     sys.stdout.write(table())
     return 0
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments.run_report import main, side_by_side, write_run_report
+from experiments.run_report import main, reward_chart, side_by_side, write_run_report
+from rag_zeval.stages.training_log import read_run
 
 HOSTILE = "<script>document.title='moved'</script>"
 
@@ -82,9 +83,6 @@ def test_the_page_is_one_file_without_scripts(run: Path, read_tags: Any) -> None
 
 
 def test_the_step_where_candidates_are_added_is_marked(run: Path) -> None:
-    from experiments.charts import reward_chart
-    from rag_zeval.stages.training_log import read_run
-
     steps = read_run(run / "train")
     before = {step: steps[step] for step in (0, 1, 2)}
     assert ("K=4" in reward_chart(steps), "K=4" in reward_chart(before)) == (True, False)
