@@ -18,7 +18,6 @@ from experiments.estimates import PAIRWISE, RANKING, VERDICTS, estimates
 from experiments.markdown import DASH, fill
 from experiments.plan import BASE, Experiment
 from rag_zeval.files import Row, write_bytes, write_json, write_text
-from rag_zeval.statistics.weighted_correlations import Floats
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
 HEADLINES = (RANKING, PAIRWISE, VERDICTS)
@@ -62,9 +61,8 @@ def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
         (axes[0], "evidence", "evidence grounding (0 to 1)", COLOURS[0], 0.1),
         (axes[1], "claims", "claims per answer", COLOURS[1], 2.0),
     ):
-        _band(ax, [smoothed(run, name, smoothing) for run in runs if name in run], colour, None)
+        _draw(ax, runs, name, smoothing, colour)
         widen(ax, least)
-        _mark_switches(ax, runs)
         ax.set_ylabel(label)
     figure.suptitle(_said(len(runs), smoothing), fontsize=8)
     return png(figure)
@@ -78,27 +76,23 @@ def reward_figure(arms: Mapping[str, Sequence[Curves]], smoothing: int) -> bytes
     """
     figure, (ax,) = step_axes(1, 5.6, 3.6)
     for colour, (arm, runs) in zip(COLOURS, arms.items(), strict=False):
-        _band(ax, [smoothed(run, "reward", smoothing) for run in runs if "reward" in run], colour, arm)
-        _mark_switches(ax, runs)
+        _draw(ax, runs, "reward", smoothing, colour, arm)
     ax.set_ylabel("reward, training rollouts")
     ax.legend(fontsize=8, frameon=False)
     figure.suptitle(_said(max(map(len, arms.values())), smoothing), fontsize=8)
     return png(figure)
 
 
-def _band(ax: Any, curves: Sequence[Floats], colour: str, label: str | None) -> None:
-    if not curves:
-        return
-    steps = min(map(len, curves))
-    seeds = np.stack([curve[:steps] for curve in curves])
-    x = np.arange(1, steps + 1)
-    ax.fill_between(x, seeds.min(0), seeds.max(0), color=colour, alpha=0.2, linewidth=0)
-    ax.plot(x, seeds.mean(0), color=colour, label=label)
-
-
-def _mark_switches(ax: Any, runs: Sequence[Curves]) -> None:
-    for run in runs[:1]:  # the seeds of an arm have the same
-        mark_switches(ax, run)
+def _draw(ax: Any, runs: Sequence[Curves], name: str, smoothing: int, colour: str, label: str | None = None) -> None:
+    """The mean over the seeds of an arm, their range as a band, and where K changes, which is the same for all."""
+    curves = [smoothed(run, name, smoothing) for run in runs if name in run]
+    if curves:
+        steps = min(map(len, curves))
+        seeds = np.stack([curve[:steps] for curve in curves])
+        x = np.arange(1, steps + 1)
+        ax.fill_between(x, seeds.min(0), seeds.max(0), color=colour, alpha=0.2, linewidth=0)
+        ax.plot(x, seeds.mean(0), color=colour, label=label)
+    mark_switches(ax, runs[0])
 
 
 def _said(seeds: int, smoothing: int) -> str:
