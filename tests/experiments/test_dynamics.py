@@ -6,6 +6,8 @@ import base64
 import json
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -333,8 +335,11 @@ def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, refusal: Any) -> 
     assert "no step with reward_extra/score/mean is logged" in refusal(main, [str(run)])
 
 
-def test_help_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0 and capsys.readouterr().out.startswith("usage: ")
+def test_help_answers_at_once() -> None:
+    code = "import sys; from experiments.dynamics.__main__ import main; assert main(['--help']) == 0; "
+    code += "assert not {'numpy', 'torch', 'matplotlib', 'transformers'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: ")
 
 
 def test_a_browser_opens_it(hostile: Path, tmp_path: Path, open_in_browser: Any) -> None:

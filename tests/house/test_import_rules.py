@@ -40,7 +40,6 @@ COMMANDS = {
     "experiments.run_report": ["-m", "experiments.run_report", "--help"],
     "rag_zeval.scripted_judge": ["-m", "rag_zeval.scripted_judge", "--help"],
     "experiments": ["-m", "experiments", "--help"],
-    "experiments.dynamics": ["-m", "experiments.dynamics", "--help"],
     "train.sft": ["-m", "train.sft", "--help"],
     "experiments.timing.step_speed": ["-m", "experiments.timing.step_speed", "--help"],
 }
@@ -127,9 +126,7 @@ def test_help_loads_nothing_heavy_and_answers_at_once(command: str) -> None:
         assert child.returncode == 0, errors[-2000:]
         loaded = {m[1].split(".")[0] for m in re.finditer(r"^import time:.*\|\s+([\w.]+)$", errors, re.MULTILINE)}
         assert len(loaded) > 1, "nothing was seen to be imported"
-        assert not loaded & (
-            SLOW_TO_LOAD | ({"numpy"} if command.startswith(("rag-zeval", "experiments.dynamics")) else set())
-        )
+        assert not loaded & (SLOW_TO_LOAD | ({"numpy"} if command.startswith("rag-zeval") else set()))
         seconds.append(usage.ru_utime + usage.ru_stime)
         if min(seconds) < CPU_SECONDS:
             return
