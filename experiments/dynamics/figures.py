@@ -39,13 +39,10 @@ class Figure:
     panels: list[Panel]
 
 
-def read_figures(path: Path) -> list[Figure]:
-    """The figures that figures.yaml describes."""
-    described = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return [Figure(**{**figure, "panels": [Panel(**panel) for panel in figure["panels"]]}) for figure in described]
-
-
-FIGURES = read_figures(Path(__file__).with_name("figures.yaml"))
+FIGURES = [
+    Figure(**{**figure, "panels": [Panel(**panel) for panel in figure["panels"]]})
+    for figure in yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text(encoding="utf-8"))
+]
 
 
 def write_page(runs: Sequence[Run], out_dir: Path, which: str) -> Path:
