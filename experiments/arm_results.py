@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from omegaconf import DictConfig
 
 from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
-from experiments.plan import BASE, RL, TRAINING, ArmRun, Experiment, flat, run_name
+from experiments.plan import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, file_sha256, model_sha256, read_json, read_jsonl, write_text
+from rag_zeval.files import Row, file_sha256, flat, model_sha256, read_json, read_jsonl, write_text
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
@@ -74,8 +75,9 @@ def is_done(path: Path, wanted: Row) -> bool:
     before = flat({key: row.get(key) for key in ("settings", "base")})
     now = flat(json.loads(json.dumps({key: wanted[key] for key in ("settings", "base")})))
     stages = set(row.get("settings") or ()) & {"synthesize", *TRAINING}
+    defaults = {stage: load_config(stage, []) for stage in stages}
     for key in [*now, *before]:
-        if before.get(key) != now.get(key) and not (key not in before and _is_default(key, now[key], stages)):
+        if before.get(key) != now.get(key) and not (key not in before and _is_default(key, now[key], defaults)):
             raise InputError(
                 f"{path}: is the result of {key}={before.get(key)}, not {now.get(key)}: remove it (and its run under "
                 "runs_dir), or give another results_dir"
@@ -83,10 +85,10 @@ def is_done(path: Path, wanted: Row) -> bool:
     return True
 
 
-def _is_default(key: str, value: Any, stages: Container[str]) -> bool:
+def _is_default(key: str, value: Any, defaults: Mapping[str, DictConfig]) -> bool:
     """Whether `settings.<stage>.<name>` is a setting of the stage itself, and has the value of configs/<stage>.yaml."""
     _, stage, *name = key.split(".") if "." in key else ("", "")
-    return stage in stages and len(name) == 1 and load_config(stage, []).get(name[0]) == value
+    return stage in defaults and len(name) == 1 and defaults[stage].get(name[0]) == value
 
 
 def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchmark], known: Row) -> Row:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from eval_benchmarks.bench_settings import check_names
 from rag_zeval.errors import InputError
-from rag_zeval.stages.config import load_config, nearest
+from rag_zeval.files import flat
+from rag_zeval.stages.config import load_config
 
 STAGES = {"synthesize": "synthesize", "sft": "train.sft", "train": "train", "bench": "eval_benchmarks"}  # modules
 RL = "train"
@@ -123,8 +125,7 @@ def read_experiment(config: DictConfig) -> Experiment:
         )
     words: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     name, known = str(config.experiment), list(words["experiments"])
-    if name not in known:
-        raise InputError(f"experiment: there is no '{name}'{nearest(name, known)}; there is: {', '.join(known)}")
+    check_names("experiment", [name], known)
     section, here = words["experiments"][name], f"experiments.{name}"
     arms = tuple(map(str, section["arms"]))
     for title, row in section["tables"].items():
@@ -160,9 +161,7 @@ def read_experiment(config: DictConfig) -> Experiment:
 def _check_names(key: str, names: Any, known: Sequence[str]) -> list[str]:
     if not isinstance(names, list) or not names:
         raise InputError(f"{key}: expected a list, such as [{known[0]}]")
-    for name in names:
-        if name not in known:
-            raise InputError(f"{key}: there is no '{name}'{nearest(str(name), known)}; there is: {', '.join(known)}")
+    check_names(key, [str(name) for name in names], known)
     return names
 
 
@@ -213,11 +212,3 @@ def _command(stage: str, settings: Settings) -> Command:
     words = (f"profile={PROFILE}", *(f"{key}={value}" for key, value in values.items()))
     resolved: Any = OmegaConf.to_container(load_config(stage, words), resolve=True)
     return Command(stage, words, {key: value for key, value in resolved.items() if key not in PLACES})
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> Settings:
-    """`{"a.b": value}` for nested settings; lists are values."""
-    leaves: Settings = {}
-    for key, value in settings.items():
-        leaves |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
-    return leaves

@@ -37,10 +37,7 @@ METRICS = {
 def read_curves(steps: Steps) -> dict[str, Floats]:
     """The curves of METRICS that at least one step has a number for."""
     last = max(steps, default=0)
-    curves = {
-        name: np.array([_number(steps.get(step, {}).get(metric)) for step in range(1, last + 1)])
-        for name, metric in METRICS.items()
-    }
+    curves = {name: by_step(read_points(steps, metric), last)[1:] for name, metric in METRICS.items()}
     return {name: curve for name, curve in curves.items() if not np.isnan(curve).all()}
 
 
@@ -49,6 +46,13 @@ def read_points(steps: Steps, metric: str) -> Points:
     values = [(step, _number(data.get(metric))) for step, data in steps.items()]
     points = np.array([point for point in values if not np.isnan(point[1])], dtype=float).reshape(-1, 2)
     return points[:, 0], points[:, 1]
+
+
+def by_step(points: Points, last: int) -> Floats:
+    """The points as a curve from step 0 on, (last + 1,); NaN where there is none."""
+    values = np.full(last + 1, np.nan)
+    values[points[0].astype(int)] = points[1]
+    return values
 
 
 def _number(value: Any) -> float:

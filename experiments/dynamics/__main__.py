@@ -46,7 +46,7 @@ def dynamics(argv: Sequence[str]) -> int:
         raise InputError("command line: rollouts= says where entailment is computed; give entailment= as well")
     from eval_benchmarks.output.curves import COLOURS  # after --help: brings numpy
     from experiments.dynamics.entailment import WHICH, open_scorer
-    from experiments.dynamics.page import write_page
+    from experiments.dynamics.figures import write_page
     from experiments.dynamics.run import read_runs
 
     if len(paths) > len(COLOURS):

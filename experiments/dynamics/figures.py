@@ -1,4 +1,4 @@
-"""What is drawn of a run, and what to look for in it."""
+"""What is drawn of a run, what to look for in it, and the page that shows both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 import yaml
 
 from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
+from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.run import Run
+from rag_zeval.files import Row, write_bytes, write_text
 
 STYLES = ("-", "--", ":")  # of a panel's lines: two that lie on each other are both to be seen
 WIDTH, HEIGHT = 3.5, 2.9  # of a panel, in inches
@@ -37,13 +39,30 @@ class Figure:
     panels: list[Panel]
 
 
-def read_figures(path: Path) -> list[Figure]:
-    """The figures that figures.yaml describes."""
-    described = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return [Figure(**{**figure, "panels": [Panel(**panel) for panel in figure["panels"]]}) for figure in described]
+FIGURES = [
+    Figure(**{**figure, "panels": [Panel(**panel) for panel in figure["panels"]]})
+    for figure in yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text(encoding="utf-8"))
+]
 
 
-FIGURES = read_figures(Path(__file__).with_name("figures.yaml"))
+def write_page(runs: Sequence[Run], out_dir: Path, which: str) -> Path:
+    """Write OUT_DIR/dynamics.html, one page without outside assets, and each figure as OUT_DIR/dynamics/NAME.png.
+
+    Returns the page's path.
+    """
+    sections = []
+    for figure in FIGURES:
+        section: Row = {"figure": figure, "image": None, "absent": list(absent(figure, runs))}
+        image, path = draw(figure, runs), out_dir / "dynamics" / f"{figure.name}.png"
+        if image is None:
+            path.unlink(missing_ok=True)  # of a page that was made before
+        else:
+            write_bytes(path, image)
+            section["image"] = embedded(image)
+        sections.append(section)
+    page = out_dir / "dynamics.html"
+    write_text(page, render("dynamics.html", runs=runs, sections=sections, window=window(runs), which=which))
+    return page
 
 
 def window(runs: Sequence[Run]) -> int:

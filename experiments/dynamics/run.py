@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eval_benchmarks.output.curves import METRICS, Curves, Points, read_curves, read_points, switches
+from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, Scorer, entailment_by_step
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
@@ -74,7 +74,7 @@ def _read(path: Path, name: str, which: str, scorer: Scorer | None) -> Run:
             if which == "val":
                 points["entailment"] = entailment
             else:
-                curves["entailment"] = _by_step(entailment, len(logged["reward"]))[1:]
+                curves["entailment"] = by_step(entailment, len(logged["reward"]))[1:]
     return Run(name, _state(path, logged), curves, points, missing, source)
 
 
@@ -110,7 +110,7 @@ def validation_points(steps: Steps) -> dict[str, Points]:
     """
 
     def measured(part: str) -> Floats:
-        return _by_step(read_points(steps, VALIDATION.format(part)), max(steps))
+        return by_step(read_points(steps, VALIDATION.format(part)), max(steps))
 
     points, kept = {"val_reward": read_points(steps, METRICS["validation"])}, measured("format")
     for part, measured_on in PARTS.items():
@@ -121,13 +121,6 @@ def validation_points(steps: Steps) -> dict[str, Points]:
         known = np.flatnonzero(~np.isnan(values))
         points[f"val_{part}"] = (known.astype(float), values[known])
     return {name: (x, y) for name, (x, y) in points.items() if len(x)}
-
-
-def _by_step(points: Points, last: int) -> Floats:
-    """(last + 1,) from step 0 on; NaN where there is no point."""
-    values = np.full(last + 1, np.nan)
-    values[points[0].astype(int)] = points[1]
-    return values
 
 
 def _state(path: Path, logged: Curves) -> str:

@@ -8,13 +8,12 @@ What a scorer asks of both answers in the same words is asked, and counted, once
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.timing.pairs import command
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.literal_judge import count_tokens, literal_reply
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -30,21 +29,6 @@ from rag_zeval.stages import world
 
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
 HEADS = ("scorer", "judge calls", "texts embedded", "prompt tokens", "reply tokens", "tokens ÷ RAG-Zeval's")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Means over the pairs of answers."""
-
-    scorer: str
-    calls: float
-    embedded: float
-    prompt_tokens: float
-    completion_tokens: float
-
-    @property
-    def tokens(self) -> float:
-        return self.prompt_tokens + self.completion_tokens
 
 
 def examples() -> list[Example]:
@@ -82,8 +66,11 @@ def reply_by_the_letter(request: Request) -> Reply:
     return Reply(text, "ok", prompt, count_tokens(text), calls=1)
 
 
-def measure(name: str) -> Cost:
-    """The cost of one scorer, a Measure or RAG-Zeval. Raises ValueError if an answer gets no score."""
+def measure(name: str) -> tuple[float, float, float, float]:
+    """What a scorer, a Measure or RAG-Zeval, costs: judge calls, texts embedded, prompt tokens and reply tokens.
+
+    Means over the pairs of answers. Raises ValueError if an answer gets no score.
+    """
     backend, embedder = ScriptedBackend(reply_by_the_letter), WordEmbedder()
     prompt = completion = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -99,22 +86,23 @@ def measure(name: str) -> Cost:
                 raise ValueError(f"{name}: no score for {scored.id}: {[score.status for score in scored.scores]}")
             prompt, completion = prompt + scored.paid_tokens[0], completion + scored.paid_tokens[1]
         cache.close()
-    return Cost(name, backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS)
+    return backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS
 
 
 def table() -> str:
     """The costs of all scorers that ask a judge or embed texts, the cheapest first, as a Markdown table."""
-    costs = [measure(name) for name in (RagZeval.name, *MEASURES)]
-    ours = costs[0].tokens
+    costs = {name: measure(name) for name in (RagZeval.name, *MEASURES)}
+    tokens = {name: prompt + reply for name, (_, _, prompt, reply) in costs.items()}
     lines = [f"| {' | '.join(HEADS)} |", "|---|" + "---:|" * (len(HEADS) - 1)]
-    for cost in sorted(costs, key=lambda cost: (cost.tokens, cost.scorer)):
-        numbers = f"{cost.calls:.2f} | {cost.embedded:.2f} | {cost.prompt_tokens:,.0f} | {cost.completion_tokens:,.0f}"
-        lines.append(f"| `{cost.scorer}` | {numbers} | {cost.tokens / ours:.2f} |")
+    for name in sorted(costs, key=lambda name: (tokens[name], name)):
+        calls, embedded, prompt, reply = costs[name]
+        numbers = f"{calls:.2f} | {embedded:.2f} | {prompt:,.0f} | {reply:,.0f}"
+        lines.append(f"| `{name}` | {numbers} | {tokens[name] / tokens[RagZeval.name]:.2f} |")
     return "\n".join(lines) + "\n"
 
 
 def main(argv: Sequence[str]) -> int:
-    argparse.ArgumentParser(prog="python -m experiments.timing.call_costs", description=__doc__).parse_args(argv)
+    command("call_costs", __doc__).parse_args(argv)
     sys.stdout.write(table())
     return 0
 

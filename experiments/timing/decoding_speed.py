@@ -28,21 +28,21 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from experiments.timing.guidance import ALPHAS, SMALL, guided_answers, random_prompts, random_qwen2, widest_tie
-from experiments.timing.pairs import Entry, append, compare
+from experiments.timing.guidance import SMALL, guided_answers, packed_answers, random_prompts, random_qwen2, widest_tie
+from experiments.timing.pairs import Entry, append, command, compare
 
 PAIRS = 5
 
 
-def measure_cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = 64, pairs: int = PAIRS) -> Entry:
+def measure_cad(**sizes: int) -> Entry:
     """Packed decoder against transformers' guidance; equal: every answer the same, but for ties."""
     from synthesize.cad import decode
 
     model = random_qwen2(SMALL)
-    return _against_guidance("cad", model, partial(decode, model), questions, passage_tokens, new_tokens, pairs)
+    return _against_guidance("cad", model, partial(decode, model), **sizes)
 
 
-def measure_cad_vllm(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = 64, pairs: int = PAIRS) -> Entry:
+def measure_cad_vllm(**sizes: int) -> Entry:
     """vLLM with coupled requests against transformers' guidance; no pair may be left over. Needs vLLM."""
     from synthesize.vllm_cad import VLLMDecoder
 
@@ -55,21 +55,23 @@ def measure_cad_vllm(questions: int = 8, passage_tokens: int = 1500, new_tokens:
             decoder.forget()  # a prompt read in the pair before must be read again
             return decoder.decode(*arguments, **settings)
 
-        return _against_guidance("cad_vllm", model, decode, questions, passage_tokens, new_tokens, pairs)
+        return _against_guidance("cad_vllm", model, decode, **sizes)
 
 
 def _against_guidance(
-    name: str, model: Any, decode: Callable[..., Any], questions: int, passage_tokens: int, new_tokens: int, pairs: int
+    name: str,
+    model: Any,
+    decode: Callable[..., Any],
+    questions: int = 8,
+    passage_tokens: int = 1500,
+    new_tokens: int = 64,
+    pairs: int = PAIRS,
 ) -> Entry:
     import torch
 
     torch.set_num_threads(1)
     prompts, without = random_prompts(SMALL["vocab_size"], questions, passage_tokens)
-
-    def ours() -> list[list[int]]:
-        answers = decode(prompts, without, ALPHAS, new_tokens, stops=())
-        return [list(response.ids) for responses in answers for response in responses]
-
+    ours = partial(packed_answers, decode, prompts, without, new_tokens)
     theirs = partial(guided_answers, model, prompts, without, new_tokens)
     return compare(name, ours, theirs, partial(widest_tie, model, prompts, without), pairs)
 
@@ -140,18 +142,11 @@ MEASUREMENTS: dict[str, Callable[[], Entry]] = {
 }
 
 
-def main(names: Sequence[str]) -> int:
-    """Exit status: 0 measured, 2 there is no such measurement."""
-    known = MEASUREMENTS | VLLM
-    if {"-h", "--help"} & set(names):
-        print(f"usage: python -m experiments.timing.decoding_speed [{'] ['.join(known)}]\n\n{__doc__}", end="")
-        return 0
-    for name in names:
-        if name not in known:
-            print(f"error: no measurement {name!r}; there is: {', '.join(known)}", file=sys.stderr)
-            return 2
-    for name in names or MEASUREMENTS:
-        result = known[name]()
+def main(argv: Sequence[str]) -> int:
+    parser = command("decoding_speed", __doc__)
+    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS, *VLLM], help="all but those of vLLM by default")
+    for name in parser.parse_args(argv).names or MEASUREMENTS:
+        result = (MEASUREMENTS | VLLM)[name]()
         print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
         append(result)
     return 0

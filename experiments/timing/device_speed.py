@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.markdown import fill
-from experiments.timing.guidance import ALPHAS, SMALL, Tokens, guided_answers, random_prompts, random_qwen2
-from experiments.timing.pairs import timed
+from experiments.timing.guidance import ALPHAS, SMALL, guided_answers, packed_answers, random_prompts, random_qwen2
+from experiments.timing.pairs import command, timed
 from rag_zeval.files import Row, write_json, write_text
 from train.model_shape import KEPT, shape_of
 
@@ -72,13 +72,8 @@ def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
     cuda = model.device.type == "cuda"
     prompts, without = random_prompts(model.config.vocab_size, QUESTIONS, passage)
 
-    def packed(limit: int) -> Tokens:
-        answers = decode(model, prompts, without, ALPHAS, limit, stops=())
-        return [list(response.ids) for responses in answers for response in responses]
-
-    def guidance(limit: int) -> Tokens:
-        return guided_answers(model, prompts[:SAMPLE], without[:SAMPLE], limit)
-
+    packed = partial(packed_answers, partial(decode, model), prompts, without)
+    guidance = partial(guided_answers, model, prompts[:SAMPLE], without[:SAMPLE])
     packed(2), guidance(2)  # the first calls pay for set-up
     if cuda:
         torch.cuda.reset_peak_memory_stats()
@@ -142,15 +137,14 @@ def device_name() -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    if {"-h", "--help"} & set(argv):
-        print(f"usage: python -m experiments.timing.device_speed [{'|'.join(SHAPES)}]\n\n{__doc__}", end="")
-        return 0
-    if len(argv) > 1 or (argv and argv[0] not in SHAPES):
-        print(f"error: expected one shape of {', '.join(SHAPES)}, found {' '.join(argv)!r}", file=sys.stderr)
-        return 2
+    parser = command("device_speed", __doc__)
+    parser.add_argument(
+        "shape", nargs="?", choices=SHAPES, help="by default that of 7B on a GPU, the small one on a CPU"
+    )
+    shape = parser.parse_args(argv).shape
     import torch
 
-    shape = argv[0] if argv else "qwen2.5-7b" if torch.cuda.is_available() else "small"
+    shape = shape or ("qwen2.5-7b" if torch.cuda.is_available() else "small")
     run = measure(shape)
     name = "".join(c if c.isalnum() else "-" for c in f"{shape} {run['device']}".lower())
     write_json(FOLDER / f"{name}.json", run)

@@ -1,9 +1,9 @@
-"""Context-aware decoding by transformers' own guidance, on random weights: the peer of our decoders."""
+"""Context-aware decoding on random weights: by our decoders, and by transformers' own guidance, their peer."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
@@ -39,6 +39,12 @@ def random_prompts(vocabulary: int, questions: int, passage_tokens: int) -> tupl
     rng = random.Random(1)
     without = [[rng.randrange(3, vocabulary) for _ in range(rng.randrange(24, 40))] for _ in range(questions)]
     return [[rng.randrange(3, vocabulary) for _ in range(passage_tokens)] + question for question in without], without
+
+
+def packed_answers(decode: Callable[..., Any], prompts: Tokens, without: Tokens, new_tokens: int) -> Tokens:
+    """Token ids of an answer for each prompt and alpha, by one of our decoders: all of them in one call."""
+    answers = decode(prompts, without, ALPHAS, new_tokens, stops=())
+    return [list(response.ids) for responses in answers for response in responses]
 
 
 def guided_answers(model: Any, prompts: Tokens, without: Tokens, new_tokens: int) -> Tokens:

@@ -8,7 +8,6 @@ process at most. With 0 PAIRS the harness runs once, alone: `100000 0` is for it
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import resource
@@ -26,16 +25,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from eval_benchmarks.bench import score
-from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
-from experiments.timing.pairs import time_pairs, timed
+from experiments.timing.pairs import command, timed
 from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.score import Scored, Scorer
+from rag_zeval.scorers.score import Scored
 
 OPEN = 64  # requests at once
 ROWS, PAIRS = 2_000, 3
@@ -43,14 +42,10 @@ CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a to
 REPLY = json.dumps([{"id": letter, "answer": f"Answer {letter}.", "atomic_claims": [CLAIM] * 3} for letter in "AB"])
 
 
-class Rows:
+class Rows(Benchmark):
     """A benchmark of `n` examples, each with a question, a passage of about 600 characters and two answers."""
 
     name, data_hash = "rows", "none"
-    world: str | None = None
-    shipped: tuple[Scorer, ...] = ()
-    human: tuple[Metric, ...] = ()
-    no_ceiling: str | None = None
 
     def __init__(self, n: int):
         passage = " ".join(["This is a passage about a town and its river."] * 13)
@@ -140,7 +135,7 @@ def server() -> Iterator[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m experiments.timing.overhead", description=__doc__)
+    parser = command("overhead", __doc__)
     parser.add_argument("rows", type=int, nargs="?", default=ROWS)
     parser.add_argument("pairs", type=int, nargs="?", default=PAIRS)
     options = parser.parse_args(argv)
@@ -153,8 +148,8 @@ def main(argv: Sequence[str]) -> int:
             run_harness(benchmark, url, Path(tempfile.mkdtemp(dir=folder)))
 
         run_bare(prompts_of(Rows(OPEN), url), url)  # the server is up and both have their imports
-        for pair in time_pairs(harness, lambda: run_bare(prompts, url), pairs):
-            ours, bare = pair.ours_s, pair.theirs_s
+        for _ in range(pairs):
+            (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url))
             ratios.append(ours / bare)
             print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
         if ratios:

@@ -1,19 +1,18 @@
-"""Two ways to do one thing, ours and a peer's, timed back to back.
+"""Two ways to do one thing, ours and a peer's, timed back to back; and the command line of all that is timed here.
 
 A ratio is the median over the pairs of times, so that what else a machine does falls on both sides alike.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rag_zeval.files import write_json
+from rag_zeval.files import read_json, write_json
 
 SUMMARY = Path("runs/speed/summary.json")
 MARGIN = 1e-4  # how far apart results of two orders of computation may be
@@ -23,14 +22,10 @@ Side = Callable[[], Any]
 Entry = dict[str, Any]  # of the summary
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One run of either side: seconds, and what came out."""
-
-    ours_s: float
-    theirs_s: float
-    ours: Any
-    theirs: Any
+def command(name: str, about: str) -> argparse.ArgumentParser:
+    """What reads the words of a command of this package; --help shows `about` as it is."""
+    layout = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(f"python -m experiments.timing.{name}", description=about, formatter_class=layout)
 
 
 def timed(run: Side, finish: Callable[[], None] = lambda: None) -> tuple[float, Any]:
@@ -42,13 +37,6 @@ def timed(run: Side, finish: Callable[[], None] = lambda: None) -> tuple[float, 
     return time.perf_counter() - started, result
 
 
-def time_pairs(ours: Side, theirs: Side, pairs: int) -> Iterator[Pair]:
-    """`pairs` pairs, each as it is done."""
-    for _ in range(pairs):
-        (ours_s, own), (theirs_s, other) = timed(ours), timed(theirs)
-        yield Pair(ours_s, theirs_s, own, other)
-
-
 def compare(name: str, ours: Side, theirs: Side, difference: Callable[[Any, Any], float], pairs: int) -> Entry:
     """The summary's entry for both sides; a line is printed as each pair is done.
 
@@ -57,10 +45,11 @@ def compare(name: str, ours: Side, theirs: Side, difference: Callable[[Any, Any]
     """
     ours(), theirs()
     seconds, apart = [], 0.0
-    for number, pair in enumerate(time_pairs(ours, theirs, pairs), 1):
-        seconds.append({"ours_s": pair.ours_s, "theirs_s": pair.theirs_s})
-        apart = max(apart, difference(pair.ours, pair.theirs))
-        print(f"{name} {number}/{pairs}: ours {pair.ours_s:.2f} s, theirs {pair.theirs_s:.2f} s", flush=True)
+    for number in range(1, pairs + 1):
+        (ours_s, own), (theirs_s, other) = timed(ours), timed(theirs)
+        seconds.append({"ours_s": ours_s, "theirs_s": theirs_s})
+        apart = max(apart, difference(own, other))
+        print(f"{name} {number}/{pairs}: ours {ours_s:.2f} s, theirs {theirs_s:.2f} s", flush=True)
     return entry(name, seconds, apart)
 
 
@@ -79,6 +68,6 @@ def entry(name: str, pairs: Sequence[dict[str, float]], difference: float) -> En
 
 
 def append(new: Entry) -> None:
-    """Add an entry to SUMMARY."""
-    entries = json.loads(SUMMARY.read_text()) if SUMMARY.exists() else []
+    """Add an entry to SUMMARY. Raises InputError if that holds no JSON list."""
+    entries = read_json(SUMMARY, list) if SUMMARY.exists() else []
     write_json(SUMMARY, [*entries, new])

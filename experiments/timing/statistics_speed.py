@@ -7,7 +7,6 @@ for the time of one core.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -15,11 +14,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.timing.pairs import command
+
 INSTANCES, SCORERS, DRAWS = 280, 10, 10_000
 
 
 def main(argv: Sequence[str]) -> int:
-    argparse.ArgumentParser(prog="python -m experiments.timing.statistics_speed", description=__doc__).parse_args(argv)
+    command("statistics_speed", __doc__).parse_args(argv)
     from eval_benchmarks.output.comparisons import comparison_rows
     from eval_benchmarks.output.summary import summary_rows
     from eval_benchmarks.trials import group_trials

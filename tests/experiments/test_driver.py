@@ -183,17 +183,6 @@ def test_a_result_of_other_settings_is_never_overwritten(work: Work) -> None:
     assert read_result(work.experiment.result("static-3", 1)).row == result.row
 
 
-def test_a_setting_that_a_stage_got_later_is_no_other_setting_but_another_stage_is(work: Work) -> None:
-    row = json.loads(json.dumps(fake_row(work, work.runs[1])))
-    del row["settings"]["train"]["accuracy"], row["settings"]["synthesize"]["seed"]
-    written(work, work.runs[1], row)
-    assert work.runs[1] not in work.todo()
-    del row["settings"]["train"]
-    written(work, work.runs[1], row)
-    with pytest.raises(InputError, match=r"is the result of settings\.train\."):
-        work.todo()
-
-
 def test_a_stage_is_a_process_with_a_log_and_its_minutes_add_up(tmp_path: Path, capsys: Any) -> None:
     stages, log, minutes = StageProcesses(), tmp_path / "run" / "synthesize.log", tmp_path / "minutes.json"
     minutes.write_text('{"train": 3.5, "synthesize": 2.0}')
@@ -238,7 +227,6 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
     [
         ("benchmarks=[nano]", "benchmarks: there is no 'nano'"),
         ("bench.nano_eval.n=0", "nano_eval.n: must be a whole number of at least 1"),
-        ("experiments.proof.reference=x", "experiments.proof.reference: there is no 'x'"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(

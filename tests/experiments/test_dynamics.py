@@ -23,6 +23,7 @@ from experiments.dynamics.entailment import entailment_by_step, open_scorer, rea
 from experiments.dynamics.figures import FIGURES, absent, draw, window
 from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
 from rag_zeval.errors import InputError
+from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 from rag_zeval.stages.training_log import read_run
 
@@ -245,10 +246,7 @@ def test_without_rollouts_the_page_says_why(run: Path) -> None:
     assert np.flatnonzero(~np.isnan(found.curves["entailment"])).tolist() == [4]
 
 
-def test_an_nli_model_gives_the_probability_of_entailment(write_nli: Any, tmp_path: Path) -> None:
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
+def test_an_nli_model_reads_the_quotes_in_a_row_and_then_the_claim(write_nli: Any, tmp_path: Path) -> None:
     folder = write_nli(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
     scorer = open_scorer(f"nli:{folder}")
     assert scorer.name == "the NLI model nli"
@@ -258,14 +256,11 @@ def test_an_nli_model_gives_the_probability_of_entailment(write_nli: Any, tmp_pa
         ("the cat " * 10, ("too long",)),
         ("the dog", ("a cat",)),
     ]
-    found = scorer.score(claims)
-    model, tokenizer = (kind.from_pretrained(folder) for kind in (AutoModelForSequenceClassification, AutoTokenizer))
-    wanted = []
-    for premise, claim in (("on a mat the dog", "the cat sat"), ("a cat", "the dog")):
-        with torch.inference_mode():
-            wanted.append(float(model(**tokenizer(premise, claim, return_tensors="pt")).logits.softmax(-1)[0, 1]))
-    assert found == [pytest.approx(wanted[0], abs=1e-6), pytest.approx(wanted[1], abs=1e-6), None, found[1]]
-    assert abs(wanted[0] - wanted[1]) > 1e-3 and scorer.score([]) == [] and scorer.score(claims[::-1]) == found[::-1]
+    scores = scorer.score(claims)
+    first, second = NLI(str(folder)).score([("on a mat the dog", "the cat sat"), ("a cat", "the dog")])
+    assert scores == [pytest.approx(first, abs=1e-6), pytest.approx(second, abs=1e-6), None, scores[1]]
+    assert first != pytest.approx(second, abs=1e-3)
+    assert scorer.score([]) == [] and scorer.score(claims[::-1]) == scores[::-1]
 
 
 def test_what_is_no_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
@@ -274,16 +269,11 @@ def test_what_is_no_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None
     for spec in ("magic", "nli:", "oracle:x", f"nli:{tmp_path / 'nowhere'}"):
         with pytest.raises(InputError, match="entailment="):
             open_scorer(spec)
-    with pytest.raises(InputError, match=r"is no trained NLI model \(labels: good, bad"):
-        open_scorer(f"nli:{write_nli(tmp_path / 'sentiment', ['good', 'bad'])}")
     folder = write_nli(tmp_path / "untrained", ["entailment", "not_entailment"])
     weights = folder / "model.safetensors"
     body = {name: tensor for name, tensor in load_file(weights).items() if not name.startswith("classifier")}
     save_file(body, weights, metadata={"format": "pt"})
     with pytest.raises(InputError, match=r"weights that are missing: [1-9]"):
-        open_scorer(f"nli:{folder}")
-    weights.write_bytes(b"torn")
-    with pytest.raises(InputError, match="not a model transformers can load"):
         open_scorer(f"nli:{folder}")
 
 

@@ -10,54 +10,30 @@ from scipy import stats
 
 from eval_benchmarks.benchmark import mean_metric
 from experiments.estimates import estimate
-from rag_zeval.statistics.bootstrap import (
-    Ratio,
-    hierarchical_draws,
-    hierarchical_interval,
-    multiplicities,
-    paired_interval,
-)
-from rag_zeval.statistics.weighted_correlations import Floats
+from rag_zeval.statistics.bootstrap import Ratio, hierarchical_draws, hierarchical_interval, multiplicities
 
 N = 12
 counts = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), min_size=N, max_size=N)
+groups = st.lists(counts.map(lambda pairs: Ratio(*np.array(pairs, float).T)), max_size=4)
 
 
-def ratio(pairs: list[tuple[int, int]]) -> Ratio:
-    top, bottom = np.array(pairs, float).T
-    return Ratio(top, bottom)
-
-
-@given(counts, counts, st.lists(st.booleans(), min_size=N, max_size=N), st.integers(0, 9))
-def test_with_one_seed_it_is_the_paired_interval(first: list, second: list, kept: list[bool], seed: int) -> None:
-    a, b, keep = ratio(first), ratio(second), np.array(kept)
-    found, plain = (hierarchical_interval([a], [b], keep, 60, seed), paired_interval(a, b, keep, 60, seed))
-    assert (found is None) == (plain is None) == (not keep.any())
-    assert found == plain or found == pytest.approx(plain, abs=1e-12)
-
-
-@given(counts, counts, st.integers(2, 5), st.integers(0, 9))
-def test_seeds_that_do_not_differ_add_no_variance(first: list, second: list, seeds: int, seed: int) -> None:
-    a, b, keep = ratio(first), ratio(second), np.ones(N, bool)
-    many = hierarchical_draws([a] * seeds, [b] * seeds, keep, 60, seed)
-    assert many == pytest.approx(hierarchical_draws([a], [b], keep, 60, seed), abs=1e-12)
-
-
-@given(st.lists(counts, min_size=1, max_size=4), st.lists(counts, min_size=1, max_size=3))
-def test_a_draw_is_what_resampling_by_hand_gives(first: list, second: list) -> None:
-    before, after = [ratio(pairs) for pairs in first], [ratio(pairs) for pairs in second]
-    keep = np.arange(N) != 3
-    found = hierarchical_draws(before, after, keep, 20, 5)
-    instances = multiplicities(N - 1, 20, 5).astype(int)
+@given(groups, groups.filter(bool), st.lists(st.booleans(), min_size=N, max_size=N))
+def test_a_draw_is_what_resampling_by_hand_gives(first: list[Ratio], second: list[Ratio], kept: list[bool]) -> None:
+    """Prompts are drawn once for both groups, and the seeds of each group by themselves."""
+    keep = np.array(kept)
+    if not keep.any():
+        assert hierarchical_interval(first, second, keep, 20, 5) is None
+        return
+    instances = multiplicities(int(keep.sum()), 20, 5).astype(int)
     means = []
-    for models, seed in ((before, 7), (after, 6)):
-        seeds = multiplicities(len(models), 20, seed).astype(int)
+    for group, seed in ((first, 7), (second, 6)):
+        seeds = multiplicities(len(group), 20, seed).astype(int) if group else np.zeros((20, 0), int)
         drawn = [
-            [_value(models[s], np.repeat(np.flatnonzero(keep), rows)) for s in np.repeat(np.arange(len(models)), times)]
+            [_value(model, np.repeat(np.flatnonzero(keep), rows)) for model in np.repeat(group, times)] or [0.0]
             for rows, times in zip(instances, seeds, strict=True)
         ]
         means.append(np.mean(drawn, axis=1))
-    assert found == pytest.approx(means[1] - means[0], abs=1e-12)
+    assert hierarchical_draws(first, second, keep, 20, 5) == pytest.approx(means[1] - means[0], abs=1e-12)
 
 
 def _value(model: Ratio, rows: np.ndarray) -> float:
@@ -69,11 +45,6 @@ def test_a_model_that_was_not_drawn_may_be_undefined() -> None:
     draws = hierarchical_draws([], [nothing, something], np.ones(4, bool), 200, 0)
     assert set(draws[~np.isnan(draws)]) == {1.0}
     assert 0.15 < np.mean(~np.isnan(draws)) < 0.35  # the share of draws that take the second model twice: 1/4
-
-
-def test_without_instances_there_is_no_interval() -> None:
-    one = Ratio(np.ones(3), np.ones(3))
-    assert hierarchical_interval([one], [one, one], np.zeros(3, bool), 50, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -101,24 +72,6 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(
         assert limits
         covered += limits[0] <= truth <= limits[1]
     assert low <= covered / runs <= high
-
-
-def test_arms_are_paired_by_prompt_and_their_seeds_are_not() -> None:
-    rng = np.random.default_rng(2)
-    ones, keep = np.ones(200), np.ones(200, bool)
-    prompts = rng.normal(0, 5, 200)
-
-    def arm(gain: float, seeds: Floats) -> list[Ratio]:
-        return [Ratio(prompts + gain + effect, ones) for effect in seeds]
-
-    effects = np.array([-0.3, 0.0, 0.3])
-    width = _width(hierarchical_interval(arm(0, effects), arm(1, effects), keep, 2000, 0))
-    assert width == pytest.approx(2 * 1.96 * np.sqrt(2 * effects.var() / 3), rel=0.15)  # of the seeds alone
-
-
-def _width(limits: tuple[float, float] | None) -> float:
-    assert limits
-    return limits[1] - limits[0]
 
 
 @given(st.lists(st.integers(-20, 20), min_size=2, max_size=6))

@@ -16,13 +16,13 @@ from experiments.plan import (
     PLACES,
     ArmRun,
     Experiment,
-    flat,
     plan_answers,
     plan_bench,
     plan_runs,
     read_experiment,
 )
 from rag_zeval.errors import InputError
+from rag_zeval.files import flat
 from rag_zeval.stages.config import load_config
 
 
@@ -120,12 +120,12 @@ def test_what_does_not_fit_is_refused_in_one_line(word: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("profile", ["paper", "single"])
-@pytest.mark.parametrize("words", [["experiment=proof"], ["experiment=ablations"], ["only_tables=true"]])
+@pytest.mark.parametrize("word", ["experiment=proof", "experiment=ablations", "only_tables=true"])
 def test_an_experiment_that_is_planned_for_the_nano_world_alone_is_refused_elsewhere(
-    profile: str, words: list[str], tmp_path: Path, refusal: Any
+    profile: str, word: str, tmp_path: Path, refusal: Any
 ) -> None:
     places = [f"runs_dir={tmp_path / 'runs'}", f"results_dir={tmp_path / 'results'}"]
-    line = refusal(main, [f"profile={profile}", *words, *places])
+    line = refusal(main, [f"profile={profile}", word, *places])
     assert line.startswith(f"error: profile={profile}: the experiments are planned for profile=nano alone")
     assert not list(tmp_path.iterdir())
 
@@ -139,6 +139,7 @@ def test_a_result_counts_as_long_as_its_settings_are_the_ones_wanted(tmp_path: P
     for change, said in (
         ({"settings": {"train": {**wanted["settings"]["train"], "seed": 2}}}, "settings.train.seed=1, not 2"),  # type: ignore[index]
         ({"settings": {"train": {**wanted["settings"]["train"], "lr": 1}}}, "settings.train.lr=None, not 1"),  # type: ignore[index]
+        ({"settings": {**wanted["settings"], "synthesize": {"seed": 0}}}, "settings.synthesize.seed=None, not 0"),  # type: ignore[dict-item]
         ({"base": "abd"}, "base=abc, not abd"),
     ):
         with pytest.raises(InputError, match=said):

@@ -64,6 +64,10 @@ class Results:
         }
         write_result(self.folder / self.experiment / f"{run_name(arm, seed)}.json", {**row, **changes})
 
+    def write_seeds(self, arm: str, **changes: Any) -> None:
+        for seed in (1, 2, 3):
+            self.write(arm, seed, **changes)
+
     def report(self) -> tuple[str, dict[str, Any]]:
         """tables.md and summary.json."""
         assert program.main(self.words) == 0
@@ -75,8 +79,7 @@ class Results:
 def proof(tmp_path: Path) -> Results:
     results = Results(tmp_path / "proof", "proof")
     results.write("base", None, verdicts=0.0)
-    for seed in (1, 2, 3):
-        results.write("judge", seed, gain=0.1)
+    results.write_seeds("judge", gain=0.1)
     return results
 
 
@@ -84,12 +87,9 @@ def proof(tmp_path: Path) -> Results:
 def ablations(tmp_path: Path) -> Results:
     results = Results(tmp_path / "ablations", "ablations")
     results.write("base", None, verdicts=0.0)
-    for seed in (1, 2, 3):
-        results.write("curriculum", seed, gain=0.15)
-        results.write("best-only", seed, gain=0.05)
-        results.write("static-3", seed, gain=0.25)
-        results.write("static-4", seed, gain=0.15)
-        results.write("sft-ranker", seed, gain=0.0, curves={}, ranks_only=True, rows={"sft": 900}, steps={"sft": 56})
+    for arm, gain in {"curriculum": 0.15, "best-only": 0.05, "static-3": 0.25, "static-4": 0.15}.items():
+        results.write_seeds(arm, gain=gain)
+    results.write_seeds("sft-ranker", curves={}, ranks_only=True, rows={"sft": 900}, steps={"sft": 56})
     results.write("no-evidence", 1, gain=0.1)
     return results
 
@@ -220,8 +220,7 @@ def test_figures_are_drawn_of_the_arms_that_have_curves(ablations: Results) -> N
     assert "(figure-3.png)" in tables and "arms curriculum, static-3, static-4](figure-4.png)" in tables
     ablations.report()
     assert {name: (folder / name).read_bytes() for name in drawn} == drawn  # the same files give the same figure
-    for seed in (1, 2, 3):
-        ablations.write("static-3", seed, gain=0.3, curves={})
+    ablations.write_seeds("static-3", gain=0.3, curves={})
     tables, _ = ablations.report()
     assert "arms curriculum, static-4](figure-4.png)" in tables
     assert (folder / "figure-4.png").read_bytes() != drawn["figure-4.png"]

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.run_report import main, side_by_side, write_run_report
 
-HOSTILE = "<script>document.title='moved'</script>"
+BASE, HOSTILE = "a minus b", "<script>document.title='moved'</script>"
 
 
 def summary_row(metric: str, model: str | None, value: float | None, **changes: object) -> dict[str, object]:
@@ -35,8 +35,8 @@ def alpha(value: float, support: float | None) -> dict[str, float | int | None]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    summary = compared("base", HOSTILE, "ranking_accuracy", 0.2, 0.3, 0.1)
-    summary += compared("base", HOSTILE, "format_rate", 1.0, None, None)
+    summary = compared(BASE, HOSTILE, "ranking_accuracy", 0.2, 0.3, 0.1)
+    summary += compared(BASE, HOSTILE, "format_rate", 1.0, None, None)
     summary += [summary_row("pairwise_best", None, 0.5, scorer="bleu")]
     summary += [summary_row("pearson", None, 0.302, benchmark="ragchecker_meta", scorer="bleu", published=0.302)]
     steps = [
@@ -64,12 +64,7 @@ def test_base_and_trained_stand_side_by_side(run: Path) -> None:
     judges = side_by_side(json.loads((run / "bench/summary.json").read_text()), "nano_eval")
     assert [row["metric"] for row in judges] == ["ranking_accuracy", "format_rate"]
     assert [judges[0][key]["value"] for key in ("base", "trained", "difference")] == [0.2, 0.3, 0.1]
-    assert side_by_side([summary_row("ranking_accuracy", "base", 0.2)], "nano_eval") == []
-
-
-def test_a_model_may_have_minus_in_its_name() -> None:
-    (row,) = side_by_side(compared("a minus b", "c minus d", "format_rate", 0.5, 0.75, 0.25), "nano_eval")
-    assert [row[key]["value"] for key in ("base", "trained", "difference")] == [0.5, 0.75, 0.25]
+    assert side_by_side([summary_row("ranking_accuracy", BASE, 0.2)], "nano_eval") == []
 
 
 def test_the_page_is_one_file_without_scripts(run: Path, read_tags: Any) -> None:
@@ -79,15 +74,7 @@ def test_the_page_is_one_file_without_scripts(run: Path, read_tags: Any) -> None
     assert [link for link in tags.links if "w3.org" not in link] == []
     assert "0.100 [0.090, 0.110]" in page and "0.302" in page and "50.0%" in page
     assert "5 steps of GRPO in 3.2 minutes,\n2 attempts." in page
-
-
-def test_the_step_where_candidates_are_added_is_marked(run: Path) -> None:
-    from experiments.charts import reward_chart
-    from rag_zeval.stages.training_log import read_run
-
-    steps = read_run(run / "train")
-    before = {step: steps[step] for step in (0, 1, 2)}
-    assert ("K=4" in reward_chart(steps), "K=4" in reward_chart(before)) == (True, False)
+    assert "K=4" in page and "K=3" not in page  # the step from which there are more candidates
 
 
 def without_truth(run: Path, alphas: int) -> str:

@@ -15,5 +15,5 @@ def test_the_docs_hold_the_table_that_the_command_prints() -> None:
 
 
 def test_rag_zeval_judges_all_answers_with_one_call() -> None:
-    assert call_costs.measure("rag_zeval").calls == 1
-    assert call_costs.measure("ragas_faithfulness").calls == 4  # statements and verdicts of each of two answers
+    assert call_costs.measure("rag_zeval")[0] == 1
+    assert call_costs.measure("ragas_faithfulness")[0] == 4  # statements and verdicts of each of two answers

@@ -51,4 +51,6 @@ def test_a_run_at_toy_size_is_written_and_shown(tmp_path, monkeypatch, capsys):
 
 
 def test_an_unknown_shape_is_refused(capsys):
-    assert device_speed.main(["7b"]) == 2 and "qwen2.5-7b" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        device_speed.main(["7b"])
+    assert "qwen2.5-7b" in capsys.readouterr().err
