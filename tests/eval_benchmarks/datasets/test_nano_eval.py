@@ -100,6 +100,7 @@ def test_ranking_is_strict_over_all_pairs_and_pairwise_follows_the_truth(score_b
     assert set(values(benchmark, backwards).values()) == {(0.0, N)}
     best_alone = score_by(benchmark, lambda i: [float(support == max(truth[i])) for support in truth[i]])
     assert values(benchmark, best_alone)["ranking_accuracy"] == (0.0, N)
+    assert {n for _, n in values(benchmark, {}).values()} == {0}  # what nobody scored is missing
 
 
 CLAIM = '{"claim": "c", "is_supported": true, "grounding_evidence": ["q"], "analysis": ""}'
