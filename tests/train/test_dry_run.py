@@ -45,13 +45,13 @@ def test_the_plan_of_lora_on_one_gpu(planned: Planned) -> None:
         total, parts = line(f"  {moment}", shown).split(": ")
         sizes = [float(part.rsplit(" ", 1)[1]) for part in parts.split(", ")]
         assert float(total) == gib == pytest.approx(sum(sizes), abs=0.05 * (len(sizes) + 1))
-    disk = "7.1 GiB: 3 checkpoints of 422.6 MiB, the best step's weights 140.9 MiB, the model 5.8 GiB; free here "
+    disk = "7.1 GiB: 3 checkpoints of 0.4 GiB, the best step's weights 0.1 GiB, the model 5.8 GiB; free here "
     assert line("disk", shown).startswith(disk)
 
 
 def test_the_documented_plan_is_printed_with_neither_model_nor_answers(repository: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "train", "profile=paper", "dry_run=true", f"out_dir={tmp_path / 'out'}"]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stderr == ""
     section = (repository / "docs" / "paper-scale.md").read_text().split("## The plan\n")[1]
     documented, printed = section.split("```\n")[1].splitlines(), done.stdout.splitlines()

@@ -25,9 +25,10 @@ from rag_zeval.stages.answer_quality import (
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
 WORDS = st.lists(st.sampled_from("a b c d".split()), max_size=8).map(" ".join)
-LIMIT = st.one_of(st.none(), st.sampled_from([0.1, 0.3, 0.5, 0.8, 1.0]))
+LIMIT = st.one_of(st.none(), st.sampled_from([0.25, 0.5, 1.0]))  # values that the measures of few words reach
 FILTERS = st.builds(AnswerFilter, st.booleans(), LIMIT, LIMIT, LIMIT, st.booleans())
-FOUR = st.lists(WORDS, min_size=4, max_size=4).map(lambda texts: dict(zip(ALPHAS, texts, strict=True)))
+ANSWERS = WORDS | st.sampled_from(["a b", "a b c d"])  # so that some are the same
+FOUR = st.lists(ANSWERS, min_size=4, max_size=4).map(lambda texts: dict(zip(ALPHAS, texts, strict=True)))
 CUT_OFF = st.frozensets(st.sampled_from(ALPHAS))
 
 
