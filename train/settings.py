@@ -26,7 +26,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rewards.combined import AccuracyRule
+from rewards.accuracy import AccuracyRule
 from train.curriculum import Stage, read_stages
 from train.verl_config import PPO, SFT, Trainer, check_keys
 

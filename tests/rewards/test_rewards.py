@@ -16,15 +16,10 @@ from rag_zeval.judge.parser import parse_strict
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages import world
 from rewards import verl_entry
-from rewards.combined import (
-    KEYS,
-    WATCHED,
-    accuracy_reward,
-    combined_reward,
-    evidence_reward,
-    failed,
-    format_reward,
-)
+from rewards.accuracy import accuracy_reward
+from rewards.combined import KEYS, WATCHED, combined_reward, failed
+from rewards.evidence import evidence_reward
+from rewards.format import format_reward
 from rewards.tokens import PolicyTokens
 
 REFERENCE = "one two three four five six seven eight nine ten eleven twelve"

@@ -1,0 +1,24 @@
+"""r_a: does the ranking by support follow the ranking by alpha?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from rag_zeval.errors import InputError
+from rag_zeval.judge.scoring import strictly_ranked
+
+AccuracyRule = Literal["all-pairs", "best-only"]
+
+
+def accuracy_reward(scores: Sequence[float | None], alphas: Sequence[float], rule: str = "all-pairs") -> float:
+    """1.0 if the support scores are ranked as the alphas are, strictly, else 0.0 (paper, Eq. 6).
+
+    "all-pairs": every pair with alpha_i > alpha_j has S_i > S_j. "best-only" (paper, Table 3): only the candidate of
+    the largest alpha must lie above all others. Raises InputError for another rule.
+    """
+    if rule not in (rules := get_args(AccuracyRule)):
+        raise InputError(f"accuracy rule '{rule}' does not exist; there is: {', '.join(rules)}")
+    if rule == "best-only":
+        return float(strictly_ranked(scores, [float(alpha == max(alphas)) for alpha in alphas]))
+    return float(strictly_ranked(scores, alphas))
