@@ -83,13 +83,9 @@ def test_the_card_of_a_checkpoint_is_read(tiny_model: str, model_copy: Path) -> 
     card.write_text('{"world": "nano", "variant": "compact"}')
     assert open_backend(str(model_copy)).card == {"world": "nano", "variant": "compact"}
     assert open_backend(tiny_model).card == {}
-    for content, reason in (
-        ("[1]", "expected a JSON object"),
-        ('{"world": 1}', "field 'world' must be str, found int"),
-    ):
-        card.write_text(content)
-        with pytest.raises(InputError, match=rf"rag_zeval.json: {reason}"):
-            open_backend(str(model_copy))
+    card.write_text('{"world": 1}')
+    with pytest.raises(InputError, match=r"rag_zeval.json: field 'world' must be str, found int"):
+        open_backend(str(model_copy))
 
 
 def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +117,7 @@ UNLOADABLE = "copy: not a model transformers can load: "
         ("model.safetensors", lambda weights: b"no weights" * 20, UNLOADABLE),
         ("model.safetensors", lambda weights: weights[:-10], UNLOADABLE),
         ("model.safetensors", None, UNLOADABLE),
-        (
-            "config.json",
-            lambda config: config.replace(b'"intermediate_size": 32', b'"intermediate_size": 64'),
-            UNLOADABLE,
-        ),
+        ("config.json", lambda text: text.replace(b'"intermediate_size": 32', b'"intermediate_size": 64'), UNLOADABLE),
         ("tokenizer.json", None, UNLOADABLE),
         ("chat_template.jinja", None, "copy: the tokenizer has no chat template"),
         ("config.json", None, "copy: no model here"),
