@@ -259,7 +259,7 @@ def test_a_result_file_holds_one_run_only(evaluate: Run, endpoint: Any, tmp_path
     refusals = {
         "identity": evaluate("--model", endpoint.spec("other")),
         "variant": evaluate("--variant", "verdict-last"),
-        "sampling": evaluate("--temperature", 0.5),
+        "sampling.temperature": evaluate("--temperature", 0.5),
         "structured": evaluate("--structured"),
     }
     write_rows(tmp_path / "in.jsonl", [row(0, reference="It is not so.")])
