@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, check_fields, parse_row
-from rag_zeval.statistics.bootstrap import mean_interval
+from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 KS = (5, 10, 50)  # what the prompt sees, what a reranker sees, what the index gives
 ALL = "all"
@@ -46,12 +46,9 @@ def recall(question: Question, k: int) -> float:
 
 
 def hit_rate(questions: Sequence[Question], k: int) -> tuple[float, Interval]:
-    """The share of questions with a hit, and its 95% Wilson interval (1927, JASA 22, 209-212)."""
-    from scipy.stats import binomtest
-
+    """The share of questions with a hit, and its 95% Wilson interval."""
     hits = sum(recall(question, k) > 0 for question in questions)
-    interval = binomtest(hits, len(questions)).proportion_ci(method="wilson")
-    return hits / len(questions), (float(interval.low), float(interval.high))
+    return hits / len(questions), share_interval(hits, len(questions))
 
 
 def mean_recall(questions: Sequence[Question], k: int) -> tuple[float, Interval]:

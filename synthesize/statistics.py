@@ -25,7 +25,7 @@ from rag_zeval.stages.answer_quality import (
     find_flags,
     repetition,
 )
-from rag_zeval.statistics.bootstrap import mean_interval
+from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 Supports = Mapping[float, float | None]  # true support of a question's answers by alpha; None on real text
 
@@ -135,12 +135,10 @@ def _of_size(k: int, alphas: Sequence[float], flags: Sequence[Flags], supports: 
 def _share(outcomes: Sequence[bool]) -> dict[str, Any]:
     """`{"share", "low", "high", "n"}`: the share of n outcomes that are true, in [0, 1], with its 95% interval
     (Wilson 1927); None for no outcomes."""
-    from scipy.stats import binomtest
-
     if not outcomes:
         return {"share": None, "low": None, "high": None, "n": 0}
-    interval = binomtest(sum(outcomes), len(outcomes)).proportion_ci(method="wilson")
-    return {"share": fmean(outcomes), "low": float(interval.low), "high": float(interval.high), "n": len(outcomes)}
+    low, high = share_interval(sum(outcomes), len(outcomes))
+    return {"share": fmean(outcomes), "low": low, "high": high, "n": len(outcomes)}
 
 
 def print_report(statistics: Mapping[str, Any], winnable: Mapping[str, Any], title: str) -> None:

@@ -23,16 +23,15 @@ class TransformersBackend(FolderModel):
     Raises InputError when the folder holds no model, or one that wants code of its own or has no chat template.
     """
 
-    def __init__(self, folder: str, *, batch_tokens: int = BATCH_TOKENS):
+    def __init__(self, folder: str):
         super().__init__(folder)
-        self.batch_tokens = batch_tokens
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
         if not self.tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
         self.max_context = getattr(self._model.config, "max_position_embeddings", None)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
-        for batch in _batches(jobs, self.batch_tokens):
+        for batch in _batches(jobs):
             yield from self._run(batch)
 
     def _run(self, batch: list[Job]) -> Iterator[tuple[int, Reply]]:
@@ -75,8 +74,8 @@ class TransformersBackend(FolderModel):
         return replies
 
 
-def _batches(jobs: Sequence[Job], batch_tokens: int) -> Iterator[list[Job]]:
-    """Jobs of like sampling and length together, within the token bound (one job alone may exceed it)."""
+def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Jobs of like sampling and length together, within BATCH_TOKENS (one job alone may exceed it)."""
     batch: list[Job] = []
     for job in sorted(jobs, key=lambda job: (job.request.sampling.temperature, job.request.sampling.top_p, job.size)):
         same = batch and (
@@ -84,7 +83,7 @@ def _batches(jobs: Sequence[Job], batch_tokens: int) -> Iterator[list[Job]]:
             == (batch[0].request.sampling.temperature, batch[0].request.sampling.top_p)
         )
         # sorted by size, so the newest job is the longest row of the batch
-        if batch and not (same and len(batch) < BATCH_ROWS and (len(batch) + 1) * job.size <= batch_tokens):
+        if batch and not (same and len(batch) < BATCH_ROWS and (len(batch) + 1) * job.size <= BATCH_TOKENS):
             yield batch
             batch = []
         batch.append(job)

@@ -8,6 +8,7 @@ difference: a text longer than the model's window has no score (the package cuts
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.errors import InputError
@@ -55,9 +56,9 @@ class BertScore:
             for answer in example.answers:
                 try:
                     precision, recall = match(self._tokens(answer), self._tokens(example.reference))
-                    scores.append(Score(f1(precision, recall)))
+                    scores.append(Score(harmonic_mean((precision, recall))))
                     parts.append({"precision": precision, "recall": recall})
-                except (ValueError, RuntimeError, IndexError) as error:  # too long, out of memory
+                except (ValueError, RuntimeError, IndexError) as error:  # too long, below 0, out of memory
                     scores.append(Score(None, f"failed: {one_line(str(error))}"))
                     parts.append({})
             yield Scored(example.id, tuple(scores), {"answers": parts})
@@ -88,10 +89,3 @@ def match(answer: tuple[Any, Any], reference: tuple[Any, Any]) -> tuple[float, f
     cosines = ours @ theirs.T
     precision, recall = cosines.amax(dim=1)[ours_count].mean(), cosines.amax(dim=0)[theirs_count].mean()
     return float(precision), float(recall)
-
-
-def f1(precision: float, recall: float) -> float:
-    """Harmonic mean; 0 if both are 0. Raises ValueError if one is below 0: there is no such mean then."""
-    if min(precision, recall) < 0:
-        raise ValueError(f"precision {precision:.3f} and recall {recall:.3f} have no harmonic mean")
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
@@ -75,9 +76,8 @@ def recall(parts: Sequence[Judged]) -> float:
 
 
 def f1(parts: Sequence[Judged]) -> float:
-    """Harmonic mean of the two; 0 if both are 0. Raises Failed if nothing is cited."""
-    p, r = precision(parts), recall(parts)
-    return 2 * p * r / (p + r) if p + r else 0.0
+    """Harmonic mean of the two; 0 if one is 0. Raises Failed if nothing is cited."""
+    return harmonic_mean((precision(parts), recall(parts)))
 
 
 def _measure(value: Callable[[Sequence[Judged]], float]) -> Measure:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
@@ -85,9 +86,8 @@ def recall(checks: Checks) -> float:
 
 
 def f1(checks: Checks) -> float:
-    """Harmonic mean of precision and recall; 0 if both are 0."""
-    p, r = precision(checks), recall(checks)
-    return 2 * p * r / (p + r) if p + r else 0.0
+    """Harmonic mean of precision and recall; 0 if one is 0."""
+    return harmonic_mean((precision(checks), recall(checks)))
 
 
 def faithfulness(checks: Checks) -> float:

@@ -155,6 +155,15 @@ def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[flo
     return bounds
 
 
+def share_interval(hits: int, n: int) -> tuple[float, float]:
+    """95% interval of the share of `hits` among n outcomes, at least one (Wilson 1927, JASA 22, 209-212); no bootstrap:
+    it has a width also where all outcomes are the same."""
+    from scipy.stats import binomtest
+
+    bounds = binomtest(hits, n).proportion_ci(method="wilson")
+    return float(bounds.low), float(bounds.high)
+
+
 def paired_interval(
     first: Statistic, second: Statistic, both: Mask, draws: int, seed: int
 ) -> tuple[float, float] | None:

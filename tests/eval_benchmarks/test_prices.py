@@ -42,10 +42,8 @@ def test_only_replies_that_came_for_a_call_are_paid_for() -> None:
     ("content", "said"),
     [
         ("{", "prices.json:1: not valid JSON"),
-        ([], "expected a JSON object, found list"),
         ({"m": 3}, "model 'm': expected a JSON object, found int"),
         ({"m": {"prompt": 1}}, "model 'm': field 'completion' is missing"),
-        ({"m": {"prompt": "1", "completion": 1}}, "model 'm': field 'prompt' must be int or float, found str"),
         ({"m": {"prompt": -1, "completion": 1}}, "model 'm': a price must be 0 or more, found [-1, 1]"),
         ({"m": {"prompt": 1, "completion": float("nan")}}, "model 'm': a price must be 0 or more, found [1, nan]"),
     ],

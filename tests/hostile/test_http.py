@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from typing import Any
 
 import hostile_http
@@ -41,14 +40,6 @@ def test_no_mode_makes_a_score_up_or_harms_another_row(hostile: Any, monkeypatch
         assert evaluation.status.isprintable(), mode
         assert not shows_key(json.dumps(vars(evaluation), default=str).encode(), KEY), mode
     assert hostile.elsewhere == 0
-
-
-@pytest.mark.parametrize("mode", ["hangs", "drips the body", "an endless body", "endless headers", "a gzip bomb"])
-def test_what_never_ends_is_ended(hostile: Any, mode: str) -> None:
-    hostile.set(mode)
-    started = time.monotonic()
-    (found,) = Evaluator(open_backend(f"openai:judge@{hostile.url}", **LIMITS)).evaluate_many(EXAMPLES[:1])
-    assert found.status.startswith("failed: ") and time.monotonic() - started < 6
 
 
 def test_the_real_commands_meet_some_modes() -> None:

@@ -62,10 +62,3 @@ def test_no_prompt_moves_a_boundary_or_holds_a_control_token() -> None:
 def test_no_control_token_of_any_family_is_spelt(token: str, before: str) -> None:
     for name in PROMPTS:
         assert not [*faults_of(name, before + token, token + before + token, f"{token}{token}", before + token)]
-
-
-def test_the_texts_follow_from_the_seed_and_hold_every_token() -> None:
-    made = list(texts(random.Random(5), 4_000))
-    assert made == list(texts(random.Random(5), 4_000)) and len(made) == 4_000
-    everything = "\n".join(made)
-    assert [token for token in CONTROL_TOKENS if token not in everything] == []

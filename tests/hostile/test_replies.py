@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from fuzzed_replies import HONEST_AT_MOST, KINDS, NO_EVALUATION, case, check, honest, outcome
+from fuzzed_replies import KINDS, NO_EVALUATION, case, check, honest, outcome
 from honest_replies import WHOLE
 from long_replies import LINEAR, LONG, read
 
@@ -41,8 +41,3 @@ def test_the_oracle_sees_a_score_that_was_not_meant() -> None:
 @pytest.mark.parametrize("kind", LONG)
 def test_a_long_reply_takes_linear_time(kind: str, repeated: bool, growth: Callable[..., float]) -> None:
     assert growth(partial(read, kind, repeated), 50_000) < LINEAR
-
-
-def test_a_case_is_made_again_from_its_number() -> None:
-    assert [case(3, number) for number in range(100)] == [case(3, number) for number in range(100)]
-    assert len(KINDS) == len({*WHOLE, *HONEST_AT_MOST, *NO_EVALUATION})

@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 from rag_zeval.stages.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 PROFILES = sorted(path.stem for path in (ROOT / "configs" / "profile").glob("*.yaml"))
 PRIVATE = re.compile(r"(?<![\w.~-])/(work|root|home|Users)[/_]")  # folders of one person's machine
 
@@ -86,11 +85,6 @@ def test_another_python_gets_one_clear_line(version: str, tmp_path: Path) -> Non
     assert f"Python {version}" in first
     assert all(line.startswith("make: ***") for line in rest)
     assert not (tmp_path / "venv").exists()
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_configuration_file_parses(path: Path) -> None:
-    assert OmegaConf.is_dict(OmegaConf.load(path))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
-import sqlite3
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +25,7 @@ from rag_zeval.results import result_row
 from rag_zeval.rows import RowWriter
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 DOWN = "http://127.0.0.1:9/v1"
-CANARY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
@@ -46,11 +40,6 @@ def write_rows(path: Path, rows: list[Any]) -> Path:
 def number(request: dict[str, Any]) -> int:
     """The N of the "question N" that a request is about."""
     return int(read_prompt(request["messages"][0]["content"])[1]["question"].split()[1])
-
-
-def in_process_of_its_own(program: str, *words: str, **more: Any) -> subprocess.Popen[str]:
-    line = [sys.executable, "-c", program, "evaluate", *words]
-    return subprocess.Popen(line, env=ENVIRONMENT, stdout=-1, stderr=-1, text=True, **more)
 
 
 @pytest.fixture
@@ -92,15 +81,13 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
     ("arguments", "message"),
     [
         ([], "transformers:FOLDER, openai:MODEL@http://host:port/v1 or vllm:FOLDER, for example --model"),
-        (["--model", "nowhere"], "model 'nowhere': no such folder"),
-        (
-            ["--model", "transformers:folder", "--structured"],
-            "replies of transformers:folder cannot be held to a schema",
-        ),
+        (["--model", "transformers:folder", "--structured"], "folder cannot be held to a schema"),
         (["--model", f"openai:m@{DOWN}"], f"cannot reach {DOWN}: connection refused"),
         (["--model", f"openai:m@{DOWN}", "--variant", "papre"], "'papre' does not exist"),
         (["--model", f"openai:m@{DOWN}", "--temperature", "nan"], "--temperature is nan"),
         (["--model", f"openai:m@{DOWN}", "--timeout", "nan"], "timeout is nan, must be a number above 0"),
+        (["--model", f"openai:m@{DOWN}", "--connect-timeout", "0"], "connect_timeout is 0, must be"),
+        (["--model", f"openai:m@{DOWN}", "--max-body-mib", "inf"], "max_body_mib is inf, must be"),
         (["--model", f"openai:m@{DOWN}", "--api-key-env", "NO_KEY"], "NO_KEY is not set"),
         (["--model", f"openai:m@{DOWN}", "--cache", "notes"], "notes: cannot be used as a reply cache"),
         (["--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "--out in.jsonl: is the file of INPUT"),
@@ -109,7 +96,7 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
 def test_other_bad_input_is_one_line(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(row(0)))  # a last line without its end is not torn by us
-    (tmp_path / "notes").write_text("some notes")
+    (tmp_path / "notes").write_text("some notes, as long as a header" * 20)
     done = run("evaluate", "in.jsonl", *arguments)
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 2 and len(errors) == 1 and message in errors[0]
@@ -145,88 +132,29 @@ def test_a_bug_is_no_input_error() -> None:
         exit_status(lambda: 1 // 0)
 
 
-def test_an_interrupted_run_says_that_it_goes_on(endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
-    endpoint.replies, endpoint.delay = reply_text(2), 0.2
-    rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(50)]), tmp_path / "out.jsonl"
-    program = (  # `pytest &` ignores the signal
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from rag_zeval.cli import main; main()"
-    )
-    words = [str(rows), "--model", endpoint.spec(), "--concurrency", "1", "--out", str(out)]
-    with in_process_of_its_own(program, *words) as process:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and (not out.exists() or not out.read_bytes()):
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        errors = process.communicate(timeout=30)[1]
-    assert process.returncode == 130 and "Traceback" not in errors
-    assert errors.splitlines()[-1] == "interrupted: the same command goes on from here"
-    assert 0 < len(read_jsonl(out)) < 50
-
-
-def test_a_cache_that_breaks_is_one_line(evaluate: Run, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "other.sqlite") as other:
-        other.execute("CREATE TABLE replies (something TEXT)")
-    done = evaluate("--cache", "other.sqlite")
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1] == "error: other.sqlite: the reply cache cannot be used: no such column: reply"
-
-
-def test_a_key_with_the_end_of_its_line_works_and_a_broken_one_is_not_shown(
-    evaluate: Run, run: Run, endpoint: Any
-) -> None:
-    done = evaluate(OPENAI_API_KEY=f"{CANARY}\r")
-    assert done.returncode == 0, done.stderr
-    assert endpoint.headers[0]["authorization"] == f"Bearer {CANARY}"
-    broken = {"OPENAI_API_KEY": f"{CANARY}\r\nX: y"}
-    said = "error: environment variable OPENAI_API_KEY is no API key: no HTTP header can carry what it holds\n"
-    for done in (evaluate(**broken), run("smoke", "--model", endpoint.spec(), **broken)):
-        assert (done.returncode, done.stderr, done.stdout) == (2, said, "")
-
-
-def test_limits_reach_the_endpoint_and_are_said(evaluate: Run, hostile: Any, tmp_path: Path) -> None:
-    write_rows(tmp_path / "in.jsonl", [row(0, answers=["yes"])])
-    judge = ["--model", f"openai:judge@{hostile.url}"]
-    for mode, limit, said in (
-        ("hangs", ["--timeout", 0.5], "no answer within 0.5 s"),
-        ("an endless body", ["--max-body-mib", 0.5], "the answer is longer than 0.5 MiB"),
-    ):
-        hostile.set(mode)
-        done = evaluate(*judge, *limit)
-        assert done.returncode == 1 and f"failed: {said}" in done.stdout
-    hostile.set("hangs", on_models=True)
-    done = evaluate(*judge, "--connect-timeout", 0.5)
-    assert done.returncode == 0
-    assert f"note: {hostile.url}/models: no answer within 0.5 s; requests are sent all the same\n" in done.stderr
+def test_an_interrupted_run_says_that_it_goes_on(evaluate: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # `pytest &` ignores the signal
+    write_rows(tmp_path / "in.jsonl", [row(n) for n in range(50)])
+    endpoint.replies = lambda request: os.kill(os.getpid(), signal.SIGINT) if number(request) == 9 else reply_text(2)
+    done = evaluate("--concurrency", 1)
+    assert (done.returncode, "Traceback" in done.stderr) == (130, False)
+    assert done.stderr.splitlines()[-1] == "interrupted: the same command goes on from here"
+    assert 0 < len(read_jsonl(tmp_path / "o.jsonl")) < 50
 
 
 def test_sampling_reaches_the_model_and_the_rows(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
     assert evaluate("--out", "default.jsonl").returncode == 0
-    changed = ["--max-tokens", 77, "--temperature", 0.5]
-    assert evaluate(*changed).returncode == 0
+    assert evaluate("--max-tokens", 77, "--temperature", 0.5).returncode == 0
     assert [(sent["max_tokens"], sent["temperature"]) for sent in endpoint.requests] == [(8192, 0.1), (77, 0.5)]
     (noted,) = read_jsonl(tmp_path / "o.jsonl")
     assert (noted["sampling"]["max_tokens"], noted["sampling"]["temperature"]) == (77, 0.5)
-    assert "made with another sampling" in evaluate(*changed, "--out", "default.jsonl").stderr
-
-
-def test_what_another_run_is_writing_is_not_cut(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
-    out = tmp_path / "o.jsonl"
-    out.write_bytes(b'{"id": "half of a row')
-    with open(out, "ab") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        refused = evaluate()
-    assert (refused.returncode, refused.stderr) == (2, "error: o.jsonl: another run is writing this file\n")
-    assert out.read_bytes() == b'{"id": "half of a row' and not endpoint.requests
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        *((text, "o.jsonl: is no file") for text in ("5", "null", '"an example"', '["example"]', "notes", "{}")),
-        ('{"other": 1}', "o.jsonl: is no file"),
+        *((text, "o.jsonl: is no file") for text in ("5", '"an example"', '["example"]', "notes", '{"other": 1}')),
         (json.dumps(row(0)), "o.jsonl:1: field 'example' is missing; name another --out"),
-        (json.dumps(row(0)) + "\n" + json.dumps(row(1)), "o.jsonl:1: field 'example' is missing; name another --out"),
         (json.dumps(row(0)) + '\n{"id": "torn', "o.jsonl:1: field 'example' is missing; name another --out"),
         ("some\nnotes\n", "o.jsonl:1: not valid JSON"),
     ],
@@ -252,9 +180,7 @@ def test_a_file_that_is_not_ours_is_left_alone(
         ["--html", "hard"],
         ["--html", "in.results.jsonl"],
         ["--out", "o.jsonl", "--html", "sub/../o.jsonl"],
-        ["--out", "link"],
         ["--out", "o.jsonl", "--cache", "o.jsonl"],
-        ["--html", "o.html", "--cache", "o.html"],
         ["--out", "dangling", "--html", "target"],
     ],
 )
@@ -299,31 +225,6 @@ def test_half_a_surrogate_is_a_good_id_and_text(evaluate: Run, endpoint: Any, re
     assert len(endpoint.requests) == 2 * 4 + 2  # the failed rows alone
 
 
-def test_a_full_disk_is_named_and_no_row_is_torn(evaluate: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
-    rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(6)]), tmp_path / "o.jsonl"
-    words = [str(rows), "--model", endpoint.spec(), "--concurrency", "1", "--out", str(out)]
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000)); "
-
-    def errors_when_full(*more: str) -> str:
-        with in_process_of_its_own(limit + "from rag_zeval.cli import main; main()", *words, *more) as process:
-            errors = process.communicate(timeout=60)[1]
-        assert process.returncode == 2 and "Traceback" not in errors
-        assert errors.splitlines()[-1].startswith("error: ")
-        return errors
-
-    assert errors_when_full().endswith(f": '{out}'\n")
-    written = len(read_jsonl(out))  # all lines are whole
-    assert out.read_bytes().endswith(b"\n") and 0 < written < 6
-    asked = len(endpoint.requests)
-    assert evaluate().returncode == 0
-    assert sorted(each["id"] for each in read_jsonl(out)) == [f"r{n}" for n in range(6)]
-    assert len(endpoint.requests) == asked + 6 - written
-    html = tmp_path / "o.html"
-    html.write_text("an older report")
-    assert errors_when_full("--html", str(html)).endswith(f": '{html}'\n")
-    assert html.read_text() == "an older report" and not list(tmp_path.glob("*.part"))
-
-
 def test_the_end_of_a_long_run_does_not_hold_its_rows(run_measured: Any, endpoint: Any, tmp_path: Path) -> None:
     count, length = 3_000, 30_000
     rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(count)]), tmp_path / "o.jsonl"
@@ -358,6 +259,8 @@ def test_a_result_file_holds_one_run_only(evaluate: Run, endpoint: Any, tmp_path
     refusals = {
         "identity": evaluate("--model", endpoint.spec("other")),
         "variant": evaluate("--variant", "verdict-last"),
+        "sampling.temperature": evaluate("--temperature", 0.5),
+        "structured": evaluate("--structured"),
     }
     write_rows(tmp_path / "in.jsonl", [row(0, reference="It is not so.")])
     refusals["input_sha256"] = evaluate()
@@ -387,11 +290,10 @@ def test_structured_rows_are_their_own(evaluate: Run, endpoint: Any, tmp_path: P
     assert old[0].pop("structured") is False
     write_rows(tmp_path / "o.jsonl", old)  # a row of version 0.1.0 does not say
     assert evaluate().returncode == 0 and len(endpoint.requests) == 1
-    refused = evaluate("--structured")
-    assert refused.returncode == 2 and "made with another structured; name another --out" in refused.stderr
     assert evaluate("--structured", "--out", "s.jsonl").returncode == 0
-    schema = endpoint.requests[1]["response_format"]["json_schema"]["schema"]
-    assert schema == response_schema(2, "paper") and read_jsonl(tmp_path / "s.jsonl")[0]["structured"] is True
+    json_schema = {"name": "reply", "schema": response_schema(2, "paper"), "strict": True}
+    assert endpoint.requests[1]["response_format"] == {"type": "json_schema", "json_schema": json_schema}
+    assert read_jsonl(tmp_path / "s.jsonl")[0]["structured"] is True
 
 
 def test_when_nothing_could_be_scored_the_run_fails(evaluate: Run, endpoint: Any) -> None:
@@ -400,7 +302,6 @@ def test_when_nothing_could_be_scored_the_run_fails(evaluate: Run, endpoint: Any
     assert done.returncode == 1 and "no answer could be scored" in done.stderr and "0 of 2" in done.stdout
 
 
-def test_bad_usage_help_and_version_have_their_statuses(run: Run) -> None:
+def test_bad_usage_and_version_have_their_statuses(run: Run) -> None:
     assert run("evaluate", "in.jsonl", "--trials", "0").returncode == 2
-    assert run("evaluate", "--help").returncode == 0
     assert (run("version").stdout, run("version").returncode) == (f"{__version__}\n", 0)

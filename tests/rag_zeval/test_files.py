@@ -1,6 +1,7 @@
 """Errors name file, line and field; hashes follow what counts."""
 
 import json
+import resource
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from rag_zeval.files import (
     model_sha256,
     read_json,
     read_jsonl,
+    write_chunks,
     write_json,
 )
 
@@ -23,8 +25,6 @@ from rag_zeval.files import (
     ("line", "message"),
     [
         ("{", ":2: not valid JSON"),
-        ("[]", ":2: expected a JSON object, found list"),
-        ('{"question": "q"}', ":2: field 'passage' is missing"),
         ('{"question": 3, "passage": "p"}', ":2: field 'question' must be str, found int"),
         ('{"question": "q", "passage"', ":2: not valid JSON: Expecting ':' delimiter at column 28"),
     ],
@@ -96,6 +96,19 @@ def test_nan_is_never_written(tmp_path):
     with pytest.raises(ValueError, match="Out of range"):
         write_json(tmp_path / "x.json", {"value": float("nan")})
     assert not (tmp_path / "x.json").exists()
+
+
+def test_a_full_disk_is_named_and_what_was_there_stays(tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("an older report")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"report\.html'$"):
+            write_chunks(page, [b"x" * 1000] * 9)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert page.read_text() == "an older report" and list(tmp_path.iterdir()) == [page]
 
 
 def test_a_model_hash_follows_every_file_that_changes_its_output(tmp_path):

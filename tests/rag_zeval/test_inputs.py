@@ -26,9 +26,6 @@ def test_one_answer_may_stand_alone_and_ids_may_be_left_out(tmp_path: Path) -> N
     ("bad", "message"),
     [
         ('{"id": "x"', ":2: not valid JSON"),
-        ([], ":2: expected a JSON object, found list"),
-        ({"question": "q", "answers": ["a"]}, ":2: field 'reference' is missing"),
-        ({"question": 3, "reference": "r", "answers": ["a"]}, ":2: field 'question' must be str, found int"),
         (UNNAMED, ":2: field 'answers' is missing"),
         ({**UNNAMED, "answers": "a"}, ":2: field 'answers': must be a list of strings"),
         ({**UNNAMED, "answers": [None]}, ":2: field 'answers': must be a list of strings"),

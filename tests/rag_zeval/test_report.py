@@ -55,9 +55,8 @@ def trajectory(claim: str, evidence: list[str], analysis: str = "", supported: b
 def test_hostile_text_is_shown_and_stays_text(tmp_path: Path) -> None:
     shown = page(tmp_path, Example(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,)), trajectory(HOSTILE, [HOSTILE], HOSTILE))
     harmless = page(tmp_path, Example("i", "q", "r", ("a",)), trajectory("c", ["r"], "n"))
-    assert not {"link", "script", "img"} & {*shown.tags} and not {"src", "href"} & {
-        *shown.attributes
-    }  # nothing is loaded
+    assert not {"link", "script", "img"} & {*shown.tags}  # nothing is loaded
+    assert not {"src", "href"} & {*shown.attributes}
     assert sorted(set(shown.tags)) == sorted(set(harmless.tags)) and set(shown.attributes) == set(harmless.attributes)
     assert shown.text.count("<script>alert('x')</script>") >= 8  # model, question twice, reference, answer, claim, …
     assert "{{ 7 * 191 }}" in shown.text and "1337" not in shown.text

@@ -48,10 +48,12 @@ def test_a_row_written_twice_is_refused(tmp_path):
 
 
 def test_a_file_that_another_run_writes_is_refused_and_free_when_it_ends(tmp_path):
+    half_done = json_line({"id": "a"}) + b'{"id": "half of a row'
+    (tmp_path / "r.jsonl").write_bytes(half_done)
     with RowWriter(tmp_path / "r.jsonl") as writer:
-        writer.append({"id": "a"})
         with pytest.raises(InputError, match=r"r\.jsonl: another run is writing this file"):
             RowWriter(tmp_path / "r.jsonl")
+        assert (tmp_path / "r.jsonl").read_bytes() == half_done  # nothing is cut
         writer.append({"id": "b"})
     with RowWriter(tmp_path / "r.jsonl") as writer:
         assert list(writer.done) == ["a", "b"]

@@ -83,6 +83,13 @@ def test_a_broken_download_goes_on_or_starts_again(server: FileServer, tmp_path:
     assert server.ranges == [None, "bytes=100000-"]
 
 
+def test_bytes_that_are_no_beginning_are_thrown_away(server: FileServer, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/there.json.part").write_bytes(BODY + b"more")
+    data.get(FILE, server.url, tmp_path)
+    assert (tmp_path / "folder/file.json").read_bytes() == BODY
+
+
 def test_a_wrong_checksum_removes_the_file_and_keeps_the_old_one(server: FileServer, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/file.json").write_text("old")
@@ -90,13 +97,6 @@ def test_a_wrong_checksum_removes_the_file_and_keeps_the_old_one(server: FileSer
     with pytest.raises(InputError, match=r"/there\.json: sha256 is [0-9a-f]{64}, expected [0-9a-f]{64}; .* removed"):
         data.get(FILE, server.url, tmp_path)
     assert {p.name: p.read_text() for p in (tmp_path / "folder").iterdir()} == {"file.json": "old"}
-
-
-def test_bytes_that_are_no_beginning_are_thrown_away(server: FileServer, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/there.json.part").write_bytes(BODY + b"more")
-    data.get(FILE, server.url, tmp_path)
-    assert (tmp_path / "folder/file.json").read_bytes() == BODY
 
 
 def wikieval_parquet(path: Path, rows: int, **changes: Any) -> bytes:
@@ -117,17 +117,13 @@ def test_the_command_brings_everything_with_licences(
     assert data.main(words) == 2  # [1] and [2] are not the files we know
     shown = capsys.readouterr()
     assert shown.err.count("error: ") == 2 and shown.err.count("\n") == 2
-    known = [
-        replace(d, sha256=d.sha256 and hashlib.sha256(b).hexdigest())
-        for d, b in zip(data.DOWNLOADS, bodies, strict=True)
-    ]
+    hashed = [(d, hashlib.sha256(body).hexdigest()) for d, body in zip(data.DOWNLOADS, bodies, strict=True)]
+    known = [replace(d, sha256=d.sha256 and sha256) for d, sha256 in hashed]
     monkeypatch.setattr(data, "DOWNLOADS", tuple(known))
     assert data.main(words) == 0
     shown = capsys.readouterr()
     assert "Apache-2.0" in shown.out and "never redistribute" in shown.out and "CC BY-SA 3.0" in shown.out
-    assert {str(p.relative_to(tmp_path / "data")) for p in (tmp_path / "data").rglob("*") if p.is_file()} == {
-        d.path for d in known
-    }
+    assert all((tmp_path / "data" / d.path).is_file() for d in known)
     rows = [json.loads(line) for line in (tmp_path / "data/wikieval/wikieval.jsonl").read_text().splitlines()]
     assert len(rows) == 50 and rows[0]["context_v1"] == ["c"] and rows[0]["question"] == "Question: é?"
 
@@ -135,7 +131,6 @@ def test_the_command_brings_everything_with_licences(
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("data_dir=null", "data_dir: must be a folder, found null"),
         ("download.hub=there", "download.hub: must be an address that begins with http:// or https://, found there"),
         ("data_dir={file}/data", "directory"),
     ],

@@ -54,8 +54,3 @@ def test_the_shipped_prompts_are_about_remembered_test_people_and_stay_as_they_w
     assert [len(e.answers) for e in benchmark.examples] == [4] * 500 + [2] * 500
     assert {world.find_question(e.id).person for e in benchmark.examples} <= set(world.remembered_people("test"))
     assert benchmark.data_hash == "ae2707ddcc97b3f61c71a6d01430c7984174791328f245a5bb53af391afd5a6f"
-
-
-@pytest.mark.parametrize("place", [0, 1, 6, 7, 8, 100])
-def test_a_question_is_found_by_its_id(place: int) -> None:
-    assert world.find_question(f"nano-dev-4-{place}") == world.questions("dev", place + 1, 4)[place]

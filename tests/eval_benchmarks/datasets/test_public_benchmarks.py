@@ -96,14 +96,12 @@ def test_shipped_scores_belong_to_their_answers(write_ragchecker: Any) -> None:
     ("change", "message"),
     [
         (lambda rows: rows[5].pop("gt_answer"), r"row 5: field 'gt_answer' is missing"),
-        (lambda rows: rows[5].update(query=3), r"row 5: field 'query' must be str, found int"),
         (lambda rows: rows[5]["model2"].update(response=None), r"row 5: model2: field 'response' must be str"),
         (lambda rows: rows[4].update(correctness_label=3), r"row 4: field 'correctness_label' must be -2 to 2"),
         (lambda rows: rows[4].update(correctness_label=True), r"row 4: field 'correctness_label' must be int"),
         (lambda rows: rows[4].update(query="other"), r"row 5: field 'instance_id': 2 stands for other texts"),
         (lambda rows: rows.pop(), r"field 'instance_id': 11 has 1 rows, expected 2"),
         (lambda rows: rows.clear(), r"the list is empty"),
-        (lambda rows: rows.insert(0, []), r"row 0: expected a JSON object, found list"),
     ],
 )
 def test_bad_rows_are_named(write_ragchecker: Any, change: Any, message: str) -> None:
@@ -147,7 +145,6 @@ def test_a_sample_beside_the_whole_set_counts_once(write_wikieval: Any) -> None:
     [
         ({"poor_answer": None}, r"rows\.jsonl:2: field 'poor_answer' must be str, found NoneType"),
         ({"context_v1": []}, r"rows\.jsonl:2: field 'context_v1' must be"),
-        ({"context_v1": 3}, r"rows\.jsonl:2: field 'context_v1' must be"),
     ],
 )
 def test_bad_wikieval_rows_are_named(write_wikieval: Any, change: dict[str, Any], message: str) -> None:
@@ -159,12 +156,10 @@ def test_bad_wikieval_rows_are_named(write_wikieval: Any, change: dict[str, Any]
     ("raw", "cleaned"),
     [
         ("Answer: It is.", "It is."),
-        ("Question:  What?", "What?"),
         ("The film's a bomb.'", "The film's a bomb."),
         ("It was 'good'", "It was 'good'"),
         ('"Half quoted', "Half quoted"),
         ("India's", "India's"),
-        ("", ""),
     ],
 )
 def test_clean_drops_the_prefix_and_the_stray_quote_only(raw: str, cleaned: str) -> None:

@@ -4,8 +4,6 @@ import csv
 import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +78,8 @@ def test_every_table_file_says_the_same(written: Any) -> None:
 def test_the_csv_holds_every_number_and_the_test_against_rag_zeval(written: Any) -> None:
     out, _, _ = written
     rows, tests = (json.loads((out / f"{name}.json").read_text()) for name in ("summary", "comparisons"))
+    keys = "difference", "p_holm"
+    tested = {(t["metric"], t["minus_scorer"], t["minus_model"]): {key: t[key] for key in keys} for t in tests}
     with open(out / "tables.csv", newline="") as file:
         lines = list(csv.DictReader(file))
     for row, line in zip(rows, lines, strict=True):
@@ -87,13 +87,9 @@ def test_the_csv_holds_every_number_and_the_test_against_rag_zeval(written: Any)
             told = " ".join(value) if key == "files" else "" if value is None else str(value)
             assert line[key] == told
         names = row["metric"], row["scorer"], row["model"]
-        against = [test for test in tests if (test["metric"], test["minus_scorer"], test["minus_model"]) == names]
-        assert line["against"] == ("rag_zeval by judge" if against else "")
-        assert [line["difference"], line["p_holm"]] == (
-            ["" if against[0][key] is None else str(against[0][key]) for key in ("difference", "p_holm")]
-            if against
-            else ["", ""]
-        )
+        assert line["against"] == ("rag_zeval by judge" if names in tested else "")
+        for key, number in tested.get(names, dict.fromkeys(keys)).items():
+            assert line[key] == ("" if number is None else str(number))
     assert {line["model"] for line in lines if line["against"]} == {"a|b_1"}
 
 
@@ -111,18 +107,6 @@ def test_no_text_breaks_a_latex_table(lines: list[tuple[str, ...]], notes: list[
     assert not any(line.lstrip().startswith(("[", "*")) for line in ends)
 
 
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
-def test_the_latex_compiles(written: Any, tmp_path: Path) -> None:
-    out, _, _ = written
-    document = tmp_path / "document.tex"
-    document.write_text(
-        "\\documentclass{article}\\usepackage{booktabs,longtable}\\begin{document}"
-        f"\\input{{{out / 'tables.tex'}}}\\end{{document}}"
-    )
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", document.name]
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
-
-
 def test_a_column_without_anything_is_left_out(write_ragchecker: Any, score_by: Any, make_trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     trial = make_trial(benchmark, score_by(benchmark, lambda i: (0.0, float(i))), "unheard_of", None)
@@ -138,10 +122,7 @@ def test_the_densities_have_a_panel_for_each_scorer_and_a_curve_for_each_label(w
     scorers = group_trials(trials)
     figure = density_figure(scorers)
     panels = [ax for ax in figure.axes if ax.get_visible()]
-    assert [ax.get_title().replace("\n", " ") for ax in panels] == [
-        "rag_zeval by a|b_1 coverage 100.0%",
-        "rag_zeval by judge coverage 95.0%",
-    ]
+    assert [ax.get_title().split("\n")[0] for ax in panels] == ["rag_zeval by a|b_1", "rag_zeval by judge"]
     labels = scorers[0].benchmark.labels  # type: ignore[attr-defined]
     for ax in panels:
         curves = [line for line in ax.get_lines() if len(line.get_xdata()) > 2]
@@ -179,11 +160,8 @@ def test_the_case_page_shows_both_judges_and_runs_nothing(write_wikieval: Any, j
     text = f"Paris {HOSTILE}"
     row = {"question": HOSTILE, "answer": text, "poor_answer": HOSTILE, "ungrounded_answer": "x", "context_v1": [text]}
     benchmark = Wikieval(write_wikieval(row))
-    case = find_case(
-        group_trials(
-            [judged(benchmark, "one", lambda i: (1.0, 0.0)), judged(benchmark, "<b>two", lambda i: (0.0, 0.0))]
-        )
-    )
+    trials = [judged(benchmark, "one", lambda i: (1.0, 0.0)), judged(benchmark, "<b>two", lambda i: (0.0, 0.0))]
+    case = find_case(group_trials(trials))
     assert case is not None
     page = case_page(case)
     assert "<script>" not in page and "<b>two" not in page and "{{ 7 * 7 }}" in page

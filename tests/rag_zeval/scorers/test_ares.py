@@ -34,11 +34,6 @@ def test_a_relevant_one_has_the_answer_judged(measure: str, label: str) -> None:
     assert judge.temperatures == {1}
 
 
-def test_a_relevant_document_is_one() -> None:
-    judge = JudgeByPrompt({"ares_context_relevance": "[[Yes]]"})
-    assert judge.score("ares_context_relevance", EXAMPLE).values == (1,)
-
-
 @given(
     st.sampled_from(["Yes", "No", "yes", "NO"]),
     st.sampled_from([("[[", "]]"), ("[", "]"), ("[ [ ", " ] ]"), ("**[[", "]]**")]),

@@ -167,18 +167,6 @@ def test_what_measures_and_answers_share_is_asked_once(family: ModuleType, quest
     assert len(judge.asked) == questions
 
 
-@pytest.mark.parametrize("noncommittal", range(4))
-def test_only_an_answer_that_is_noncommittal_every_time_is_irrelevant(noncommittal: int) -> None:
-    trials = iter(range(3))
-    judge = JudgeByPrompt(
-        {"ragas_question": lambda _: {"question": "Which facts x?", "noncommittal": int(next(trials) < noncommittal)}}
-    )
-    scored = judge.score("ragas_answer_relevancy", example_of(facts(0)))
-    assert scored.values == (pytest.approx(0 if noncommittal == 3 else 1),)
-    assert {request.trial for request in judge.requests} == {0, 1, 2}
-    assert scored.parts["answers"][0]["committed"] is (noncommittal < 3)
-
-
 @given(st.lists(st.booleans(), max_size=8))
 def test_average_precision_is_the_area_under_precision_by_recall(useful: list[bool]) -> None:
     area, before = 0.0, 0.0

@@ -97,11 +97,6 @@ def test_creation_ends_and_labels_come_in_tens(
     assert parts["nuggets"] == [f"n{n}" for n in [*vital, *okay][:kept]]
 
 
-def test_a_nugget_that_stands_twice_counts_once() -> None:
-    scored = judge_of([["n0", "n1", "n0 "]]).score("nuggets_all", EXAMPLE)
-    assert scored.parts["answers"][0]["nuggets"] == ["n0", "n1"]
-
-
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=20))
 def test_scores_are_means_and_weighted_lies_between_all_and_vital(judged: list[tuple[bool, float]]) -> None:
     vital, support = [v for v, _ in judged], [s for _, s in judged]

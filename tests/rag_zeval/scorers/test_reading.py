@@ -97,11 +97,9 @@ def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "the reply is empty"),
         ("<think>hm</think> ", "the reply is empty"),
         ("I cannot [sic] judge {this}.", "no JSON in the reply"),
         ('{"verdicts": [NaN]}', "'None' is neither 1 nor 0"),
-        ('{"verdicts": [2]}', "'2' is neither 1 nor 0"),
         ('{"verdict": 1}', "JSON of another shape"),
         ('{"verdicts": 1}', "'1' is no list"),
         ('{"verdicts": [1]} No, wait: {"verdicts": [0]}', "2 different answers in one reply"),
@@ -137,13 +135,10 @@ def test_single_values_are_of_their_kind_or_refused() -> None:
         (a_text, " "),
         (a_text, 3),
         (lambda value: one_of(value, ("Neutral",)), "Neutral?"),
-        (lambda value: one_of(value, ("Neutral",)), None),
         (yes_or_no, 0.5),
         (lambda value: a_number(value, 0, 3), 4),
-        (lambda value: a_number(value, 0, 3), [2]),
         (lambda value: a_number(value, 0, 3), True),
         (lambda value: a_number(value, 0, 3), "nan"),
-        (lambda value: a_list(value, 2), [1]),
         (lambda value: a_list(value, 2), [1, 2, 3]),
     ):
         with pytest.raises(Unreadable):

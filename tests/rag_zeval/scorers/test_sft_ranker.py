@@ -7,8 +7,7 @@ import pytest
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.jobs import _judge
-from rag_zeval.errors import InputError
-from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.language_model import Reply, Sampling
 from rag_zeval.models.scripted import ScriptedBackend
@@ -41,14 +40,10 @@ def test_scores_follow_the_ranks(reply: Any, values: Any, strict: Any, status: s
 
 def test_one_answer_alone_is_not_asked_about() -> None:
     backend = ScriptedBackend(['["B", "A"]'])
-    scored = list(
-        SftRanker(backend, GREEDY).score([Example("1", "q", "r", ("a",)), Example("2", "q", "r", ("a", "b"))])
-    )
-    assert [s.scores for s in scored] == [
-        (Score(None, "failed: one answer alone has no rank"),),
-        (Score(0.0), Score(1.0)),
-    ]
-    assert backend.calls == 1
+    examples = [Example("1", "q", "r", ("a",)), Example("2", "q", "r", ("a", "b"))]
+    alone, two = SftRanker(backend, GREEDY).score(examples)
+    assert alone.scores == (Score(None, "failed: one answer alone has no rank"),)
+    assert (two.values, backend.calls) == ((0.0, 1.0), 1)
 
 
 def test_a_perfect_ranker_is_perfect_on_the_nano_world_and_has_no_verdicts() -> None:
@@ -76,8 +71,3 @@ def test_the_card_says_that_a_model_is_a_ranker(section: str, monkeypatch: pytes
     assert isinstance(ranker, SftRanker) and ranker.prompt_hash == RANKING.prompt_hash
     assert isinstance(judge([], {"world": "nano", "variant": "compact"}), RagZeval)
     assert isinstance(judge([f"{section}.variant=compact"], CARD), RagZeval)  # what is asked for goes before the card
-
-
-def test_the_evaluator_says_why_it_cannot_ask_a_ranker() -> None:
-    with pytest.raises(InputError, match="'ranking-only' asks for a ranking, not for a trajectory"):
-        Evaluator(ScriptedBackend([], card=CARD))

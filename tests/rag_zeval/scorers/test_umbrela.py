@@ -13,7 +13,6 @@ from rag_zeval.scorers import umbrela
 GRADES = [1, 3, 0, 2, 2, 1]
 EXAMPLE = Example("1", "Which?", "r", ("an answer",), chunks=tuple(f"{n} grade {g}" for n, g in enumerate(GRADES)))
 
-
 BY_HAND = {  # relevant: 0 1 0 1 1 0
     "umbrela": (9 / 6, 6),
     "umbrela_precision_at_1": (0, 1),

@@ -23,12 +23,10 @@ VERDICT = "- Something. A reason. VERDICT: "
     ("measure", "prompt", "reply", "reason"),
     [
         ("ragchecker_precision", "ragchecker_check", ["Entailment"], "1 judgements of 2"),
-        ("ragchecker_precision", "ragchecker_check", ["Entailment"] * 3, "3 judgements of 2"),
         ("ragchecker_precision", "ragchecker_check", ["Entailment", "Yes"], "'Yes' is none of Entailment, Neutral"),
         ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 judgements of 3"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgements of 2"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither 1 nor 0"),
-        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"reason": "so"}], "JSON of another shape"),
         ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is no text"),
         ("ragas_answer_correctness", "ragas_correctness", {"TP": [1], "FP": [], "FN": []}, "of 2 statements"),
         ("ragas_answer_correctness", "ragas_correctness", {"TP": [1, 2], "FP": [], "FN": [1] * 5}, "4 in the ground"),
@@ -40,26 +38,21 @@ VERDICT = "- Something. A reason. VERDICT: "
         ("trulens_groundedness", "trulens_groundedness", {**SCORE, "score": 4}, "'4' is no number from 0 to 3"),
         ("trulens_answer_relevance", "trulens_answer_relevance", {**SCORE, "score": 1.5}, "'1.5' is no whole number"),
         ("trulens_answer_relevance", "trulens_answer_relevance", {"score": 2}, "JSON of another shape"),  # no evidence
-        ("trulens_context_relevance", "trulens_context_relevance", {**SCORE, "score": -1}, "is no number from 0 to 3"),
         ("trulens_context_relevance", "trulens_context_relevance", "Score: 2 of 3", "no JSON in the reply"),
         ("ares_context_relevance", "ares_context_relevance", "[[Maybe]]", "neither of"),
-        ("ares_answer_relevance", "ares_context_relevance", "", "the reply is empty"),
         ("ares_answer_relevance", "ares_answer_relevance", "[[Yes]] or [[No]]", "both of [[Yes]] and [[No]]"),
         ("ares_answer_faithfulness", "ares_answer_faithfulness", "Yes", "neither of [[Yes]] and [[No]] in 'Yes'"),
         ("openeval_faithfulness", "openeval_faithfulness", f"{VERDICT}PASSED\n" * 3, "3 verdicts on 2 statements"),
         ("openeval_faithfulness", "openeval_faithfulness", "They all passed.", "0 verdicts on 2 statements"),
         ("openeval_faithfulness", "openeval_faithfulness", VERDICT + "TP", "is not one of PASSED, FAILED"),
         ("openeval_faithfulness", "openeval_statements", "1. Ada wrote it.", "no list with hyphens"),
-        ("openeval_faithfulness", "openeval_statements", "---", "no list with hyphens"),
         ("umbrela", "umbrela", "2", "no JSON in the reply '2'"),
         *(
             ("umbrela", "umbrela", {"M": 2, "T": 2, "O": grade}, "is none of 0, 1, 2, 3")
             for grade in (4, -1, 1.5, None, True, "high", [2], "")
         ),
-        ("nuggets_all", "umbrela", {"O": 7}, "'7' is none of 0, 1, 2, 3"),
         ("nuggets_all", "nuggets_create", {"nuggets": NUGGETS}, "31 nuggets, more than 30"),
         ("nuggets_all", "nuggets_create", {"nuggets": ["n0", 3]}, "'3' is no text"),
-        ("nuggets_all", "nuggets_create", {"nuggets": "n0"}, "'n0' is no list"),
         ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5}, "5 judgements of 6"),
         ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5 + ["good"]}, "'good' is none of vital, okay"),
         ("nuggets_all", "nuggets_assignment", {"labels": ["support"] * 7}, "7 judgements of 6"),
@@ -70,15 +63,11 @@ VERDICT = "- Something. A reason. VERDICT: "
         ),
         ("answered", "answered", {"answered": "maybe"}, "'maybe' is neither 1 nor 0"),
         ("ccrs_qr", "ccrs_qr", {"score": 101}, "'101' is no number from 0 to 100"),
-        ("ccrs_qr", "ccrs_qr", {"score": None}, "'None' is no number from 0 to 100"),
         ("ccrs_qr", "ccrs_qr", {"score": "eighty"}, "JSON of another shape"),
-        ("ccrs_qr", "ccrs_qr", {"rating": 80}, "JSON of another shape"),
         ("ccrs_qr", "ccrs_qr", "10", "no JSON in the reply '10'"),  # might be the beginning of 100 that was cut off
         ("ccrs_ac", "ccrs_ac", {"score": -1}, "'-1' is no number from 0 to 100"),  # nor is the exact match alone one
         ("is_correct", "is_correct", {"is_correct": "partially", "reasoning": "so"}, "'partially' is neither 1 nor 0"),
         ("is_correct", "is_correct", {"is_correct": True, "reasoning": " "}, "'' is no text"),
-        ("is_correct", "is_correct", {"is_correct": True}, "JSON of another shape"),
-        ("is_correct", "is_correct", "It is correct.", "no JSON"),
     ],
 )
 def test_a_reply_that_is_not_clear_or_does_not_fit_the_question_leaves_none(
@@ -106,7 +95,6 @@ def test_a_reply_that_is_cut_off_or_lost_leaves_none(measure: str, reply: Reply,
     ("measures", "changes", "reason", "questions"),
     [
         ("ragchecker_precision", {"answers": ("",)}, "no claims in the answer", 1),
-        ("ragchecker_f1", {"answers": ("",)}, "no claims in the answer", 2),
         ("ragas_faithfulness", {"answers": ("",)}, "no statements in the answer", 1),
         ("ragas_answer_correctness", {"answers": ("",)}, "no statements in the answer", 2),
         ("ragas_context_recall", {"truth": "."}, "no sentences in the ground truth", 1),
@@ -117,7 +105,6 @@ def test_a_reply_that_is_cut_off_or_lost_leaves_none(measure: str, reply: Reply,
         ("umbrela_precision_at_5 umbrela_ap_at_5", {}, "3 chunks, fewer than 5", 0),
         ("citation_precision citation_recall citation_f1", {"answers": ("",)}, "no text in the answer", 0),
         ("citation_precision citation_f1", {"answers": ("One.",)}, "no citations in the answer", 0),
-        ("citation_precision citation_f1", {"answers": ("[1] One",)}, "no citations in the answer", 0),
         ("ccrs_cc ccrs_id", {"chunks": ()}, "the example has no chunks", 0),
     ],
 )
