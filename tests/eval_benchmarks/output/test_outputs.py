@@ -4,6 +4,8 @@ import csv
 import html
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,18 @@ def test_no_text_breaks_a_latex_table(lines: list[tuple[str, ...]], notes: list[
     assert len(ends) == len(lines)
     assert all(line.count("&") == 3 and line.endswith(" \\\\") for line in ends)
     assert not any(line.lstrip().startswith(("[", "*")) for line in ends)
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+def test_the_latex_compiles(written: Any, tmp_path: Path) -> None:
+    out, _, _ = written
+    document = tmp_path / "document.tex"
+    document.write_text(
+        "\\documentclass{article}\\usepackage{booktabs,longtable}\\begin{document}"
+        f"\\input{{{out / 'tables.tex'}}}\\end{{document}}"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", document.name]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
 
 
 def test_a_column_without_anything_is_left_out(write_ragchecker: Any, score_by: Any, make_trial: Any) -> None:
