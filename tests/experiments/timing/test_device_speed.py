@@ -48,9 +48,3 @@ def test_a_run_at_toy_size_is_written_and_shown(tmp_path, monkeypatch, capsys):
     assert len(re.findall(r"^\| (?:20|60) \|.*\|$", text, re.M)) == 6
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     assert widths == {9}
-
-
-def test_an_unknown_shape_is_refused(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        device_speed.main(["7b"])
-    assert "qwen2.5-7b" in capsys.readouterr().err
