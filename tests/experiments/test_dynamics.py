@@ -6,8 +6,6 @@ import base64
 import json
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -161,20 +159,17 @@ def test_what_a_log_lacks_is_said_and_not_drawn(run: Path) -> None:
     assert any(line.startswith("entailment (0 to 1): not computed; entailment=oracle") for line in said["figure-3"])
     assert said["failures"] == []
     assert "K is not logged" in found.state
-    nothing = {METRICS[name]: None for name in ("quotes", "quote_tokens")}
-    log(run, 2, {step: {**trained(step), **nothing} for step in range(1, 9)})
-    [quotes] = [figure for figure in FIGURES if figure.name == "quotes"]
-    assert draw(quotes, read_runs([run], "val", None)) is None
 
 
-def test_every_line_has_a_reason_for_not_being_there(run: Path) -> None:
+def test_every_line_has_a_reason_for_not_being_there_and_the_figure_drawn_before_goes(run: Path) -> None:
+    assert main([str(run)]) == 0
     log(run, 1, {1: {METRICS["reward"]: 0.5}})
     log(run, 2, {})
     [found] = read_runs([run], "val", None)
     names = {name for figure in FIGURES for panel in figure.panels for name in panel.lines}
-    assert {name for name in names if not found.has(name)} == names - {"reward"}
-    assert names - {"reward"} <= found.missing.keys()
-    assert all(draw(figure, [found]) is None for figure in FIGURES if figure.name != "figure-4")
+    assert {name for name in names if not found.has(name)} == names - {"reward"} <= found.missing.keys()
+    assert main([str(run)]) == 0
+    assert [path.name for path in (run / "dynamics").iterdir()] == ["figure-4.png"]
 
 
 def test_several_runs_are_named_where_only_some_lack_a_line(run: Path) -> None:
@@ -249,13 +244,8 @@ def test_without_rollouts_the_page_says_why(run: Path) -> None:
 def test_an_nli_model_reads_the_quotes_in_a_row_and_then_the_claim(write_nli: Any, tmp_path: Path) -> None:
     folder = write_nli(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
     scorer = open_scorer(f"nli:{folder}")
-    assert scorer.name == "the NLI model nli"
-    claims = [
-        ("the cat sat", ("on a mat", "the dog")),
-        ("the dog", ("a cat",)),
-        ("the cat " * 10, ("too long",)),
-        ("the dog", ("a cat",)),
-    ]
+    again = ("the dog", ("a cat",))
+    claims = [("the cat sat", ("on a mat", "the dog")), again, ("the cat " * 10, ("too long",)), again]
     scores = scorer.score(claims)
     first, second = NLI(str(folder)).score([("on a mat the dog", "the cat sat"), ("a cat", "the dog")])
     assert scores == [pytest.approx(first, abs=1e-6), pytest.approx(second, abs=1e-6), None, scores[1]]
@@ -263,12 +253,9 @@ def test_an_nli_model_reads_the_quotes_in_a_row_and_then_the_claim(write_nli: An
     assert scorer.score([]) == [] and scorer.score(claims[::-1]) == scores[::-1]
 
 
-def test_what_is_no_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
+def test_an_untrained_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    for spec in ("magic", "nli:", "oracle:x", f"nli:{tmp_path / 'nowhere'}"):
-        with pytest.raises(InputError, match="entailment="):
-            open_scorer(spec)
     folder = write_nli(tmp_path / "untrained", ["entailment", "not_entailment"])
     weights = folder / "model.safetensors"
     body = {name: tensor for name, tensor in load_file(weights).items() if not name.startswith("classifier")}
@@ -303,25 +290,17 @@ def test_the_page_is_one_file_with_its_figures_inside(
     assert not list(hostile.rglob("*.part"))
 
 
-def test_a_figure_that_cannot_be_drawn_any_more_does_not_stay(run: Path) -> None:
-    assert main([str(run)]) == 0
-    log(run, 1, {1: {METRICS["reward"]: 0.5}})
-    log(run, 2, {})
-    assert main([str(run)]) == 0
-    assert [path.name for path in (run / "dynamics").iterdir()] == ["figure-4.png"]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "name the folder"),
         (["{run}", "{run}"], "say where it goes with out_dir=FOLDER"),
         (["{run}"] * 7 + ["out_dir=x"], "there are colours for 6"),
-        (["{run}/nowhere"], "no training run here"),
         (["{run}", "entailmnt=oracle"], "did you mean 'entailment'"),
         (["{run}", "rollouts=train"], "give entailment= as well"),
         (["{run}", "rollouts=test", "entailment=oracle"], "there is val, train"),
-        (["{run}", "entailment=magic"], "expected oracle"),
+        (["{run}", "entailment=oracle:x"], "expected oracle"),
+        (["{run}", "entailment=nli:{run}"], "entailment=nli:"),
         (["{run}", "out_dir={run}/metrics/attempt-1.jsonl"], "attempt-1.jsonl"),
     ],
 )
@@ -333,13 +312,6 @@ def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, refusal: Any) -> 
     log(run, 1, {0: validated(), 1: {"train/loss": 0.5}})
     log(run, 2, {})
     assert "no step with reward_extra/score/mean is logged" in refusal(main, [str(run)])
-
-
-def test_help_answers_at_once() -> None:
-    code = "import sys; from experiments.dynamics.__main__ import main; assert main(['--help']) == 0; "
-    code += "assert not {'numpy', 'torch', 'matplotlib', 'transformers'} & set(sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: ")
 
 
 def test_a_browser_opens_it(hostile: Path, tmp_path: Path, open_in_browser: Any) -> None:
