@@ -19,10 +19,11 @@ os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 class Tags(HTMLParser):
     """The tags of a page in their order, and all that they refer to outside of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.seen: list[str] = []
         self.links: list[str] = []
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
@@ -31,15 +32,8 @@ class Tags(HTMLParser):
 
 
 @pytest.fixture
-def read_tags() -> Callable[[str], Tags]:
-    """Reads a page."""
-
-    def read(page: str) -> Tags:
-        tags = Tags()
-        tags.feed(page)
-        return tags
-
-    return read
+def read_tags() -> type[Tags]:
+    return Tags
 
 
 @pytest.fixture
