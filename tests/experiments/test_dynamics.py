@@ -36,12 +36,7 @@ def log(run: Path, attempt: int, steps: dict[int, dict[str, Any]], torn: str = "
 
 def trained(step: int, **changes: float) -> dict[str, float]:
     """Everything that training logs in a step."""
-    values = {
-        **dict.fromkeys(METRICS, 0.5 + step / 100),
-        "candidates": 3.0 if step < 5 else 4.0,
-        "lost": 0,
-        "errors": 0,
-    }
+    values = dict.fromkeys(METRICS, 0.5 + step / 100) | {"lost": 0, "errors": 0, "candidates": 3.0 if step < 5 else 4.0}
     del values["validation"]
     return {METRICS[name]: value for name, value in {**values, **changes}.items()}
 
@@ -190,15 +185,11 @@ def test_several_runs_are_named_where_only_some_lack_a_line(run: Path) -> None:
     st.sampled_from(["val", "train"]),
 )
 def test_the_oracle_is_the_share_of_supported_claims_that_their_quotes_state(
-    counts: list[tuple[int, int]], which: str
+    tmp_path_factory: pytest.TempPathFactory, counts: list[tuple[int, int]], which: str
 ) -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        run = Path(name)
-        rows = [rollout(seed, entailed=yes, not_entailed=no) for seed, (yes, no) in enumerate(counts)]
-        dump(run, which, 1, rows)
-        points, source = entailment_by_step(run, {1: {}}, which, open_scorer("oracle"))
+    run = tmp_path_factory.mktemp("run")
+    dump(run, which, 1, [rollout(seed, entailed=yes, not_entailed=no) for seed, (yes, no) in enumerate(counts)])
+    points, source = entailment_by_step(run, {1: {}}, which, open_scorer("oracle"))
     yes, everything = sum(yes for yes, _ in counts), sum(map(sum, counts))
     assert [at.tolist() for at in points] == [[1.0], [pytest.approx(yes / everything)]]
     assert source == (

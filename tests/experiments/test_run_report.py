@@ -102,9 +102,3 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, refusal: Any) -> 
     assert "summary.json: not UTF-8 text" in refusal(main, [str(run)])
     (run / "train/manifest.json").unlink()
     assert "train/manifest.json: is missing; the train stage writes it" in refusal(main, [str(run)])
-
-
-def test_a_browser_opens_it(run: Path, open_in_browser: Any) -> None:
-    document = open_in_browser(write_run_report(run))
-    assert f"<title>RAG-Zeval: {run.name}</title>" in document, "a script ran, or the page did not open"
-    assert document.count("<img") == 4

@@ -10,14 +10,7 @@ import pytest
 from experiments.timing import device_speed, guidance
 
 torch = pytest.importorskip("torch")
-TOY = {
-    "vocab_size": 300,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 64,
-}
+TOY = {**guidance.SMALL, "vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
 
 
 def test_a_step_reads_the_weights_and_the_cache():
