@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -51,17 +48,3 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return shown.err
 
     return refused
-
-
-@pytest.fixture
-def open_in_browser(tmp_path: Path) -> Callable[[Path], str]:
-    """Opens a page in chromium; the document as it is after its scripts ran."""
-    if shutil.which("chromium") is None:
-        pytest.skip("chromium is not installed")
-
-    def open_page(page: Path) -> str:
-        flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
-        command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
-    return open_page
