@@ -9,10 +9,9 @@ the questions of one alpha gives the same tokens and, on one CPU thread, no spee
 `cad_vllm_short`: with 500-token passages. Reading a passage takes both as long, ours once and the peer four times, so
 the longer it is, the nearer the ratio comes to 4.
 
-`evidence`: the suffix automaton of `rag_zeval.judge.evidence`, index building included, against
-`difflib.SequenceMatcher(None, reference, span, autojunk=False).find_longest_match`, on 256 rollouts x 15 spans of
-6,000-token references (32 references x 8 rollouts), difflib called afresh for each span. `evidence_indexed`: the same
-against difflib at its best, the reference as its second sequence, whose index it then keeps for all spans.
+`evidence`: the suffix automaton of `rag_zeval.judge.evidence`, index building included, against difflib at its best
+(`SequenceMatcher(autojunk=False).find_longest_match` with the reference as its second sequence, whose index it keeps
+for all spans), on 256 rollouts x 15 spans of 6,000-token references (32 references x 8 rollouts).
 
 Each pair of times is taken back to back, after one that is not counted; the ratio is the median over the pairs. One
 entry per measurement is appended to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, difference,
@@ -76,13 +75,11 @@ def _against_guidance(
     return compare(name, ours, theirs, partial(widest_tie, model, prompts, without), pairs)
 
 
-def measure_evidence(
-    references: int = 32, rollouts: int = 8, spans: int = 15, pairs: int = PAIRS, indexed: bool = False
-) -> Entry:
+def measure_evidence(references: int = 32, rollouts: int = 8, spans: int = 15, pairs: int = PAIRS) -> Entry:
     """Suffix automaton against difflib; equal: the same longest run for every span.
 
     Token ids follow Zipf's law, as those of text do; a span is 40 tokens of its reference, every second one with a
-    token in the middle replaced. `indexed`: difflib at its best, with one matcher a reference.
+    token in the middle replaced.
     """
     from difflib import SequenceMatcher
 
@@ -95,13 +92,6 @@ def measure_evidence(
         return [automaton.longest_common_span(quote) for automaton, quotes in automata for quote in quotes]
 
     def theirs() -> list[int]:
-        return [
-            SequenceMatcher(None, reference, quote, autojunk=False).find_longest_match().size
-            for reference, quotes in cases
-            for quote in quotes
-        ]
-
-    def theirs_indexed() -> list[int]:
         longest = []
         for reference, quotes in cases:
             matcher = SequenceMatcher(None, (), reference, autojunk=False)
@@ -110,8 +100,7 @@ def measure_evidence(
                 longest.append(matcher.find_longest_match().size)
         return longest
 
-    name, peer = ("evidence_indexed", theirs_indexed) if indexed else ("evidence", theirs)
-    return compare(name, ours, peer, lambda first, second: float(first != second), pairs)
+    return compare("evidence", ours, theirs, lambda first, second: float(first != second), pairs)
 
 
 def _evidence_cases(references: int, quotes: int) -> list[tuple[list[int], list[list[int]]]]:
@@ -135,11 +124,7 @@ VLLM: dict[str, Callable[[], Entry]] = {  # in an environment of its own, so onl
     "cad_vllm": measure_cad_vllm,
     "cad_vllm_short": partial(measure_cad_vllm, passage_tokens=500),
 }
-MEASUREMENTS: dict[str, Callable[[], Entry]] = {
-    "cad": measure_cad,
-    "evidence": measure_evidence,
-    "evidence_indexed": partial(measure_evidence, indexed=True),
-}
+MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": measure_evidence}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -28,9 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from experiments.timing.pairs import Entry, append, compare, entry
-from rag_zeval.errors import InputError, exit_status
-from rag_zeval.stages.config import nearest
+from experiments.timing.pairs import Entry, append, command, compare, entry
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -342,32 +340,12 @@ def table(step: Entry) -> str:
     return "\n".join([*lines, step["ran"]])
 
 
-def read_sizes(words: Sequence[str]) -> dict[str, int]:
-    """SIZES with what `key=value` words change. Raises InputError for an unknown key, or a value that is no size."""
-    sizes = dict(SIZES)
-    for word in words:
-        key, _, value = word.partition("=")
-        if key not in SIZES:
-            raise InputError(f"command line: there is no key '{key}'{nearest(key, list(SIZES))}")
-        if not (value.isascii() and value.isdigit() and int(value) > 0):
-            raise InputError(f"command line: {key} must be a whole number above 0, found '{value}'")
-        sizes[key] = int(value)
-    return sizes
-
-
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 measured, 1 the sides do not agree, 2 the input is wrong, 130 interrupted."""
-    if {"-h", "--help"} & set(argv):
-        usual = " ".join(f"{key}={size}" for key, size in SIZES.items())
-        print(
-            f"usage: python -m experiments.timing.step_speed [key=value ...]   (default: {usual})\n\n{__doc__}", end=""
-        )
-        return 0
-    return exit_status(lambda: measure(argv))
-
-
-def measure(argv: Sequence[str]) -> int:
-    step = measure_step(**read_sizes(argv))
+    """Exit status: 0 measured, 1 the sides do not agree, 2 the input is wrong."""
+    parser = command("step_speed", __doc__)
+    for name, size in SIZES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size, help=f"{size} by default")
+    step = measure_step(**vars(parser.parse_args(argv)))
     print(table(step))
     append(step)
     return 0 if step["equal"] else 1

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -19,10 +16,11 @@ os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 class Tags(HTMLParser):
     """The tags of a page in their order, and all that they refer to outside of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.seen: list[str] = []
         self.links: list[str] = []
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
@@ -31,15 +29,8 @@ class Tags(HTMLParser):
 
 
 @pytest.fixture
-def read_tags() -> Callable[[str], Tags]:
-    """Reads a page."""
-
-    def read(page: str) -> Tags:
-        tags = Tags()
-        tags.feed(page)
-        return tags
-
-    return read
+def read_tags() -> type[Tags]:
+    return Tags
 
 
 @pytest.fixture
@@ -57,17 +48,3 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return shown.err
 
     return refused
-
-
-@pytest.fixture
-def open_in_browser(tmp_path: Path) -> Callable[[Path], str]:
-    """Opens a page in chromium; the document as it is after its scripts ran."""
-    if shutil.which("chromium") is None:
-        pytest.skip("chromium is not installed")
-
-    def open_page(page: Path) -> str:
-        flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
-        command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
-    return open_page

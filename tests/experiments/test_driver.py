@@ -196,9 +196,7 @@ def test_a_stage_is_a_process_with_a_log_and_its_minutes_add_up(tmp_path: Path, 
 
 
 def test_a_stage_that_ends_badly_says_why(tmp_path: Path) -> None:
-    with pytest.raises(
-        StageError, match=r"synthesize ended with code 2 .*error: command line: there is no key 'alpha'"
-    ):
+    with pytest.raises(StageError, match=r"synthesize ended with code 2 .*error: .* there is no key 'alpha'"):
         StageProcesses().run(Command("synthesize", ("alpha=1",), {}), tmp_path / "log", "answers")
 
 
@@ -227,18 +225,12 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
     [
         ("benchmarks=[nano]", "benchmarks: there is no 'nano'"),
         ("bench.nano_eval.n=0", "nano_eval.n: must be a whole number of at least 1"),
+        ("benchmarks=[ragchecker_meta]", "ragchecker_meta has metrics that are no means"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(
-    word: str, said: str, tmp_path: Path, refusal: Any, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(StageProcesses, "run", lambda *given: pytest.fail("a stage was started"))
-    assert refusal(program.main, words(tmp_path, word)).startswith(f"error: {said}")
-
-
-def test_benchmarks_of_which_prompts_cannot_be_paired_are_refused(
-    write_ragchecker: Any, tmp_path: Path, refusal: Any, monkeypatch: Any
+    word: str, said: str, write_ragchecker: Any, tmp_path: Path, refusal: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker()))
-    line = refusal(program.main, words(tmp_path, "benchmarks=[ragchecker_meta]"))
-    assert "ragchecker_meta has metrics that are no means" in line
+    monkeypatch.setattr(StageProcesses, "run", lambda *given: pytest.fail("a stage was started"))
+    assert said in refusal(program.main, words(tmp_path, word))

@@ -6,8 +6,8 @@ import base64
 import json
 import random
 import re
+import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,12 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.output.curves import METRICS
 from experiments.dynamics.__main__ import main
-from experiments.dynamics.entailment import entailment_by_step, open_scorer, read_claims, step_files
+from experiments.dynamics.entailment import entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
 from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
 from rag_zeval.errors import InputError
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
-from rag_zeval.stages.training_log import read_run
 
 HOSTILE = "<script>document.title='moved'</script> $\\frac{"
 VALIDATED = "val-aux/rag_zeval/{}/mean@1"
@@ -39,12 +38,7 @@ def log(run: Path, attempt: int, steps: dict[int, dict[str, Any]], torn: str = "
 
 def trained(step: int, **changes: float) -> dict[str, float]:
     """Everything that training logs in a step."""
-    values = {
-        **dict.fromkeys(METRICS, 0.5 + step / 100),
-        "candidates": 3.0 if step < 5 else 4.0,
-        "lost": 0,
-        "errors": 0,
-    }
+    values = dict.fromkeys(METRICS, 0.5 + step / 100) | {"lost": 0, "errors": 0, "candidates": 3.0 if step < 5 else 4.0}
     del values["validation"]
     return {METRICS[name]: value for name, value in {**values, **changes}.items()}
 
@@ -161,20 +155,17 @@ def test_what_a_log_lacks_is_said_and_not_drawn(run: Path) -> None:
     assert any(line.startswith("entailment (0 to 1): not computed; entailment=oracle") for line in said["figure-3"])
     assert said["failures"] == []
     assert "K is not logged" in found.state
-    nothing = {METRICS[name]: None for name in ("quotes", "quote_tokens")}
-    log(run, 2, {step: {**trained(step), **nothing} for step in range(1, 9)})
-    [quotes] = [figure for figure in FIGURES if figure.name == "quotes"]
-    assert draw(quotes, read_runs([run], "val", None)) is None
 
 
-def test_every_line_has_a_reason_for_not_being_there(run: Path) -> None:
+def test_every_line_has_a_reason_for_not_being_there_and_the_figure_drawn_before_goes(run: Path) -> None:
+    assert main([str(run)]) == 0
     log(run, 1, {1: {METRICS["reward"]: 0.5}})
     log(run, 2, {})
     [found] = read_runs([run], "val", None)
     names = {name for figure in FIGURES for panel in figure.panels for name in panel.lines}
-    assert {name for name in names if not found.has(name)} == names - {"reward"}
-    assert names - {"reward"} <= found.missing.keys()
-    assert all(draw(figure, [found]) is None for figure in FIGURES if figure.name != "figure-4")
+    assert {name for name in names if not found.has(name)} == names - {"reward"} <= found.missing.keys()
+    assert main([str(run)]) == 0
+    assert [path.name for path in (run / "dynamics").iterdir()] == ["figure-4.png"]
 
 
 def test_several_runs_are_named_where_only_some_lack_a_line(run: Path) -> None:
@@ -196,15 +187,11 @@ def test_several_runs_are_named_where_only_some_lack_a_line(run: Path) -> None:
     st.sampled_from(["val", "train"]),
 )
 def test_the_oracle_is_the_share_of_supported_claims_that_their_quotes_state(
-    counts: list[tuple[int, int]], which: str
+    tmp_path_factory: pytest.TempPathFactory, counts: list[tuple[int, int]], which: str
 ) -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name:
-        run = Path(name)
-        rows = [rollout(seed, entailed=yes, not_entailed=no) for seed, (yes, no) in enumerate(counts)]
-        dump(run, which, 1, rows)
-        points, source = entailment_by_step(run, {1: {}}, which, open_scorer("oracle"))
+    run = tmp_path_factory.mktemp("run")
+    dump(run, which, 1, [rollout(seed, entailed=yes, not_entailed=no) for seed, (yes, no) in enumerate(counts)])
+    points, source = entailment_by_step(run, {1: {}}, which, open_scorer("oracle"))
     yes, everything = sum(yes for yes, _ in counts), sum(map(sum, counts))
     assert [at.tolist() for at in points] == [[1.0], [pytest.approx(yes / everything)]]
     assert source == (
@@ -215,21 +202,16 @@ def test_the_oracle_is_the_share_of_supported_claims_that_their_quotes_state(
 
 def test_rollouts_that_cannot_be_used_are_counted_and_named(run: Path) -> None:
     good = rollout(0, entailed=1, not_entailed=0)
-    elsewhere = {**good, "output": good["output"].replace(" ", " really ", 1).replace("born", "borne")}
     unquoted = good["output"].replace(json.loads(good["output"])[0]["atomic_claims"][0]["grounding_evidence"][0], "")
+    unreadable = good["output"].replace('"claim": "', '"claim": "Well, ')
     rows = [good, {**good, "output": unquoted}, "not JSON at all", {**good, "gts": HOSTILE}, {"output": "x"}]
-    dump(run, "val", 8, [*rows, {**good, "gts": good["gts"].replace("compact", "no-evidence")}], torn='{"input": "as')
+    rows += [{**good, "gts": good["gts"].replace("compact", "no-evidence")}, {**good, "output": unreadable}]
+    dump(run, "val", 8, rows, torn='{"input": "as')
     dump(run, "val", 9, [good])  # of the attempt that was cut off, perhaps: step 9 is not logged
-    assert list(step_files(run, "val", read_run(run))) == [8]
-    step = read_claims(run / "rollouts" / "val" / "8.jsonl")
-    assert (step.rollouts, step.broken, len(step.claims)) == (1, 1, 1)
-    assert [line.split(": ")[0] for line in step.damaged] == [f"val/8.jsonl:{number}" for number in (3, 4, 5, 6)]
-    assert "asks for no evidence" in step.damaged[-1]
-    dump(run, "val", 8, [*rows[:3], {**elsewhere, "output": good["output"].replace('"claim": "', '"claim": "Well, ')}])
     [found] = read_runs([run], "val", open_scorer("oracle"))
     assert found.entailment and found.entailment.endswith(
         "over 1 supported claims of 2 rollouts; left out: 1 rollouts without the format, 1 claims it cannot read, "
-        "1 lines that are no rollouts (first: val/8.jsonl:3: not valid JSON: Expecting value at column 1)"
+        "4 lines that are no rollouts (first: val/8.jsonl:3: not valid JSON: Expecting value at column 1)"
     )
 
 
@@ -249,13 +231,8 @@ def test_without_rollouts_the_page_says_why(run: Path) -> None:
 def test_an_nli_model_reads_the_quotes_in_a_row_and_then_the_claim(write_nli: Any, tmp_path: Path) -> None:
     folder = write_nli(tmp_path / "nli", ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
     scorer = open_scorer(f"nli:{folder}")
-    assert scorer.name == "the NLI model nli"
-    claims = [
-        ("the cat sat", ("on a mat", "the dog")),
-        ("the dog", ("a cat",)),
-        ("the cat " * 10, ("too long",)),
-        ("the dog", ("a cat",)),
-    ]
+    again = ("the dog", ("a cat",))
+    claims = [("the cat sat", ("on a mat", "the dog")), again, ("the cat " * 10, ("too long",)), again]
     scores = scorer.score(claims)
     first, second = NLI(str(folder)).score([("on a mat the dog", "the cat sat"), ("a cat", "the dog")])
     assert scores == [pytest.approx(first, abs=1e-6), pytest.approx(second, abs=1e-6), None, scores[1]]
@@ -263,12 +240,9 @@ def test_an_nli_model_reads_the_quotes_in_a_row_and_then_the_claim(write_nli: An
     assert scorer.score([]) == [] and scorer.score(claims[::-1]) == scores[::-1]
 
 
-def test_what_is_no_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
+def test_an_untrained_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    for spec in ("magic", "nli:", "oracle:x", f"nli:{tmp_path / 'nowhere'}"):
-        with pytest.raises(InputError, match="entailment="):
-            open_scorer(spec)
     folder = write_nli(tmp_path / "untrained", ["entailment", "not_entailment"])
     weights = folder / "model.safetensors"
     body = {name: tensor for name, tensor in load_file(weights).items() if not name.startswith("classifier")}
@@ -303,25 +277,17 @@ def test_the_page_is_one_file_with_its_figures_inside(
     assert not list(hostile.rglob("*.part"))
 
 
-def test_a_figure_that_cannot_be_drawn_any_more_does_not_stay(run: Path) -> None:
-    assert main([str(run)]) == 0
-    log(run, 1, {1: {METRICS["reward"]: 0.5}})
-    log(run, 2, {})
-    assert main([str(run)]) == 0
-    assert [path.name for path in (run / "dynamics").iterdir()] == ["figure-4.png"]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "name the folder"),
         (["{run}", "{run}"], "say where it goes with out_dir=FOLDER"),
         (["{run}"] * 7 + ["out_dir=x"], "there are colours for 6"),
-        (["{run}/nowhere"], "no training run here"),
         (["{run}", "entailmnt=oracle"], "did you mean 'entailment'"),
         (["{run}", "rollouts=train"], "give entailment= as well"),
         (["{run}", "rollouts=test", "entailment=oracle"], "there is val, train"),
-        (["{run}", "entailment=magic"], "expected oracle"),
+        (["{run}", "entailment=oracle:x"], "expected oracle"),
+        (["{run}", "entailment=nli:{run}"], "entailment=nli:"),
         (["{run}", "out_dir={run}/metrics/attempt-1.jsonl"], "attempt-1.jsonl"),
     ],
 )
@@ -335,15 +301,12 @@ def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, refusal: Any) -> 
     assert "no step with reward_extra/score/mean is logged" in refusal(main, [str(run)])
 
 
-def test_help_answers_at_once() -> None:
-    code = "import sys; from experiments.dynamics.__main__ import main; assert main(['--help']) == 0; "
-    code += "assert not {'numpy', 'torch', 'matplotlib', 'transformers'} & set(sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: ")
-
-
-def test_a_browser_opens_it(hostile: Path, tmp_path: Path, open_in_browser: Any) -> None:
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+def test_a_browser_opens_it(hostile: Path, tmp_path: Path) -> None:
     assert main([str(hostile), "entailment=oracle", f"out_dir={tmp_path / 'page'}"]) == 0
-    document = open_in_browser(tmp_path / "page" / "dynamics.html")
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+    page = (tmp_path / "page" / "dynamics.html").as_uri()
+    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page]
+    document = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     assert "<title>Training dynamics: runs/&lt;script&gt;" in document, "a script ran, or the page did not open"
     assert document.count("<img") == len(FIGURES)

@@ -39,13 +39,8 @@ def run(tmp_path: Path) -> Path:
     summary += compared(BASE, HOSTILE, "format_rate", 1.0, None, None)
     summary += [summary_row("pairwise_best", None, 0.5, scorer="bleu")]
     summary += [summary_row("pearson", None, 0.302, benchmark="ragchecker_meta", scorer="bleu", published=0.302)]
-    steps = [
-        {"step": step, "data": {"reward_extra/score/mean": step / 10, "reward_extra/claims/mean": 4.0}}
-        for step in range(1, 6)
-    ]
-    for step in steps:
-        step["data"] |= {"curriculum/candidates": 3.0 if step["step"] < 3 else 4.0}
-    steps.insert(0, {"step": 0, "data": {"val-core/rag_zeval/reward/mean@1": 0.1}})
+    logged = {"reward_extra/score/mean": 0.5, "reward_extra/claims/mean": 4.0, "reward_extra/claims_best/mean": 4.0}
+    steps = [{"step": step, "data": logged} for step in range(1, 6)]
     statistics = {"answered": 300, "questions": 300, "identical": {"any": 0.5}, "strictly_ordered": 0.25}
     contents = {
         "synthesize/manifest.json": {"statistics": {**statistics, "by_alpha": [alpha(0, 0.9), alpha(-1.4, 0.1)]}},
@@ -70,11 +65,10 @@ def test_base_and_trained_stand_side_by_side(run: Path) -> None:
 def test_the_page_is_one_file_without_scripts(run: Path, read_tags: Any) -> None:
     page = write_run_report(run).read_text()
     tags = read_tags(page)
-    assert "script" not in tags.seen and tags.seen.count("svg") == 3
-    assert [link for link in tags.links if "w3.org" not in link] == []
+    assert "script" not in tags.seen and tags.seen.count("img") == len(tags.links) == 4
+    assert all(link.startswith("data:image/png;base64,") for link in tags.links)
     assert "0.100 [0.090, 0.110]" in page and "0.302" in page and "50.0%" in page
     assert "5 steps of GRPO in 3.2 minutes,\n2 attempts." in page
-    assert "K=4" in page and "K=3" not in page  # the step from which there are more candidates
 
 
 def without_truth(run: Path, alphas: int) -> str:
@@ -90,20 +84,14 @@ def without_truth(run: Path, alphas: int) -> str:
 
 def test_real_text_without_known_truth_has_no_support_chart(run: Path) -> None:
     page = without_truth(run, alphas=2)
-    assert page.count("<svg") == 2
+    assert page.count("<img") == 3
     assert not [words for words in ("<th>true support", "true support is", "true support falls") if words in page]
 
 
 def test_an_alpha_without_any_claim_has_a_dash_and_no_bar(run: Path) -> None:
     page = without_truth(run, alphas=1)
-    assert page.count("<svg") == 3 and "<td>0</td><td>300</td><td>–</td>" in page
+    assert page.count("<img") == 4 and "<td>0</td><td>300</td><td>–</td>" in page
     assert "<td>-1.4</td><td>300</td><td>0.100 [0.100, 0.100]</td>" in page
-
-
-@pytest.mark.parametrize("name", ["synthesize/manifest.json", "train/manifest.json", "bench/summary.json"])
-def test_a_missing_stage_is_named(run: Path, name: str, refusal: Any) -> None:
-    (run / name).unlink()
-    assert f"{name}: is missing; the {name.split('/', maxsplit=1)[0]} stage writes it" in refusal(main, [str(run)])
 
 
 def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, refusal: Any) -> None:
@@ -112,10 +100,5 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, refusal: Any) -> 
         refusal(main, words)
     (run / "bench/summary.json").write_bytes(b"\xff")
     assert "summary.json: not UTF-8 text" in refusal(main, [str(run)])
-    assert main(["--help"]) == 0
-
-
-def test_a_browser_opens_it(run: Path, open_in_browser: Any) -> None:
-    document = open_in_browser(write_run_report(run))
-    assert f"<title>RAG-Zeval: {run.name}</title>" in document, "a script ran, or the page did not open"
-    assert document.count("<svg") == 3
+    (run / "train/manifest.json").unlink()
+    assert "train/manifest.json: is missing; the train stage writes it" in refusal(main, [str(run)])

@@ -1,4 +1,4 @@
-"""The table of costs in the docs is what the command prints, and RAG-Zeval needs one call."""
+"""The table of costs in the docs is what the command prints."""
 
 from __future__ import annotations
 
@@ -12,8 +12,3 @@ DOCS = Path(__file__).parents[3] / "docs" / "scorer-costs.md"
 def test_the_docs_hold_the_table_that_the_command_prints() -> None:
     lines = DOCS.read_text(encoding="utf-8").splitlines(keepends=True)
     assert call_costs.table() == "".join(line for line in lines if line.startswith("|"))
-
-
-def test_rag_zeval_judges_all_answers_with_one_call() -> None:
-    assert call_costs.measure("rag_zeval")[0] == 1
-    assert call_costs.measure("ragas_faithfulness")[0] == 4  # statements and verdicts of each of two answers

@@ -23,12 +23,9 @@ def test_cad_measurement_agrees_with_transformers():
     assert set(entry) == KEYS and entry["equal"]
 
 
-def test_entries_are_appended_and_unknown_names_refused(tmp_path, monkeypatch, capsys):
+def test_entries_are_appended(tmp_path, monkeypatch):
     monkeypatch.setattr(pairs, "SUMMARY", tmp_path / "summary.json")
     small = lambda: speed.measure_evidence(references=1, rollouts=1, spans=2, pairs=1)  # noqa: E731
     monkeypatch.setitem(speed.MEASUREMENTS, "evidence", small)
     assert speed.main(["evidence"]) == speed.main(["evidence"]) == 0
     assert [entry["name"] for entry in json.loads((tmp_path / "summary.json").read_text())] == ["evidence"] * 2
-    with pytest.raises(SystemExit, match="2"):
-        speed.main(["speed"])
-    assert "evidence" in capsys.readouterr().err

@@ -21,44 +21,28 @@ from train.verl_cpu.engine import CPUEngine
 PARTS = ["rollouts", "old log-probabilities", "reference log-probabilities", "update"]
 
 
-@pytest.fixture(scope="module")
-def measured() -> dict[str, Any]:
-    return speed.measure_step(prompts=2, rollouts=2, new_tokens=96, pairs=1)
-
-
-def test_both_sides_of_the_real_thing_agree(measured: dict[str, Any]) -> None:
-    assert [part["name"] for part in measured["parts"]] == PARTS
-    for part in measured["parts"]:
+def test_both_sides_of_the_real_thing_agree_and_the_table_shows_every_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pairs, "SUMMARY", tmp_path / "summary.json")
+    assert speed.main("--prompts 2 --rollouts 2 --new-tokens 96 --pairs 1".split()) == 0
+    assert not torch.distributed.is_initialized()  # nothing is left for other tests
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in (*PARTS, "step", "plain", "ours", "ratio", "after sharing"))
+    assert "NO, within" not in shown
+    [step] = json.loads((tmp_path / "summary.json").read_text())
+    assert step["equal"] and [part["name"] for part in step["parts"]] == PARTS
+    for part in step["parts"]:
         assert part["equal"] and part["difference"] <= 1e-4, part
         assert part["theirs_s"] > 0
         assert part["ratio"] is None if part["name"] == PARTS[1] else part["ratio"] > 0
-    assert measured["equal"]
     for side in ("ours_s", "theirs_s"):
-        assert measured[side] == pytest.approx(sum(part[side] for part in measured["parts"]))
-    assert measured["ratio"] == pytest.approx(measured["theirs_s"] / measured["ours_s"])
-    assert not torch.distributed.is_initialized()  # nothing is left for other tests
-
-
-def test_the_table_shows_every_part_and_the_summary_grows(
-    measured: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[dict[str, int]] = []
-    found = [measured, {**measured, "equal": False}]
-    monkeypatch.setattr(pairs, "SUMMARY", tmp_path / "summary.json")
-    monkeypatch.setattr(speed, "measure_step", lambda **sizes: asked.append(sizes) or found[len(asked) - 1])
-    assert speed.main(["prompts=3", "pairs=1"]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in (*PARTS, "step", "plain", "ours", "ratio", "after sharing"))
-    assert "NO" not in shown
-    assert speed.main([]) == 1 and "NO" in capsys.readouterr().out
-    assert asked == [{**speed.SIZES, "prompts": 3, "pairs": 1}, speed.SIZES]
-    assert json.loads((tmp_path / "summary.json").read_text()) == found
-
-
-@pytest.mark.parametrize("word", ["prompt=2", "pairs", "pairs=0", "pairs=-1", "pairs=two", "rollouts=1.5"])
-def test_a_word_that_is_no_size_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert speed.main([word]) == 2
-    assert word.partition("=")[0] in capsys.readouterr().err
+        assert step[side] == pytest.approx(sum(part[side] for part in step["parts"]))
+    assert step["ratio"] == pytest.approx(step["theirs_s"] / step["ours_s"])
+    monkeypatch.setattr(speed, "measure_step", lambda **sizes: {**step, **sizes, "equal": False})
+    assert speed.main([]) == 1 and "NO, within" in capsys.readouterr().out
+    last = json.loads((tmp_path / "summary.json").read_text())[-1]
+    assert last == {**step, **speed.SIZES, "equal": False}
 
 
 def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
@@ -101,15 +85,3 @@ def test_a_draw_is_as_far_from_a_token_as_from_its_share(first: int, second: int
     assert task.farthest_draw(*rollouts) == pytest.approx(expected, abs=1e-6)
     cut_off = [(ids[:-1], logprobs) for ids, logprobs in rollouts[0]]
     assert task.farthest_draw(rollouts[0], cut_off) == 1
-
-
-def test_a_batch_has_a_row_for_each_rollout() -> None:
-    task = speed.Task(None, [[3, 4], [3, 4]], [1, 2], [0.5, -1.0], new_tokens=9, eos=[], pad=0)
-    batch = task.batch([([7, 8], [-0.1, -0.2]), ([9], [-0.3])])
-    expected = {
-        "input_ids": [[3, 4, 7, 8], [3, 4, 9]],
-        "position_ids": [[0, 1, 2, 3], [0, 1, 2]],
-        "loss_mask": [[0, 0, 1, 1], [0, 0, 1]],
-        "advantages": [[0.5, 0.5], [-1.0]],
-    }
-    assert {name: [row.tolist() for row in batch[name].unbind()] for name in expected} == expected
