@@ -64,31 +64,38 @@ class Curriculum:
     flagged: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def read_stages(stages: Sequence[Mapping[str, Any]], key: str) -> list[Stage]:
-    """The stages of a config list of `{k, rows}`. Raises InputError naming the entry that is not one."""
-    for at, entry in enumerate(stages):
+def read_stages(stages: Any) -> list[Stage]:
+    """The stages of a config list of `{k, rows}`. Raises InputError with the entry that is not one."""
+    if not isinstance(stages, list):
+        raise InputError(f"must be a list of {{k, rows}}, found {stages}")
+    for entry in stages:
         if not isinstance(entry, Mapping) or set(entry) != {"k", "rows"}:
-            raise InputError(f"{key}[{at}]: must have the keys k and rows and no other, found {entry}")
+            raise InputError(f"each must have the keys k and rows and no other, found {entry}")
         k, rows = entry["k"], entry["rows"]
         if not isinstance(k, int) or k < 2 or not (rows is None or (isinstance(rows, int) and rows > 0)):
-            raise InputError(f"{key}[{at}]: must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
+            raise InputError(f"each must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
     return [Stage(entry["k"], entry["rows"]) for entry in stages]
 
 
+def response_files(pattern: str) -> list[str]:
+    """The responses.jsonl files that a path or a glob names. Raises InputError if there is none."""
+    paths = sorted(glob.glob(pattern))
+    if not paths:
+        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
+    return paths
+
+
 def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple[list[Question], int]:
-    """`(questions, failed)` from responses.jsonl files (a path or a glob); `failed` counts rows without all answers.
+    """`(questions, failed)` from the files of `response_files`; `failed` counts rows without all answers.
 
     `alphas` picks and orders the answers used; by default all α of the first row. An answer without the field
     `finished` counts as finished. Raises InputError for a missing file, a malformed field (naming file, line and
     field), an α that a row lacks, or an id that stands twice.
     """
-    paths = sorted(glob.glob(pattern))
-    if not paths:
-        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
     chosen = None if alphas is None else [float(alpha) for alpha in alphas]
     questions: dict[str, Question] = {}
     failed = 0
-    for path in paths:
+    for path in response_files(pattern):
         for number, row in iter_jsonl(path, {"id": str, "status": str}):
             if row["status"] != "ok":
                 failed += 1

@@ -223,7 +223,7 @@ passage=paragraph strict=maybe workers=0 workers=two address=10.0.0.1
 @pytest.mark.parametrize(
     "word, message",
     [
-        *((word, f"config: key '{word.partition('=')[0]}'") for word in WRONG),
+        *((word, f"error: {word.partition('=')[0]}: ") for word in WRONG),
         ("alpha=[0]", "did you mean 'alphas'"),
         ("model=nowhere", "nowhere: no model here"),
         ("source=nowhere.jsonl", "nowhere.jsonl"),
@@ -259,5 +259,5 @@ def test_true_support_falls_strictly_with_alpha(tmp_path):
 
 @pytest.mark.parametrize("key", OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
 def test_settings_check_every_key(settings, key):
-    with pytest.raises(InputError, match=f"'{key}'"):
+    with pytest.raises(InputError, match=f"^{key}: "):
         settings(**{key: {"no": "such"}})
