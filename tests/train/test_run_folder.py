@@ -84,13 +84,6 @@ def test_a_run_that_never_came_to_a_step_starts_over(folder: RunFolder) -> None:
     assert json.loads(folder.identity.read_text()) == {"seed": 1}
 
 
-def test_one_start_at_a_time(folder: RunFolder) -> None:
-    with folder.locked(), pytest.raises(InputError, match="going on in this folder"), RunFolder(folder.path).locked():
-        pass
-    with folder.locked():
-        pass
-
-
 def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(folder: RunFolder, tmp_path: Path) -> None:
     trained, base = save(folder, 3), tmp_path / "base"
     base.mkdir()

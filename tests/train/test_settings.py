@@ -20,6 +20,7 @@ from train.sft.__main__ import main as sft_main
 STAGES: dict[str, type[Settings]] = {"train": TrainSettings, "sft": SFTSettings}
 MAIN = {"train": main, "sft": sft_main}
 JOINED = ["profile=paper", "verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.address=auto"]
+SAVED = "verl.actor_rollout_ref.actor.checkpoint.save_contents"
 VARIABLES = "verl.ray_kwargs.ray_init.runtime_env.env_vars"
 
 
@@ -51,6 +52,9 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
             "ppo_max_token_len_per_gpu=16384 does not hold a row of 17192 tokens",
         ),
         (["verl.trainer.save_freq=-1"], "save_freq must be above 0"),
+        (["verl.actor_rollout_ref.model.lora_rank=8"], "save_contents: verl's hf_model of a LoRA run cannot be loaded"),
+        ([f"{SAVED}=[model]"], "save_contents must have hf_model: the model is exported from it"),
+        (["profile=single", f"{SAVED}=[optimizer]"], "save_contents must have model: the model is exported from it"),
         (["export=first"], "^export: .*'last' or 'best'"),
         (["export=best", "verl.trainer.test_freq=15"], "test_freq=15 must be a multiple of verl.trainer.save_freq=10"),
         (["export=best", "verl.trainer.test_freq=-1"], "test_freq=-1 must be a multiple"),
