@@ -17,6 +17,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, iter_jsonl, locate, write_bytes
 from rag_zeval.judge.prompt import judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.answer_quality import (
     REASONS,
     AnswerFilter,
@@ -249,12 +250,7 @@ def prompt_counter(model: str) -> Callable[[list[dict[str, str]]], int]:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-
-    def count(messages: list[dict[str, str]]) -> int:
-        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    return count
+    return lambda messages: len(chat_ids(tokenizer, messages))
 
 
 def write_parquet(path: Path, rows: Sequence[Row]) -> None:

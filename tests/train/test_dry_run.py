@@ -117,14 +117,6 @@ def test_all_questions_of_the_profile_may_be_used_in_each_stage(planned: Planned
     assert planned("nano", *words)[0] == 0
 
 
-def test_answers_that_are_there_are_counted_whatever_the_profile_asks(
-    planned: Planned, nano_responses: Callable[..., str]
-) -> None:
-    words = ["stages=[{k: 4, rows: 11}]", "validation=[{k: 4, rows: 2}]", f"responses={nano_responses(12)}"]
-    code, _, error = planned("nano", *words)
-    assert code == 2 and "train stage 1 (K=4) needs 11 rows, but 10 questions gave 10" in error
-
-
 def test_rows_that_are_not_known_are_said_to_be(planned: Planned) -> None:
     code, shown, _ = planned("nano", "stages=[{k: 3, rows: null}]", "responses=nowhere.jsonl")
     assert code == 0 and line("steps", shown).startswith("not known: rows: null takes all there are")

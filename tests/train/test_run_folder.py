@@ -173,16 +173,16 @@ def test_the_best_outlives_verls_removals_and_any_kill(
         assert not list(folder.checkpoints.glob("best_step_*"))
 
 
+def refuse(*_: object) -> None:
+    raise OSError("no space left")
+
+
 @pytest.mark.parametrize("adapter", [True, False])
 @pytest.mark.parametrize("links", [True, False])
 def test_only_what_is_exported_is_kept(
     folder: RunFolder, adapter: bool, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not links:
-
-        def refuse(*_: object) -> None:
-            raise OSError("no links here")
-
         monkeypatch.setattr(os, "link", refuse)
     save(folder, 1, adapter)
     log(folder.next_attempt(), 1, reward=0.5)
@@ -201,12 +201,8 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_stop_the_run(
 ) -> None:
     save(folder, 1)
     log(folder.next_attempt(), 1, reward=0.5)
-
-    def full(*_: object) -> None:
-        raise OSError("no space left")
-
     for name in ("link", "mkdir"):
-        monkeypatch.setattr(os, name, full)
+        monkeypatch.setattr(os, name, refuse)
     folder.keep_best()
     assert "step 1, the best so far, is not kept: no space left" in capsys.readouterr().err
     monkeypatch.undo()
