@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag_zeval.errors import InputError
 from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.judge.parser import parse_strict
 from rag_zeval.judge.prompt import VARIANTS
@@ -116,6 +117,11 @@ def test_accuracy_is_its_definition(pairs):
     best = max(alphas)
     only_best = all(s > t for (s, a), (t, b) in itertools.permutations(pairs, 2) if a == best and b < best)
     assert accuracy_reward(scores, alphas, "best-only") == float(only_best)
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(InputError, match="best-only"):
+        accuracy_reward([1.0], [0.0], "best")
 
 
 @pytest.mark.parametrize(
