@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
 from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import read_run, validation_rewards
 from train.gpu_memory import read_setup
 from train.launch import MARK, worker_variables
 from train.settings import TrainSettings, read_settings
@@ -140,10 +141,7 @@ def test_a_run_joins_a_cluster_and_leaves_it_as_it_was(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     manifest = json.loads((out_dir / "manifest.json").read_text())
-    rewards = {
-        row["step"]: row["data"]["val-core/rag_zeval/reward/mean@1"]
-        for row in map(json.loads, (out_dir / "metrics.jsonl").read_text().splitlines())
-    }
+    rewards = validation_rewards(read_run(out_dir))
     assert list(rewards) == [0, 1, 2] and manifest["steps"] == 2
     assert manifest["exported_step"] == (2 if rewards[2] > rewards[1] else 1)
     assert load_file(out_dir / "model" / "model.safetensors")
