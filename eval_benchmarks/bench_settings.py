@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Literal, TypeVar, get_origin
+from typing import Annotated, Any, Literal, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.registry import JUDGE, MEASURES
-from rag_zeval.stages.config import nearest
+from rag_zeval.stages.config import check_settings, nearest
 
 CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # how endpoints are called
 
@@ -150,30 +150,8 @@ def read_settings(config: DictConfig, kind: type[S]) -> S:
     >>> read_settings(load_config("bench", ["bootstrap.draws=0"]), BenchSettings)
     InputError: bootstrap.draws: must be a whole number of at least 1, found 0
     """
-    try:
-        return kind.model_validate(OmegaConf.to_container(config, resolve=True))
-    except ValidationError as error:
-        raise InputError(_line(kind, error)) from error
-
-
-def _line(kind: type[Section], error: ValidationError) -> str:
-    """The first error as a line with the key, what its value must be, and what it is."""
-    first = error.errors(include_url=False)[0]
-    keys, wanted, part = [], None, kind
-    for key in map(str, first["loc"]):
-        field = getattr(part, "model_fields", {}).get(key)
-        if field is None:  # a place within the value
-            break
-        keys.append(key)
-        wanted, part = field.description, field.annotation
-    name, value = ".".join(keys), first["input"]
-    if first["type"] == "value_error":
-        return f"{name}: {first['ctx']['error']}"
-    if wanted is None or first["type"] == "missing":
-        return f"{name}: {first['msg']}"
-    if get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
-        return f"{name}: must be {wanted}"
-    return f"{name}: must be {wanted}, found {'null' if value is None else str(value) or 'nothing'}"
+    values: Any = OmegaConf.to_container(config, resolve=True)
+    return check_settings(kind, values)
 
 
 def check_names(key: str, names: Sequence[str], known: Collection[str]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
+from rag_zeval.stages.config import check_settings
 
 NANO = "nano"
 Text = Annotated[str, Field(min_length=1)]
@@ -66,12 +67,7 @@ class Settings(BaseModel):
 
 def read_settings(config: dict[str, Any]) -> Settings:
     """Settings from a plain dict of the configuration. Raises InputError naming the key whose value does not fit."""
-    try:
-        settings = Settings.model_validate(config)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        key = fault["loc"][0]
-        raise InputError(f"config: key '{key}': {fault['msg']}, found {config[str(key)]!r}") from error
+    settings = check_settings(Settings, config)
     if settings.workers == 1 and settings.address != "local":
         raise InputError("config: key 'address' is auto, but workers=1 is this process alone: give another number")
     return settings

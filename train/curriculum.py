@@ -17,6 +17,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, iter_jsonl, locate, write_bytes
 from rag_zeval.judge.prompt import judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.answer_quality import (
     REASONS,
     AnswerFilter,
@@ -64,31 +65,38 @@ class Curriculum:
     flagged: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def read_stages(stages: Sequence[Mapping[str, Any]], key: str) -> list[Stage]:
-    """The stages of a config list of `{k, rows}`. Raises InputError naming the entry that is not one."""
-    for at, entry in enumerate(stages):
+def read_stages(stages: Any) -> list[Stage]:
+    """The stages of a config list of `{k, rows}`. Raises InputError with the entry that is not one."""
+    if not isinstance(stages, list):
+        raise InputError(f"must be a list of {{k, rows}}, found {stages}")
+    for entry in stages:
         if not isinstance(entry, Mapping) or set(entry) != {"k", "rows"}:
-            raise InputError(f"{key}[{at}]: must have the keys k and rows and no other, found {entry}")
+            raise InputError(f"each must have the keys k and rows and no other, found {entry}")
         k, rows = entry["k"], entry["rows"]
         if not isinstance(k, int) or k < 2 or not (rows is None or (isinstance(rows, int) and rows > 0)):
-            raise InputError(f"{key}[{at}]: must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
+            raise InputError(f"each must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
     return [Stage(entry["k"], entry["rows"]) for entry in stages]
 
 
+def response_files(pattern: str) -> list[str]:
+    """The responses.jsonl files that a path or a glob names. Raises InputError if there is none."""
+    paths = sorted(glob.glob(pattern))
+    if not paths:
+        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
+    return paths
+
+
 def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple[list[Question], int]:
-    """`(questions, failed)` from responses.jsonl files (a path or a glob); `failed` counts rows without all answers.
+    """`(questions, failed)` from the files of `response_files`; `failed` counts rows without all answers.
 
     `alphas` picks and orders the answers used; by default all α of the first row. An answer without the field
     `finished` counts as finished. Raises InputError for a missing file, a malformed field (naming file, line and
     field), an α that a row lacks, or an id that stands twice.
     """
-    paths = sorted(glob.glob(pattern))
-    if not paths:
-        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
     chosen = None if alphas is None else [float(alpha) for alpha in alphas]
     questions: dict[str, Question] = {}
     failed = 0
-    for path in paths:
+    for path in response_files(pattern):
         for number, row in iter_jsonl(path, {"id": str, "status": str}):
             if row["status"] != "ok":
                 failed += 1
@@ -242,12 +250,7 @@ def prompt_counter(model: str) -> Callable[[list[dict[str, str]]], int]:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-
-    def count(messages: list[dict[str, str]]) -> int:
-        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    return count
+    return lambda messages: len(chat_ids(tokenizer, messages))
 
 
 def write_parquet(path: Path, rows: Sequence[Row]) -> None:

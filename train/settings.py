@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import re
 from collections.abc import Sequence
@@ -10,24 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PositiveInt,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
+from rag_zeval.stages.config import check_settings
 from rewards.accuracy import AccuracyRule
-from train.curriculum import Stage, read_stages
+from train.curriculum import Stage, read_stages, response_files
 from train.verl_config import PPO, SFT, Trainer, check_keys
 
 SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of variables
@@ -47,12 +37,8 @@ NOT_BINDING = (
 )
 
 
-def _read_stages(entries: Any, info: ValidationInfo) -> Any:
-    return read_stages(entries, str(info.field_name)) if isinstance(entries, list) else entries
-
-
 Share = Annotated[float, Field(gt=0, le=1)]
-Stages = Annotated[list[Stage], BeforeValidator(_read_stages)]
+Stages = Annotated[list[Stage], BeforeValidator(read_stages)]
 
 
 class Settings(BaseModel):
@@ -165,14 +151,7 @@ def read_settings(kind: type[AnySettings], config: DictConfig) -> AnySettings:
     Raises InputError for what could only fail later, or quietly do something else, naming the key.
     """
     values: Any = OmegaConf.to_container(config, resolve=True)
-    try:
-        settings = kind.model_validate({**values, "config": config})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        if isinstance(own := fault.get("ctx", {}).get("error"), InputError):
-            raise own from error
-        key = ".".join(map(str, fault["loc"]))
-        raise InputError(f"{key}={fault['input']}: {fault['msg']}") from error
+    settings = check_settings(kind, {**values, "config": config})
     check_keys(settings.verl, kind.trainer)
     return settings
 
@@ -267,10 +246,7 @@ def identity(settings: Settings) -> dict[str, Any]:
 
 
 def responses_sha256(pattern: str) -> str:
-    paths = sorted(glob.glob(pattern))
-    if not paths:
-        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
-    return hashlib.sha256("".join(file_sha256(path) for path in paths).encode()).hexdigest()
+    return hashlib.sha256("".join(map(file_sha256, response_files(pattern))).encode()).hexdigest()
 
 
 def base_sha256(base: str) -> str:

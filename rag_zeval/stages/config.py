@@ -1,21 +1,26 @@
-"""Stage configuration: `configs/<stage>.yaml`, then the profile's section for that stage, then `key=value` words."""
+"""Stage configuration: `configs/<stage>.yaml`, then the profile's section for that stage, then `key=value` words.
+
+And typed settings made of it: `check_settings`.
+"""
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_origin
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ValidationError
 
 from rag_zeval.errors import InputError
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 HELP = ("-h", "--help")
+Settings = TypeVar("Settings", bound=BaseModel)
 FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
 
 
@@ -98,6 +103,39 @@ def key_paths(config: Any, prefix: str = "") -> Iterator[str]:
         child = config._get_node(key) if isinstance(config, DictConfig) else config[key]
         if isinstance(child, DictConfig | dict) and child:
             yield from key_paths(child, f"{prefix}{key}.")
+
+
+def check_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """The settings of a kind; values of other keys are left alone.
+
+    Raises InputError for the first value that does not fit: its key, what it must be, and what it is. A field's
+    description ends the sentence "must be ..."; without one, pydantic says what is wrong.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise InputError(_first_fault(kind, error)) from error
+
+
+def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    keys, wanted, part = [], None, kind
+    for key in map(str, first["loc"]):
+        field = getattr(part, "model_fields", {}).get(key)
+        if field is None:  # a place within the value
+            break
+        keys.append(key)
+        wanted, part = field.description, field.annotation
+    name, value = ".".join(keys), first["input"]
+    if first["type"] == "value_error":
+        own = first["ctx"]["error"]
+        return f"{name}: {own}" if name else str(own)  # a check of several keys names them itself
+    if first["type"] == "missing":
+        return f"{name}: {first['msg']}"
+    if wanted and get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
+        return f"{name}: must be {wanted}"
+    shown = "null" if value is None else str(value) or "nothing"
+    return f"{name}: {f'must be {wanted}' if wanted else first['msg']}, found {shown}"
 
 
 def nearest(name: str, names: Sequence[str] | set[str]) -> str:

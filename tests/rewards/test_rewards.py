@@ -210,15 +210,6 @@ def test_what_cannot_be_scored_is_counted_and_shown(truth, capsys, monkeypatch):
     assert score("[]", tokenizer=str(Path(__file__).parent))["errors"] == 1.0
 
 
-def test_the_index_of_a_reference_is_built_once():
-    verl_entry._reference_index.cache_clear()
-    reply = judged([(True,), (True,), (True,)], PASSAGE)
-    for _ in range(8):
-        assert score(reply)["evidence"] == 1.0
-    info = verl_entry._reference_index.cache_info()
-    assert (info.misses, info.hits) == (1, 7)
-
-
 def test_it_may_be_called_from_a_thread_pool():
     reply = judged([(False,), (True,), (True,)], PASSAGE)
     with ThreadPoolExecutor(8) as pool:

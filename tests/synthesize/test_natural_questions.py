@@ -183,10 +183,9 @@ def test_whatever_stands_in_a_field_a_record_is_read_or_refused(page, layout, da
         assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("passages", [[], [{"isgold": False, "hasanswer": True}]])
-def test_retrieved_passages_of_which_none_is_marked_give_no_question(passages):
+def test_retrieved_passages_of_which_none_is_marked_give_no_question():
     with pytest.raises(BadRecord, match="no passage") as caught:
-        read_record({"question": "q", "ctxs": passages}, "long_answer")
+        read_record({"question": "q", "ctxs": [{"isgold": False, "hasanswer": True}]}, "long_answer")
     assert caught.value.reason == "no_long_answer"
 
 
@@ -221,15 +220,10 @@ def test_pairs_in_a_parquet_file_get_ids_of_their_own(load, write_rows, tmp_path
 
 
 @pytest.mark.skipif("RAG_ZEVAL_DATA" not in os.environ, reason="RAG_ZEVAL_DATA is not set")
-@pytest.mark.parametrize(
-    "kind, passage",
-    [
-        ("long_answer", "Google was founded in 1998 by: Larry Sergey"),
-        ("page", "Google inc. Google was founded in 1998 by: Larry Sergey"),
-    ],
-)
-def test_the_toy_record_is_the_same_in_the_three_official_layouts(load, kind, passage):
+@pytest.mark.parametrize("layout", ["original", "simplified", "hf"])
+def test_the_toy_record_is_the_same_in_the_three_official_layouts(load, layout):
     folder = Path(os.environ["RAG_ZEVAL_DATA"]) / "natural_questions"
-    for layout in ("original", "simplified", "hf"):
+    answer = "Google was founded in 1998 by: Larry Sergey"
+    for kind, passage in (("long_answer", answer), ("page", f"Google inc. {answer}")):
         [toy] = load(folder / f"toy_nq_{layout}_format.jsonl", passage=kind)
         assert (toy.id, toy.question, toy.passage) == ("797803103760793766", "who founded google", passage)

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -116,15 +115,3 @@ def check_trained(nano_base: Path) -> Callable[[Path], None]:
         assert (model / "tokenizer.json").read_bytes() == (nano_base / "tokenizer.json").read_bytes()
 
     return check
-
-
-@pytest.fixture
-def write_responses(tmp_path: Path) -> Callable[..., str]:
-    """Writes rows as a synthesize run leaves them; returns the file's path."""
-
-    def write(rows: list[dict[str, Any]], name: str = "responses.jsonl") -> str:
-        path = tmp_path / name
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return str(path)
-
-    return write

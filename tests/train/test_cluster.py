@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
 from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import read_run, validation_rewards
 from train.gpu_memory import read_setup
 from train.launch import MARK, worker_variables
 from train.settings import TrainSettings, read_settings
@@ -30,20 +31,13 @@ SECRET = "sk-secret-of-the-test"
 JOINED = ["verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.address=auto"]
 
 
-@pytest.fixture
-def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def test_two_nodes_of_eight_are_composed_as_verl_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WANDB_API_KEY", "HF_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, SECRET)
-    return worker_variables(paper_on_two_nodes(), tmp_path, tmp_path / "attempt-1.jsonl")
-
-
-def paper_on_two_nodes(*words: str) -> TrainSettings:
-    return read_settings(TrainSettings, load_config("train", ["profile=paper", *JOINED, *words]))
-
-
-def test_two_nodes_of_eight_are_composed_as_verl_takes_them(variables: dict[str, str]) -> None:
-    ours = paper_on_two_nodes("verl.ray_kwargs.ray_init.runtime_env.env_vars.NCCL_IB=1").verl
-    verl = build(ours, runtime_env_keys(ours, variables))
+    words = ["profile=paper", *JOINED, "verl.ray_kwargs.ray_init.runtime_env.env_vars.NCCL_IB=1"]
+    settings = read_settings(TrainSettings, load_config("train", words))
+    variables = worker_variables(settings, tmp_path, tmp_path / "attempt-1.jsonl")
+    verl = build(settings.verl, runtime_env_keys(settings.verl, variables))
     assert validate(verl) is None
     setup = read_setup(verl)
     assert (setup.gpus, setup.shards) == (16, 16)
@@ -117,34 +111,6 @@ def cluster() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_workers_of_a_cluster_get_the_runs_environment(
-    cluster: tuple[str, subprocess.Popen[bytes]], variables: dict[str, str], repository: Path
-) -> None:
-    """By ray.init with what verl's main_ppo hands it. The raylet was started without any of these variables."""
-    ours = paper_on_two_nodes().verl
-    verl = build(ours, runtime_env_keys(ours, variables))
-    runtime = OmegaConf.merge(get_ppo_ray_runtime_env(verl), verl.ray_kwargs.ray_init.runtime_env)
-    code = (
-        "import json, os, ray, sys\n"
-        "ray.init(address=sys.argv[1], runtime_env=json.loads(sys.argv[2]))\n"
-        "@ray.remote\n"
-        "def look():\n"
-        "    import train\n"
-        "    return dict(os.environ), train.__file__\n"
-        "print(json.dumps(ray.get(look.remote())))\n"
-    )
-    env = {name: value for name, value in os.environ.items() if name not in (*variables, "RAY_ADDRESS")}
-    line = [sys.executable, "-c", code, cluster[0], json.dumps(OmegaConf.to_container(runtime))]
-    env["RAY_AUTH_MODE"] = "disabled"
-    done = subprocess.run(line, cwd="/", env=env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    seen, module = json.loads(done.stdout.splitlines()[-1])
-    assert seen.items() >= variables.items()
-    assert Path(module).parents[1] == repository and cluster[1].poll() is None
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_a_run_joins_a_cluster_and_leaves_it_as_it_was(
     cluster: tuple[str, subprocess.Popen[bytes]],
     processes_of: Callable[[Path], list[str]],
@@ -153,7 +119,10 @@ def test_a_run_joins_a_cluster_and_leaves_it_as_it_was(
     repository: Path,
     tmp_path: Path,
 ) -> None:
-    """Two steps, the best of which is exported; ray's daemons know nothing of us, and are there afterwards."""
+    """Two steps, the best of which is exported; ray's daemons know nothing of us, and are there afterwards.
+
+    They were started without the variables by which verl's workers choose the CPU and where to log.
+    """
     address, started = cluster
     before = {child.pid for child in psutil.Process(started.pid).children()}
     out_dir = tmp_path / "run"
@@ -172,10 +141,7 @@ def test_a_run_joins_a_cluster_and_leaves_it_as_it_was(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     manifest = json.loads((out_dir / "manifest.json").read_text())
-    rewards = {
-        row["step"]: row["data"]["val-core/rag_zeval/reward/mean@1"]
-        for row in map(json.loads, (out_dir / "metrics.jsonl").read_text().splitlines())
-    }
+    rewards = validation_rewards(read_run(out_dir))
     assert list(rewards) == [0, 1, 2] and manifest["steps"] == 2
     assert manifest["exported_step"] == (2 if rewards[2] > rewards[1] else 1)
     assert load_file(out_dir / "model" / "model.safetensors")

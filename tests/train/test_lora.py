@@ -91,22 +91,3 @@ def test_an_adapter_of_another_base_is_refused(folder: RunFolder, repository: Pa
     (other / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(InputError, match=r"its adapter does not fit"):
         folder.export(1, str(other), "compact")
-
-
-@pytest.mark.parametrize(
-    ("profile", "words", "message"),
-    [
-        ("paper", ["{model}.lora_rank=8"], r"save_contents: verl's hf_model of a LoRA run cannot be loaded"),
-        ("paper", ["{checkpoint}.save_contents=[model]"], "save_contents must have hf_model"),
-        ("single", ["{checkpoint}.save_contents=[optimizer]"], "save_contents must have model"),
-    ],
-)
-def test_a_checkpoint_that_no_model_could_be_exported_from_is_refused(
-    profile: str, words: list[str], message: str
-) -> None:
-    from train.settings import TrainSettings, read_settings
-
-    places = {"model": "verl.actor_rollout_ref.model", "checkpoint": "verl.actor_rollout_ref.actor.checkpoint"}
-    with pytest.raises(InputError, match=message):
-        config = load_config("train", [f"profile={profile}", *(word.format(**places) for word in words)])
-        read_settings(TrainSettings, config)

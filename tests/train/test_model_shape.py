@@ -87,25 +87,16 @@ def test_a_folder_says_its_own_shape(nano_base: Path, tmp_path: Path) -> None:
     assert read_shape(str(named)) == (shape_of(TINY, ""), str(named / "config.json"))
 
 
-def test_an_unknown_model_has_no_shape(tmp_path: Path) -> None:
-    shape, why = read_shape("org/some-model")
-    assert shape is None and "no shape is kept for 'some-model'" in why
+def test_a_model_of_another_family_has_no_shape(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "mamba"}')
     shape, why = read_shape(str(tmp_path))
     assert shape is None and "model_type=mamba" in why
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "config.json:1: not valid JSON"),
-        (json.dumps({**TINY, "hidden_size": "8"}), "field 'hidden_size' must be a whole number above 0, found 8"),
-        (json.dumps({**TINY, "vocab_size": 0}), "field 'vocab_size' must be a whole number above 0, found 0"),
-    ],
-)
-def test_a_config_that_cannot_be_read_is_named_with_its_field(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(text)
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize("size", ["8", 0])
+def test_a_size_that_is_none_is_named_with_its_field(size: Any, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**TINY, "hidden_size": size}))
+    with pytest.raises(InputError, match=r"config\.json: field 'hidden_size' must be a whole number above 0, found "):
         read_shape(str(tmp_path))
 
 

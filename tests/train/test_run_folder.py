@@ -84,13 +84,6 @@ def test_a_run_that_never_came_to_a_step_starts_over(folder: RunFolder) -> None:
     assert json.loads(folder.identity.read_text()) == {"seed": 1}
 
 
-def test_one_start_at_a_time(folder: RunFolder) -> None:
-    with folder.locked(), pytest.raises(InputError, match="going on in this folder"), RunFolder(folder.path).locked():
-        pass
-    with folder.locked():
-        pass
-
-
 def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(folder: RunFolder, tmp_path: Path) -> None:
     trained, base = save(folder, 3), tmp_path / "base"
     base.mkdir()
@@ -180,16 +173,16 @@ def test_the_best_outlives_verls_removals_and_any_kill(
         assert not list(folder.checkpoints.glob("best_step_*"))
 
 
+def refuse(*_: object) -> None:
+    raise OSError("no space left")
+
+
 @pytest.mark.parametrize("adapter", [True, False])
 @pytest.mark.parametrize("links", [True, False])
 def test_only_what_is_exported_is_kept(
     folder: RunFolder, adapter: bool, links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not links:
-
-        def refuse(*_: object) -> None:
-            raise OSError("no links here")
-
         monkeypatch.setattr(os, "link", refuse)
     save(folder, 1, adapter)
     log(folder.next_attempt(), 1, reward=0.5)
@@ -208,12 +201,8 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_stop_the_run(
 ) -> None:
     save(folder, 1)
     log(folder.next_attempt(), 1, reward=0.5)
-
-    def full(*_: object) -> None:
-        raise OSError("no space left")
-
     for name in ("link", "mkdir"):
-        monkeypatch.setattr(os, name, full)
+        monkeypatch.setattr(os, name, refuse)
     folder.keep_best()
     assert "step 1, the best so far, is not kept: no space left" in capsys.readouterr().err
     monkeypatch.undo()

@@ -9,44 +9,25 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from rag_zeval.files import read_json
-from rag_zeval.judge.parser import parse_ranking
-from rag_zeval.judge.prompt import RANKING
-from rag_zeval.stages.config import load_config
-from train.run_folder import RunFolder
-from train.settings import SFTSettings, read_settings
-from train.sft.__main__ import prepare_rows
-
 STEPS, ROWS = 3, 4
 Processes = Callable[[Path], list[str]]
-ALPHAS = [0.0, -0.5, -1.0, -1.4]  # of the answers, best first
-
-
-@pytest.fixture(scope="module")
-def responses(nano_responses: Callable[..., str]) -> str:
-    return nano_responses(STEPS * ROWS)
-
-
-def words(responses: str, out_dir: Path, *more: str) -> list[str]:
-    small = [f"verl.data.train_batch_size={ROWS}", f"verl.data.micro_batch_size_per_gpu={ROWS}"]
-    small.append("verl.trainer.total_epochs=1")
-    return [f"responses={responses}", f"out_dir={out_dir}", "rows=[{k: 4, rows: 12}]", *small, *more]
 
 
 def test_a_killed_run_ends_as_an_undisturbed_one(
     processes_of: Processes,
     wait_until: Callable[..., None],
     check_trained: Callable[[Path], None],
-    responses: str,
+    nano_responses: Callable[..., str],
     repository: Path,
     tmp_path: Path,
 ) -> None:
     from safetensors.torch import load_file
 
+    words = [f"responses={nano_responses(STEPS * ROWS)}", "rows=[{k: 4, rows: 12}]", "verl.trainer.total_epochs=1"]
+    words += [f"verl.data.train_batch_size={ROWS}", f"verl.data.micro_batch_size_per_gpu={ROWS}"]
+
     def command(out_dir: Path) -> list[str]:
-        return [sys.executable, "-m", "train.sft", *words(responses, out_dir)]
+        return [sys.executable, "-m", "train.sft", *words, f"out_dir={out_dir}"]
 
     def run(out_dir: Path) -> str:
         done = subprocess.run(command(out_dir), cwd=repository, capture_output=True, text=True, timeout=200)
@@ -78,18 +59,3 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
     assert not list((undisturbed / "checkpoints").glob("global_step_*"))  # the model folder is what is left
     logged = [json.loads(line) for line in (undisturbed / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in logged] == [1, 2, 3]
-
-
-def test_the_rows_are_the_rankings(responses: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import pyarrow.parquet
-
-    folder = RunFolder(tmp_path)
-    prepare_rows(read_settings(SFTSettings, load_config("sft", words(responses, tmp_path))), folder)
-    rows = pyarrow.parquet.read_table(folder.train_rows).to_pylist()
-    assert read_json(folder.counts)["train_rows"] == len(rows) == 12
-    for row in rows:
-        user, assistant = row["messages"]
-        assert user["content"].startswith(RANKING.template.split("{inputs}")[0])
-        letters = parse_ranking(assistant["content"], 4)
-        assert [row["alphas"]["ABCD".index(letter)] for letter in letters] == ALPHAS
-    assert "12 rows; left out: 0 too long" in capsys.readouterr().out

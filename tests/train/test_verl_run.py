@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rag_zeval.files import model_sha256
+from rag_zeval.files import model_sha256, read_jsonl
 
 Processes = Callable[[Path], list[str]]
 Command = Callable[..., list[str]]
@@ -115,14 +115,11 @@ def test_a_killed_run_ends_as_an_undisturbed_one(undisturbed: Path, killed_and_r
     for step in range(1, STEPS + 1):
         for name in ("curriculum/first_row", "curriculum/last_row", "reward_extra/score/mean", "response_length/mean"):
             assert logged[step][name] == pytest.approx(relogged[step][name], abs=1e-6)
-        texts = [
-            [
-                json.loads(line)["output"]
-                for line in (run / "rollouts" / "train" / f"{step}.jsonl").read_text().splitlines()
-            ]
-            for run in (undisturbed, killed_and_resumed)
-        ]
-        assert sorted(texts[0]) == sorted(texts[1]) and len(texts[0]) == PROMPTS * ROLLOUTS
+        rollouts = (
+            read_jsonl(run / "rollouts" / "train" / f"{step}.jsonl") for run in (undisturbed, killed_and_resumed)
+        )
+        texts, again = (sorted(row["output"] for row in rows) for rows in rollouts)
+        assert texts == again and len(texts) == PROMPTS * ROLLOUTS
 
 
 def test_an_interrupt_leaves_nothing_running(
