@@ -28,6 +28,13 @@ def command(name: str, about: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(f"python -m experiments.timing.{name}", description=about, formatter_class=layout)
 
 
+def size(word: str) -> int:
+    """A size on the command line: a whole number above 0."""
+    if not (word.isascii() and word.isdigit() and int(word)):
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, found '{word}'")
+    return int(word)
+
+
 def timed(run: Side, finish: Callable[[], None] = lambda: None) -> tuple[float, Any]:
     """Seconds of a call, and its result; `finish` waits for what a call leaves to be done, before and after."""
     finish()

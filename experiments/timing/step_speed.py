@@ -28,7 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from experiments.timing.pairs import Entry, append, command, compare, entry
+from experiments.timing.pairs import Entry, append, command, compare, entry, size
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -343,8 +343,8 @@ def table(step: Entry) -> str:
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 measured, 1 the sides do not agree, 2 the input is wrong."""
     parser = command("step_speed", __doc__)
-    for name, size in SIZES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=size, help=f"{size} by default")
+    for name, default in SIZES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=size, default=default, help=f"{default} by default")
     step = measure_step(**vars(parser.parse_args(argv)))
     print(table(step))
     append(step)
