@@ -25,7 +25,6 @@ from rag_zeval.stages.answer_quality import (
     find_flags,
     repetition,
 )
-from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 Supports = Mapping[float, float | None]  # true support of a question's answers by alpha; None on real text
 
@@ -71,6 +70,8 @@ def response_statistics(rows: Sequence[Row], limits: AnswerFilter) -> dict[str, 
 def _of_alpha(alpha: float, responses: Sequence[Row]) -> dict[str, Any]:
     """Mean length in tokens, share cut off at max_new_tokens, share of empty texts, mean repetition, and the mean true
     support with its 95% interval over `true_support_n` answers (None on real text)."""
+    from rag_zeval.statistics.bootstrap import mean_interval  # brings numpy; bad rows are refused without it
+
     supports = [r["true_support"] for r in responses if r["true_support"] is not None]
     low, high = mean_interval([[support] for support in supports]) if supports else (None, None)
     return {
@@ -135,6 +136,8 @@ def _of_size(k: int, alphas: Sequence[float], flags: Sequence[Flags], supports: 
 def _share(outcomes: Sequence[bool]) -> dict[str, Any]:
     """`{"share", "low", "high", "n"}`: the share of n outcomes that are true, in [0, 1], with its 95% interval
     (Wilson 1927); None for no outcomes."""
+    from rag_zeval.statistics.bootstrap import share_interval
+
     if not outcomes:
         return {"share": None, "low": None, "high": None, "n": 0}
     low, high = share_interval(sum(outcomes), len(outcomes))
