@@ -33,6 +33,7 @@ from rag_zeval.scorers.score import Scored
 from rag_zeval.scorers.sft_ranker import SftRanker
 
 LINE_EVERY = 60.0  # seconds between lines of progress where there is no terminal
+SPEED_SECONDS = 600.0  # over which the rate is taken: a batch of a local model may take a minute
 REASONS = 5  # reasons for missing scores shown of each scorer
 
 
@@ -138,7 +139,8 @@ def _print_progress(progress: Progress) -> None:
     """A line on how far the latest job is, where the output is no terminal and shows no bar."""
     task = progress.tasks[-1]
     if not progress.console.is_terminal:
-        rate = f", {task.finished_speed or task.speed or 0.0:.1f}/s" if task.elapsed else ""
+        speed = task.finished_speed or task.speed
+        rate = f", {speed:.1f}/s" if speed else ""
         cost = f", {task.fields['cost']}" if task.fields["cost"] else ""
         progress.console.print(f"{task.description}: {task.completed:.0f}/{task.total:.0f}{rate}{cost}", soft_wrap=True)
 
@@ -188,4 +190,5 @@ def _progress(console: Console) -> Progress:
         TextColumn("{task.fields[cost]}"),
         console=console,
         disable=not console.is_terminal,
+        speed_estimate_period=SPEED_SECONDS,
     )
