@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,16 +188,18 @@ def stop_leftovers(out_dir: Path) -> int:
     """
     import psutil
 
-    found = []
+    leftovers = []  # all of them before the first is killed: a dying raylet no longer says whose its helpers are
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK) == str(out_dir) or _is_ray_in(process, out_dir):
-                process.kill()
-                found.append(process)
+                leftovers.append(process)
         except (psutil.Error, OSError):  # another user's, or gone by now
             continue
-    psutil.wait_procs(found, timeout=10)
-    return len(found)
+    for process in leftovers:
+        with suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(leftovers, timeout=10)
+    return len(leftovers)
 
 
 def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:
