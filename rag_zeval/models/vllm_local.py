@@ -18,13 +18,13 @@ class VLLMBackend(FolderModel):
 
     at_once = WAVE
 
-    def __init__(self, folder: str, *, gpu_memory_utilization: float = 0.9):
+    def __init__(self, folder: str):
         super().__init__(folder)
         try:
             from vllm import LLM
         except ImportError as error:
             raise InputError(f"model 'vllm:{folder}': vLLM is missing: pip install vllm") from error
-        self._llm = LLM(model=folder, seed=0, gpu_memory_utilization=gpu_memory_utilization, generation_config="vllm")
+        self._llm = LLM(model=folder, seed=0, gpu_memory_utilization=0.9, generation_config="vllm")
         self.tokenizer = self._llm.get_tokenizer()
         self.max_context = self._llm.llm_engine.model_config.max_model_len
 
