@@ -12,9 +12,9 @@ AccuracyRule = Literal["all-pairs", "best-only"]
 
 
 def accuracy_reward(scores: Sequence[float | None], alphas: Sequence[float], rule: str = "all-pairs") -> float:
-    """1.0 if the support scores are ranked as the alphas are, strictly, else 0.0 (paper, Eq. 6).
+    """1.0 if the support scores are ranked as the alphas are, strictly, else 0.0 (paper, Eq. 5).
 
-    "all-pairs": every pair with alpha_i > alpha_j has S_i > S_j. "best-only" (paper, Table 3): only the candidate of
+    "all-pairs": every pair with alpha_i > alpha_j has S_i > S_j. "best-only" (Eq. 7, Table 3): only the candidate of
     the largest alpha must lie above all others. Raises InputError for another rule.
     """
     if rule not in (rules := get_args(AccuracyRule)):

@@ -39,7 +39,7 @@ def combined_reward(
     """The reward and its parts for one generated text; always the same keys (KEYS), all finite numbers.
 
     score: 1 + 0.5 r_e if the format holds and the ranking is right, 0 if only the format holds, else -0.5 (paper,
-    Eq. 7). format, accuracy: 1 or 0. evidence: r_e in [0, 1]. pair_accuracy, tie_rate: share of the pairs with
+    Eq. 6). format, accuracy: 1 or 0. evidence: r_e in [0, 1]. pair_accuracy, tie_rate: share of the pairs with
     different alphas whose supports are in order, or equal. supported_rate: share of all claims. claims: per candidate;
     claims_best and claims_worst: of the candidates with the largest and smallest alpha. quotes: per claim.
     quote_tokens: mean length of a quote.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-MIN_SPAN_TOKENS = 10  # a shorter span counts 0 (paper, section 3.2): a single copied word is no evidence
+MIN_SPAN_TOKENS = 10  # a shorter span counts 0 (paper, section 3.3.2): a single copied word is no evidence
 
 
 class ReferenceIndex:
@@ -76,7 +76,7 @@ class ReferenceIndex:
 
 
 def grounding(span: Sequence[Hashable], reference: ReferenceIndex) -> float:
-    """Share of a quote that is verbatim: longest common span / span length, in [0, 1] (paper, Eq. 5).
+    """Share of a quote that is verbatim: longest common span / span length, in [0, 1] (paper, section 3.3.2).
 
     0 for a span under MIN_SPAN_TOKENS tokens.
     """
