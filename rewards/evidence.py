@@ -16,7 +16,7 @@ def evidence_spans(trajectory: Trajectory) -> list[str]:
 
 
 def evidence_reward(trajectory: Trajectory, reference: ReferenceIndex, tokenize: Tokenize) -> float:
-    """Mean over all quotes of longest common token span / quote length, in [0, 1]; 0 without any (paper, section 3.3.2).
+    """Mean over all quotes of longest common token span / quote length, in [0, 1]; 0 without any (section 3.3.2).
 
     `tokenize` must be the one that made the reference's tokens: the policy's, in training.
     """
