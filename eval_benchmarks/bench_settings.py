@@ -96,6 +96,10 @@ class NanoEval(Section):
     max_tokens: Count
 
 
+class CadPairs(Section):
+    responses: Annotated[Text | None, Field(description="a file")] = None
+
+
 class Bootstrap(Section):
     draws: Count
     seed: Seed
@@ -112,6 +116,7 @@ class RunSettings(Section):
     benchmarks: Annotated[list[str], _names("benchmarks=[ragchecker_meta]")]
     data_dir: Folder
     nano_eval: NanoEval
+    cad_pairs: CadPairs = CadPairs()  # runs from before there were any have none
     bootstrap: Bootstrap
 
 

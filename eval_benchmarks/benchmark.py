@@ -13,6 +13,7 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.statistics.bootstrap import Mask, Ratio, Statistic, mean
 
+FETCH = "`make data` gets it"  # the end of a line about public data that are not there
 Pair = tuple[float | None, float | None]  # scores of the better answer and of the other
 
 

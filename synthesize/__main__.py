@@ -17,6 +17,7 @@ from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import file_sha256, first_difference, model_revision, model_sha256, write_json, write_text
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import load_config
+from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
 from synthesize.settings import NANO, Settings, read_settings
 from synthesize.sources import SourceQuestion, Tally, load_questions, questions_sha256
@@ -65,6 +66,7 @@ def run(config: Any) -> int:
                 _answer(answerer, jobs, batches(jobs, settings, config["batch_tokens"]), writer)
         rows = [writer.done[question.id] for question in questions]
     statistics = response_statistics(rows, settings.limits)
+    faithfulness = measure_faithfulness(rows, settings.embeddings)
     write_json(
         out / "manifest.json",
         {
@@ -76,9 +78,11 @@ def run(config: Any) -> int:
             "records": None if settings.source == NANO else tally.as_row(),
             "responses_sha256": file_sha256(responses),
             **statistics,
+            "faithfulness": faithfulness,
         },
     )
     print_report(**statistics, title=str(responses))
+    print_faithfulness(faithfulness)
     if not statistics["statistics"]["answered"]:
         print(f"error: no question could be answered; the first: {rows[0]['status']}", file=sys.stderr)
         return 1

@@ -4,8 +4,9 @@
 
 a = 0 is plain decoding with the passage c, a = -1 plain decoding without it, a < -1 pushes away from it. The same
 arithmetic as transformers' `generate(guidance_scale=1 + a, negative_prompt_ids=...)`, but each prompt is read once for
-all alphas: the alphas of a question are branches of ONE key-value row, each under a mask that shows it the prompt and
-its own tokens only. Both streams are cast to float32 before mixing: in bfloat16 the mixing alone changes some argmaxes.
+all alphas, and what all prompts of a batch begin with once for all of them: the alphas of a question are branches of
+ONE key-value row, each under a mask that shows it the prompt and its own tokens only. Both streams are cast to float32
+before mixing: in bfloat16 the mixing alone changes some argmaxes.
 
 Imported only where torch is already needed.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -116,13 +118,16 @@ class _Stream:
         self._read(prompts, width)
 
     def _read(self, prompts: Prompts, width: int) -> None:
-        """One prefill per prompt, unpadded (so it does not depend on its neighbours), packed into one cache."""
+        """What all prompts begin with is read once, then the rest of each, unpadded; packed into one cache."""
         caches, last = [], []
+        common = DynamicCache(config=self.model.config)
+        shared = _shared(prompts)
+        if shared:
+            self._prefill(prompts[0][:shared], common, 0)
         for prompt in prompts:
-            cache: Any = DynamicCache(config=self.model.config)
-            ids = torch.tensor([list(prompt)], device=self.model.device)
-            out = self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-            last.append(out.logits.float())
+            cache: Any = copy(common)
+            cache.layers = [copy(layer) for layer in common.layers]  # an update leaves the tensors before it alone
+            last.append(self._prefill(prompt[shared:], cache, shared))
             caches.append(cache)
         self.logits = torch.cat(last).expand(-1, len(self.branches), -1)
         self.cache = growing_cache()
@@ -136,6 +141,21 @@ class _Stream:
                 values[row, :, width - states.keys.shape[2] :] = states.values[0]
                 cache.layers[layer] = None  # so the prompts are held twice for one layer only
             self.cache.update(keys, values, layer)
+
+    def _prefill(self, tokens: Sequence[int], cache: Any, before: int) -> Any:
+        """Read tokens behind `before` others into a cache; the last one's logits in float32."""
+        ids = torch.tensor([list(tokens)], device=self.model.device)
+        seen = torch.arange(before + len(tokens), device=self.model.device)
+        mask = torch.zeros(len(tokens), len(seen), device=self.model.device, dtype=self.model.dtype)
+        mask.masked_fill_(seen > seen[before:, None], self.blocked)
+        out = self.model(
+            input_ids=ids,
+            attention_mask=mask[None, None] if before else None,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return out.logits.float()
 
     def weighted_logits(self) -> Any:
         """[rows, alphas, vocabulary] in float32: this stream's part of the mixture."""
@@ -163,6 +183,14 @@ class _Stream:
         self.mask, self.positions = self.mask[rows], self.positions[rows]
         for layer in self.cache.layers:
             layer.keep(rows)
+
+
+def _shared(prompts: Prompts) -> int:
+    """How many tokens all prompts, two or more, begin with; each keeps a last one of its own to read."""
+    if len(prompts) < 2:
+        return 0
+    different = (at for at, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1)
+    return min(next(different, len(prompts[0])), *(len(prompt) - 1 for prompt in prompts))
 
 
 def _grouped_sdpa(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **kwargs: Any) -> Any:

@@ -42,11 +42,13 @@ class Job:
     def row(self, status: str, responses: Sequence[Row] = ()) -> Row:
         """The line of responses.jsonl that this question gets."""
         question = self.question
+        gold = {"gold_answers": list(question.gold_answers)} if question.gold_answers else {}
         return {
             "id": question.id,
             "status": status,
             "question": question.question,
             "passage": question.passage,
+            **gold,
             "responses": list(responses),
         }
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rag_zeval.errors import InputError
@@ -22,7 +22,9 @@ from rag_zeval.files import Row, check_fields
 
 NO_LONG_ANSWER = "no_long_answer"
 # What is read of a hub file; its HTML, byte offsets and candidates are nine tenths of it.
-HUB_COLUMNS = ("id", "question.text", "document.tokens.token", "annotations.long_answer")
+HUB_COLUMNS = (
+    "id", "question.text", "document.tokens.token", "annotations.long_answer", "annotations.short_answers",
+)  # fmt: skip
 
 # `<P>`, `</Td>`, `<Th colspan="2">`; `<Th_colspan="2">` in simplified rows, which have no flag that says it is a tag.
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -36,12 +38,13 @@ class BadRecord(InputError):
         self.reason = reason
 
 
-def read_record(record: Row, passage: str) -> tuple[str, str, str]:
-    """(id, question, passage) of a record in any layout.
+def read_record(record: Row, passage: str) -> tuple[str, str, str, tuple[str, ...]]:
+    """(id, question, passage, gold answers) of a record in any layout.
 
     passage: "long_answer" (the passage that an annotator marked, the first who marked one), or "page" (all the text of
     its page). Layouts without pages have one passage, and that is it. A record without a long answer gives no question
     either way: its annotators found no answer on the page. Rows without an id get one from question and passage.
+    Gold answers are the short answers of all annotators, each once, or the row's `answers`; where there are none, ().
 
     Raises BadRecord ("no_long_answer", "bad_offset", "unknown_layout"), or InputError naming the field that does not
     fit.
@@ -51,7 +54,10 @@ def read_record(record: Row, passage: str) -> tuple[str, str, str]:
         fields = ", ".join(map(repr, list(record)[:8])) or "(none)"
         raise BadRecord("unknown_layout", f"no layout has the fields {fields}")
     id_, question, text = layout(record)
-    return id_, question, text if isinstance(text, str) else _passage(text, record["annotations"], passage)
+    if isinstance(text, str):
+        return id_, question, text, _listed_answers(record)
+    annotations = record["annotations"]
+    return id_, question, _passage(text, annotations, passage), _short_answers(text, annotations)
 
 
 # Each layout gives id, question, and the passage or, where a record holds a page, the page's tokens.
@@ -61,6 +67,17 @@ Parts = tuple[str, str, "str | list[Any]"]
 def _plain(record: Row) -> Parts:
     check_fields(record, {"id": str, "question": str, "passage": str})
     return record["id"], record["question"], record["passage"]
+
+
+def _listed_answers(record: Row) -> tuple[str, ...]:
+    answers = record.get("answers") or []
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        raise InputError("field 'answers' must be a list of str")
+    return _distinct(answers)
+
+
+def _distinct(answers: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
 
 
 def _original(record: Row) -> Parts:
@@ -141,6 +158,23 @@ def _long_answer(long_answers: list[Any], n_tokens: int) -> tuple[int, int]:
             raise BadRecord("bad_offset", f"long answer {start} to {end} lies outside a page of {n_tokens} tokens")
         return start, end
     raise BadRecord(NO_LONG_ANSWER, "no annotator marked a long answer")
+
+
+def _short_answers(tokens: list[Any], annotations: Any) -> tuple[str, ...]:
+    """The page's words at every annotator's short answers; a span outside the page is none."""
+    rows = _column(annotations, "short_answers") if _has_short_answers(annotations) else []
+    spans = [span for row in rows for span in zip(_column(row, "start_token"), _column(row, "end_token"), strict=False)]
+    return _distinct(
+        _prose(tokens[start:end])
+        for start, end in spans
+        if type(start) is int and type(end) is int and 0 <= start < end <= len(tokens)
+    )
+
+
+def _has_short_answers(annotations: Any) -> bool:
+    if isinstance(annotations, dict):
+        return "short_answers" in annotations
+    return all(isinstance(row, dict) and "short_answers" in row for row in annotations)
 
 
 def _prose(tokens: list[Any]) -> str:

@@ -30,7 +30,7 @@ class Settings(BaseModel):
     source: Text
     passage: Literal["long_answer", "page"]
     strict: bool
-    split: Literal["train", "dev", "test"]
+    split: Literal["train", "dev", "test"] | None
     n_questions: PositiveInt | None
     seed: Annotated[int, Field(ge=0)]
     model: Text
@@ -45,6 +45,7 @@ class Settings(BaseModel):
     engine: Literal["transformers", "vllm"]
     workers: PositiveInt | None
     address: Literal["local", "auto"]
+    embeddings: Text | None
     flag_near_identical: Limit
     flag_repetition: Limit
     flag_passage: Limit

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import heapq
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,17 +27,23 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 PARQUET_BATCH = 64  # rows in memory at once: pages of 10,000 tokens are the largest
 NAMED = 3  # faults of a kind that are named, beside the count of all
 
-UNREADABLE, TOO_LONG = "unreadable", "too_long"
-NO_FAULTS = (NO_LONG_ANSWER, TOO_LONG)
+UNREADABLE, TOO_LONG, OTHER_SPLIT = "unreadable", "too_long", "other_split"
+NO_FAULTS = (NO_LONG_ANSWER, TOO_LONG, OTHER_SPLIT)
+HELD_OUT = frozenset((Path(__file__).parent / "held_out.txt").read_text().split())
 
 
 @dataclass(frozen=True)
 class SourceQuestion:
-    """A question with the passage that answers it; `facts` is the truth where it is known (nano world), else None."""
+    """A question with the passage that answers it, and what its source knows of the truth.
+
+    gold_answers: short answers that people gave, any of them right; empty where the source has none. facts: the truth
+    of the nano world, else None.
+    """
 
     id: str
     question: str
     passage: str
+    gold_answers: tuple[str, ...] = ()
     facts: Mapping[str, str] | None = None
 
 
@@ -46,7 +53,7 @@ class Tally:
 
     Faults: unreadable (the rest of a file), not_json, unknown_layout, bad_field, bad_offset, empty, lone_surrogate,
     duplicate_id; the first of each kind are named. With `strict` the first fault is an InputError. No faults, but the
-    nature of the data: no_long_answer; too_long (of the records that came up in the draw).
+    nature of the data: no_long_answer; other_split; too_long (of the records that came up in the draw).
     """
 
     strict: bool = False
@@ -83,8 +90,9 @@ def load_questions(
     """The first `n_questions` of a source in an order drawn with `seed`; None takes all of the files, in their order.
 
     source: "nano" (`split` says whose people), a file of records, a folder of files, or a glob; layouts and `passage`
-    as `read_record` has them. The order is that of a hash of seed and id: which questions are drawn depends on these
-    alone, not on files, layout or their order in them, and n_questions + 1 draws one more after the same ones.
+    as `read_record` has them; with a `split` only its questions (`split_of`). The order is that of a hash of seed and
+    id: which questions are drawn depends on these alone, not on files, layout or their order in them, and
+    n_questions + 1 draws one more after the same ones.
     too_long: asked of each record that comes up in the draw; one that is gives its place to the next.
     tally: where records left out are counted.
 
@@ -95,9 +103,11 @@ def load_questions(
     if source == NANO:
         if n_questions is None:
             raise InputError("config: key 'n_questions' must be a number for the nano world: it has no end")
-        asked = world.questions(settings.split, n_questions, seed)
-        return [SourceQuestion(q.id, q.question, q.passage, q.facts) for q in asked]
+        asked = world.questions(settings.split or "train", n_questions, seed)
+        return [SourceQuestion(q.id, q.question, q.passage, facts=q.facts) for q in asked]
     usable = _usable(_records(_files(source), tally), seed, settings.passage, tally)
+    if settings.split is not None:
+        usable = _of_split(usable, settings.split, tally)
     questions = [q for _, q in usable] if n_questions is None else _draw(usable, n_questions, too_long, tally)
     if not tally.usable:
         first = next((f"; the first fault: {named[0]}" for named in tally.named.values()), "")
@@ -176,6 +186,29 @@ def _usable(
             yield place, question
 
 
+def _of_split(
+    placed: Iterable[tuple[int, SourceQuestion]], split: str, tally: Tally
+) -> Iterator[tuple[int, SourceQuestion]]:
+    for place, question in placed:
+        if split_of(question.question) == split:
+            yield place, question
+        else:
+            tally.left_out[OTHER_SPLIT] += 1
+
+
+def split_of(question: str) -> str:
+    """Where a question of a file belongs: "dev" (9 of 100), "test" (20 of 100) or "train".
+
+    By a hash of its words in lower case, so it is the same in every file, layout and run. The questions of
+    `held_out.txt`, samples that everybody may have seen, are never trained on.
+    """
+    digest = hashlib.sha256(" ".join(re.findall(r"\w+", question.casefold())).encode()).digest()
+    share = int.from_bytes(digest[:8], "big") / 2**64
+    if digest.hex()[:16] in HELD_OUT:
+        return "test"
+    return "dev" if share < 0.09 else "test" if share < 0.29 else "train"
+
+
 def _check_texts(question: SourceQuestion) -> None:
     for name in ("id", "question", "passage"):
         text: str = getattr(question, name)
@@ -212,5 +245,8 @@ def questions_sha256(questions: list[SourceQuestion]) -> str:
     """Hex sha256 of the questions themselves, in order: what the file said when the run began."""
     digest = hashlib.sha256()
     for question in questions:
-        digest.update(json.dumps(asdict(question), sort_keys=True).encode())
+        row = asdict(question)
+        if not question.gold_answers:  # so that runs from before there were any are taken up again
+            del row["gold_answers"]
+        digest.update(json.dumps(row, sort_keys=True).encode())
     return digest.hexdigest()

@@ -56,8 +56,8 @@ class Settings(BaseModel):
     responses: str
     base_model: str
     platform: Literal["cpu", "gpu"]
-    export: Literal["last", "best"] = "last"  # the SFT ranker has no other, and one prompt
-    variant: str = RANKING.name
+    export: Literal["last", "best"] = "last"  # supervised fine-tuning has no other
+    variant: str
     threads: PositiveInt
     seed: int
     alphas: list[float] | None
@@ -121,12 +121,17 @@ class TrainSettings(Settings):
         return self
 
 
+def _known_prompt(name: str) -> str:
+    return name if name == RANKING.name else find_variant(name).name
+
+
 class SFTSettings(Settings):
     """The keys of `configs/sft.yaml`."""
 
     trainer = SFT
     not_binding = PLACES
 
+    variant: Annotated[str, AfterValidator(_known_prompt)]
     rows: Stages
 
     @model_validator(mode="after")

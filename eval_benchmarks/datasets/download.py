@@ -7,17 +7,19 @@ A download goes to a `.part` file, which a later run continues, and takes its pl
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import file_sha256, write_text
+from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_text
 from rag_zeval.stages.config import load_config
 
 BLOCK = 1 << 16
@@ -27,9 +29,12 @@ WIKIEVAL_FIELDS = ("question", "answer", "context_v1", "poor_answer", "ungrounde
 
 RAGCHECKER_LICENCE = "amazon-science/RAGChecker, Apache-2.0"
 WIKIEVAL_LICENCE = "explodinggradients/WikiEval states no licence: for your own evaluation only, never redistribute it"
+NQ_ROWS = 2655
+NQ_FIELDS = {"question": str, "answers": list, "ctxs": list}
+NQ_LICENCE = "nelson-liu/lost-in-the-middle, MIT; Natural Questions, CC BY-SA 3.0"
 NATURAL_QUESTIONS = (
-    "Natural Questions (for synthesis, CC BY-SA 3.0) is not downloaded here: docs/paper-scale.md has the commands; "
-    "synthesis reads its files as they are, in any public layout"
+    "Natural Questions as a whole (for synthesis at paper scale, CC BY-SA 3.0) are not downloaded here: "
+    "docs/paper-scale.md has the commands; synthesis reads its files as they are, in any public layout"
 )
 
 
@@ -63,18 +68,34 @@ def _wikieval_jsonl(parquet: Path) -> str:
     return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
 
 
+def _nq_jsonl(packed: Path) -> str:
+    try:
+        text = gzip.decompress(packed.read_bytes()).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"not a gzip file of text: {error}") from error
+    number = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        with locate(f"line {number}"):
+            check_fields(parse_row(line.encode()), NQ_FIELDS)
+    if number != NQ_ROWS:
+        raise InputError(f"expected {NQ_ROWS} rows, found {number}")
+    return text
+
+
 RAGCHECKER = {  # file -> sha256
     "human_labeled_data.json": "42651629afc007396a709c89e89ada3b587e0bcc26246c951225866715e265ce",
     "baseline_ragchecker.json": "1fce14cc54bf276c3ed2bb48976ba42e85159651b64c181bc19795152db6e3d6",
 }
 RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation"
 WIKIEVAL_ROUTE = "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet"
+NQ_ROUTE = "/nelson-liu/lost-in-the-middle/main/qa_data/nq-open-oracle.jsonl.gz"
 DOWNLOADS = (
     *(
         Download(f"ragchecker_meta/{name}", "github", f"{RAGCHECKER_ROUTE}/{name}", sha256, RAGCHECKER_LICENCE)
         for name, sha256 in RAGCHECKER.items()
     ),
     Download("wikieval/wikieval.jsonl", "hub", WIKIEVAL_ROUTE, None, WIKIEVAL_LICENCE, _wikieval_jsonl),
+    Download("natural_questions/nq-open-oracle.jsonl", "github", NQ_ROUTE, None, NQ_LICENCE, _nq_jsonl),
 )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_benchmarks.bench_settings import RunSettings
-from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.benchmark import FETCH, Benchmark, Metric
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_object, file_sha256, iter_json_list
 from rag_zeval.judge.evaluator import Example
@@ -75,8 +75,8 @@ def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
     data_dir = Path(settings.data_dir)
     labelled, shipped = (data_dir / FOLDER / name for name in (LABELLED, SHIPPED))
     if not labelled.is_file():
-        return None, [f"ragchecker_meta (Table 2, every scorer): {labelled} is not there"]
-    missing = f"ragchecker_meta, the row of RAGChecker's shipped scores: {shipped} is not there"
+        return None, [f"ragchecker_meta (Table 2, every scorer): {labelled} is not there; {FETCH}"]
+    missing = f"ragchecker_meta, the row of RAGChecker's shipped scores: {shipped} is not there; {FETCH}"
     return RagcheckerMeta(data_dir), [] if shipped.is_file() else [missing]
 
 

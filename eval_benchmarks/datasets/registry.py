@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from eval_benchmarks.bench_settings import RunSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.datasets import nano_cad, nano_eval, ragchecker_meta, wikieval
+from eval_benchmarks.datasets import cad_pairs, nano_cad, nano_eval, ragchecker_meta, wikieval
 from rag_zeval.errors import InputError
 
 BENCHMARKS: dict[str, Callable[[RunSettings], tuple[Benchmark | None, list[str]]]] = {
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, Callable[[RunSettings], tuple[Benchmark | None, list[str]]
     "wikieval": wikieval.load,
     "nano_eval": nano_eval.load,
     "nano_cad": nano_cad.load,
+    "cad_pairs": cad_pairs.load,
 }
 
 
@@ -31,7 +32,7 @@ def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
     left_out: list[str] = []
     for name in dict.fromkeys(settings.benchmarks):
         benchmark, missing = BENCHMARKS[name](settings)
-        left_out += [f"{line}; `make data` gets it" for line in missing]
+        left_out += missing
         if benchmark is not None:
             benchmarks.append(benchmark)
     if not benchmarks:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import RunSettings
-from eval_benchmarks.benchmark import Benchmark, Metric, better_first, examples_hash, pairwise_metrics
+from eval_benchmarks.benchmark import FETCH, Benchmark, Metric, better_first, examples_hash, pairwise_metrics
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, iter_jsonl
 from rag_zeval.judge.evaluator import Example
@@ -69,11 +69,11 @@ def load(settings: RunSettings) -> tuple[Wikieval | None, list[str]]:
     """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
     folder = Path(settings.data_dir) / FOLDER
     if not any(folder.glob("*.jsonl")):
-        return None, [f"wikieval (Table 1, every scorer): no {folder}/*.jsonl is there"]
+        return None, [f"wikieval (Table 1, every scorer): no {folder}/*.jsonl is there; {FETCH}"]
     benchmark = Wikieval(Path(settings.data_dir))
     rows = len(benchmark.examples) // len(NEGATIVES)
     if rows < ALL_ROWS:
-        return benchmark, [f"wikieval: {ALL_ROWS - rows} of its {ALL_ROWS} rows (published values are of all)"]
+        return benchmark, [f"wikieval: {ALL_ROWS - rows} of its {ALL_ROWS} rows (published values are of all); {FETCH}"]
     return benchmark, []
 
 

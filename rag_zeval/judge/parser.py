@@ -1,4 +1,4 @@
-"""From the model's text to a trajectory, or to a ranking.
+"""From the model's text to a trajectory, or to a ranking; and from a trajectory to the text.
 
 Strict for training; for trajectories also lenient, and saying so, for benchmarks and users.
 """
@@ -27,6 +27,24 @@ def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajec
     Raises FormatError.
     """
     return _read(_load(text), n_candidates, find_variant(variant))
+
+
+def as_reply(trajectory: Trajectory, variant: str = "paper") -> str:
+    """The JSON text that a judge of this variant writes for a trajectory: `parse_strict` reads it back."""
+    prompt = find_variant(variant)
+    return json.dumps(
+        [
+            {
+                "id": candidate.id,
+                **({"answer": candidate.answer} if prompt.echo_answer else {}),
+                "atomic_claims": [
+                    {field: getattr(claim, field) for field in prompt.claim_fields} for claim in candidate.atomic_claims
+                ],
+            }
+            for candidate in trajectory
+        ],
+        ensure_ascii=False,
+    )
 
 
 def parse_lenient(

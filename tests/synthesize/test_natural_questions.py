@@ -29,19 +29,23 @@ class Page:
     tokens: list[str]
     start: int
     end: int
+    short: tuple[tuple[int, int], ...] = ()
 
 
 @st.composite
 def pages(draw):
     tokens = draw(st.lists(words | st.sampled_from(TAGS + MARKS), min_size=1, max_size=30))
     start = draw(st.integers(0, len(tokens) - 1))
-    page = Page(draw(st.integers(0, 2**70)), draw(words), tokens, start, draw(st.integers(start + 1, len(tokens))))
+    end = draw(st.integers(start + 1, len(tokens)))
+    places = st.integers(start, end - 1)
+    short = draw(st.lists(places.flatmap(lambda at: st.tuples(st.just(at), st.integers(at + 1, end))), max_size=2))
+    page = Page(draw(st.integers(0, 2**70)), draw(words), tokens, start, end, tuple(short))
     assume(any(token not in TAGS for token in page.tokens[page.start : page.end]))
     return page
 
 
 def original(page):
-    """As published, but for most of what nothing reads: titles, byte offsets, short answers."""
+    """As published, but for most of what nothing reads: titles, byte offsets."""
     span = {"start_token": page.start, "end_token": page.end, "start_byte": 6, "end_byte": 9, "candidate_index": 0}
     return {
         "example_id": page.id,
@@ -49,36 +53,46 @@ def original(page):
         "document_html": "<html>" + " ".join(page.tokens),
         "document_tokens": [{"token": token, "html_token": token in TAGS} for token in page.tokens],
         "long_answer_candidates": [{**span, "top_level": True}],
-        "annotations": [{"annotation_id": 1, "long_answer": span, "yes_no_answer": "NONE"}],
+        "annotations": [
+            {"annotation_id": 1, "long_answer": span, "yes_no_answer": "NONE", "short_answers": spans(page)}
+        ],
     }
+
+
+def spans(page):
+    return [{"start_token": start, "end_token": end} for start, end in page.short]
 
 
 def simplified(page):
     """As simplify_nq_example of the data's authors: a blank inside a token becomes "_", byte offsets go."""
+    long_answer = {"start_token": page.start, "end_token": page.end}
     return {
         "example_id": page.id,
         "question_text": page.question,
         "document_text": " ".join(token.replace(" ", "_") for token in page.tokens),
-        "annotations": [{"annotation_id": 1, "long_answer": {"start_token": page.start, "end_token": page.end}}],
+        "annotations": [{"annotation_id": 1, "long_answer": long_answer, "short_answers": spans(page)}],
     }
 
 
 def hub(page):
     whole = original(page)
     tokens = {"token": page.tokens, "is_html": [token in TAGS for token in page.tokens]}
+    short = {key: [span[key] for span in spans(page)] for key in ("start_token", "end_token")}
+    long_answer = whole["annotations"][0]["long_answer"]
     return {
         "id": str(page.id),
         "document": {"title": "a title", "html": whole["document_html"], "tokens": tokens},
         "question": {"text": page.question, "tokens": [page.question]},
         "long_answer_candidates": {"start_token": [page.start], "end_token": [page.end], "top_level": [True]},
-        "annotations": {"id": ["1"], "long_answer": [whole["annotations"][0]["long_answer"]], "yes_no_answer": [-1]},
+        "annotations": {"id": ["1"], "long_answer": [long_answer], "short_answers": [short], "yes_no_answer": [-1]},
     }
 
 
 def old_hub(page):
     """Without candidates, and with less in a long answer."""
     span = {"start_token": page.start, "end_token": page.end}
-    row = {**hub(page), "annotations": {"id": ["1"], "long_answer": [span]}}
+    row = hub(page)
+    row["annotations"]["long_answer"] = [span]
     del row["long_answer_candidates"]
     return row
 
@@ -96,8 +110,9 @@ PAGE_LAYOUTS = (original, simplified, hub, old_hub, listed_hub)
 def test_every_layout_gives_the_same_question_and_passage(page, kind):
     first, *others = [read_record(json.loads(json.dumps(layout(page))), kind) for layout in PAGE_LAYOUTS]
     assert others == [first] * len(others)
-    id_, question, passage = first
+    id_, question, passage, gold = first
     assert (id_, question) == (str(page.id), page.question)
+    assert set(gold) <= {passage_of(page.tokens[start:end]) for start, end in page.short}
     bare = [
         {"id": id_, "question": question, "passage": passage, "title": "a title", "answers": []},
         {"query": question, "answer": passage},
@@ -108,7 +123,30 @@ def test_every_layout_gives_the_same_question_and_passage(page, kind):
         },
         {"question": question, "ctxs": [{"text": "x", "hasanswer": False}, {"text": passage, "hasanswer": True}]},
     ]
-    assert [read_record(record, kind)[1:] for record in bare] == [(question, passage)] * 4
+    assert [read_record(record, kind)[1:] for record in bare] == [
+        (question, passage, answers) for answers in ((), (), ("x",), ())
+    ]
+
+
+def passage_of(tokens):
+    return read_record(simplified(Page(1, "q", list(tokens), 0, len(tokens))), "long_answer")[2]
+
+
+def test_gold_answers_are_those_of_all_annotators_each_once():
+    page = Page(1, "q", "<P> It has 2,579 steps . </P>".split(), 0, 7, ((3, 5), (3, 4)))
+    row = simplified(page)
+    row["annotations"] = [*row["annotations"], {**row["annotations"][0], "short_answers": [spans(page)[0]]}]
+    outside = {"start_token": 5, "end_token": 99}
+    row["annotations"].append(
+        {**row["annotations"][0], "short_answers": [outside, {"start_token": -1, "end_token": -1}]}
+    )
+    assert read_record(row, "long_answer")[3] == ("2,579 steps", "2,579")
+    assert read_record({"id": "1", "question": "q", "passage": "p", "answers": ["a", " ", "a", "b"]}, "page")[3] == (
+        "a",
+        "b",
+    )
+    with pytest.raises(InputError, match="field 'answers' must be a list of str"):
+        read_record({"id": "1", "question": "q", "passage": "p", "answers": "a"}, "page")
 
 
 def squeezed(tokens):
@@ -178,7 +216,8 @@ def test_whatever_stands_in_a_field_a_record_is_read_or_refused(page, layout, da
     else:
         del at[key]
     try:
-        assert all(isinstance(text, str) for text in read_record(row, "long_answer"))
+        *texts, gold = read_record(row, "long_answer")
+        assert all(isinstance(text, str) for text in [*texts, *gold])
     except InputError as error:
         assert "\n" not in str(error)
 

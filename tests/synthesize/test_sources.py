@@ -192,3 +192,33 @@ def test_world_questions_know_their_facts(load):
     assert len({q.id for q in asked}) == 5 and all(q.facts and q.id.startswith("nano-dev-1-") for q in asked)
     with pytest.raises(InputError, match="n_questions"):
         load("nano")
+
+
+def test_a_split_of_files_goes_by_the_questions_words(load, write_rows, tmp_path):
+    rows = [{**GOOD, "id": f"{at}", "question": f"Who wrote number {at}?"} for at in range(300)]
+    other = [{**row, "id": f"x{row['id']}", "question": f" who  WROTE, number {row['id']}"} for row in reversed(rows)]
+    source, renamed = write_rows(tmp_path / "a.jsonl", rows), write_rows(tmp_path / "b.jsonl", other)
+    splits, tally = {}, Tally()
+    for split in ("train", "dev", "test"):
+        splits[split] = {q.id for q in load(source, split=split, tally=tally)}
+        assert {q.id for q in load(renamed, split=split)} == {f"x{id_}" for id_ in splits[split]}
+    assert sum(map(len, splits.values())) == 300 == len(set.union(*splits.values()))
+    assert 10 < len(splits["dev"]) < 50 and 40 < len(splits["test"]) < 85
+    assert tally.left_out == {"other_split": 600} and not tally.named
+    assert len(load(source)) == 300
+
+
+@pytest.mark.skipif("RAG_ZEVAL_DATA" not in os.environ, reason="RAG_ZEVAL_DATA is not set")
+def test_the_real_questions_split_and_samples_that_everybody_saw_never_train(load):
+    folder = Path(os.environ["RAG_ZEVAL_DATA"]) / "natural_questions"
+    seen = {q.question for q in load(folder / "nq_demo_100.jsonl")}
+    parts = {split: load(folder / "nq_open_oracle_2200.jsonl.gz", split=split) for split in ("train", "dev", "test")}
+    assert sum(map(len, parts.values())) == 2200 and len(parts["train"]) >= 1490 and len(parts["test"]) >= 500
+    assert all(q.gold_answers for part in parts.values() for q in part)
+    assert not seen & {q.question for q in parts["train"]} and seen & {q.question for q in parts["test"]}
+
+
+def test_questions_without_gold_answers_have_the_hash_they_had_before_there_were_any(load):
+    [question] = load("nano", 1)
+    row = {"facts": dict(question.facts), "id": question.id, "passage": question.passage, "question": question.question}
+    assert questions_sha256([question]) == hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
-from rag_zeval.judge.parser import parse_ranking
-from rag_zeval.judge.prompt import judge_messages
+from rag_zeval.judge.parser import as_reply, parse_ranking
+from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.scoring import rank_scores, strictly_ranked
+from rag_zeval.scorers.word_rule import judge_by_words
 from rag_zeval.stages.answer_quality import AnswerFilter
 from train.curriculum import Question, Stage, flag_questions
 from train.sft.rows import Candidates, build_rows, draw_candidates, ranking_reply
@@ -116,9 +117,9 @@ def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() ->
     drawn = [Candidates(question(f"q{at}"), tuple(random.Random(at).sample(ALPHAS, 3))) for at in range(3)]
     long = question("long", [f"Answer {at} of long. " * 100 for at in range(4)])
     drawn.insert(1, Candidates(long, (0.0, -0.5, -1.0)))
-    rows, counts = build_rows(drawn, lambda messages: sum(len(m["content"]) for m in messages), 2000)
-    assert {key: counts[key] for key in ("drawn", "too_long", "train_rows")} == {
-        "drawn": 4, "too_long": 1, "train_rows": 3
+    rows, counts = build_rows(drawn, RANKING.name, lambda messages: sum(len(m["content"]) for m in messages), 2000)
+    assert {key: counts[key] for key in ("drawn", "too_long", "no_claims", "train_rows")} == {
+        "drawn": 4, "too_long": 1, "no_claims": 0, "train_rows": 3
     }  # fmt: skip
     assert sum(counts["shown"]["K=3"]["alphas"].values()) == 3
     assert all(sum(place.values()) == 3 for place in counts["shown"]["K=3"]["positions"].values())
@@ -130,3 +131,15 @@ def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() ->
     )
     assert assistant == {"role": "assistant", "content": ranking_reply(drawn[3])}
     assert rows[2]["k"] == 3 and rows[2]["alphas"] == list(drawn[3].alphas)
+
+
+def test_with_a_trajectorys_prompt_the_word_rules_trajectory_is_taught() -> None:
+    asked = question("q", ["It stands there.", "P.", "?!", "Nobody knows."])
+    drawn = [Candidates(asked, (0.0, -1.4)), Candidates(asked, (-1.0, 0.0))]
+    rows, counts = build_rows(drawn, "compact", lambda messages: 1, 2000)
+    assert (counts["train_rows"], counts["no_claims"]) == (1, 1)
+    user, assistant = rows[0]["messages"]
+    answers = ["It stands there.", "Nobody knows."]
+    assert [user] == judge_messages("compact", asked.question, asked.passage, answers)
+    trajectory = judge_by_words(asked.question, asked.passage, answers)
+    assert assistant == {"role": "assistant", "content": as_reply(trajectory, "compact")}

@@ -1,8 +1,8 @@
-"""`python -m train.sft key=value ...`: the SFT ranker, through verl's SFT trainer, then a plain model folder.
+"""`python -m train.sft key=value ...`: supervised fine-tuning by verl's SFT trainer, then a plain model folder.
 
-It learns to write the letters of the candidates that training ranks, best first: what Table 5 of the paper compares
-reinforcement learning with. A run that is cut off keeps its rows and trains again
-from the first step: the same command ends as if nothing had happened.
+What it teaches (`train.sft.rows`) is the ranker that Table 5 of the paper compares reinforcement learning with, or how
+to write a trajectory. A run that is cut off keeps its rows and trains again from the first step: the same command ends
+as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
     flags = flag_questions(questions, settings.rows, settings.answer_filter)
     drawn, taken = draw_candidates(questions, settings.rows, settings.seed, flags)
     random.Random(f"{settings.seed}:sft").shuffle(drawn)
-    rows, counts = build_rows(drawn, prompt_counter(settings.base_model), settings.verl.data.max_length)
-    print(f"{len(rows)} rows; left out: {counts['too_long']} too long")
+    rows, counts = build_rows(
+        drawn, settings.variant, prompt_counter(settings.base_model), settings.verl.data.max_length
+    )
+    print(f"{len(rows)} rows; left out: {counts['too_long']} too long, {counts['no_claims']} without claims")
     for stage in taken:
         print(f"K={stage['k']}: {stage['sets']} sets; questions without one: {listed(stage['left_out'])}")
     write_parquet(folder.train_rows, rows)

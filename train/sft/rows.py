@@ -1,4 +1,8 @@
-"""What the SFT ranker learns: for the answers that reinforcement learning ranks, their letters, largest α first."""
+"""What supervised fine-tuning teaches about the answers that reinforcement learning ranks, without a label of people.
+
+The prompt `ranking-only`: their letters, largest α first (the SFT ranker). Any other: the trajectory of the word rule,
+a cold start for a base that cannot write one.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.errors import InputError
+from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.scorers.word_rule import judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
 from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
 
@@ -21,6 +27,10 @@ class Candidates:
 
     question: Question
     alphas: tuple[float, ...]
+
+    @property
+    def answers(self) -> list[str]:
+        return [self.question.answers[alpha] for alpha in self.alphas]
 
 
 def draw_candidates(
@@ -65,25 +75,39 @@ def ranking_reply(candidates: Candidates) -> str:
     return json.dumps(sorted(alphas, key=lambda letter: -alphas[letter]))
 
 
+def rule_reply(candidates: Candidates, variant: str) -> str | None:
+    """The word rule's trajectory of the answers; None where an answer has no sentence to claim."""
+    question = candidates.question
+    trajectory = judge_by_words(question.question, question.passage, candidates.answers)
+    return as_reply(trajectory, variant) if all(candidate.atomic_claims for candidate in trajectory) else None
+
+
 def build_rows(
-    drawn: Sequence[Candidates], tokens: Callable[[list[dict[str, str]]], int], max_tokens: int
+    drawn: Sequence[Candidates], variant: str, tokens: Callable[[list[dict[str, str]]], int], max_tokens: int
 ) -> tuple[list[Row], dict[str, Any]]:
     """`(rows of verl's SFT data set, counts)`; rows of over `max_tokens` in all are left out and counted.
 
-    `shown` in the counts: for each K, which alphas stand in its rows, and at which letter.
+    variant: the prompt, which decides what is taught. Counts: `no_claims`, sets with an answer that has none; `shown`:
+    for each K, which alphas stand in its rows, and at which letter.
     """
     rows: list[Row] = []
+    left_out = {"too_long": 0, "no_claims": 0}
     for candidates in drawn:
         question, alphas = candidates.question, list(candidates.alphas)
-        answers = [question.answers[alpha] for alpha in alphas]
-        prompt = judge_messages(RANKING.name, question.question, question.passage, answers)
-        messages = [*prompt, {"role": "assistant", "content": ranking_reply(candidates)}]
-        if tokens(messages) <= max_tokens:
-            rows.append({"messages": messages, "id": question.id, "k": len(alphas), "alphas": alphas})
+        prompt = judge_messages(variant, question.question, question.passage, candidates.answers)
+        reply = ranking_reply(candidates) if variant == RANKING.name else rule_reply(candidates, variant)
+        if reply is None:
+            left_out["no_claims"] += 1
+            continue
+        messages = [*prompt, {"role": "assistant", "content": reply}]
+        if tokens(messages) > max_tokens:
+            left_out["too_long"] += 1
+            continue
+        rows.append({"messages": messages, "id": question.id, "k": len(alphas), "alphas": alphas})
     by_k = {k: [row["alphas"] for row in rows if row["k"] == k] for k in sorted({row["k"] for row in rows})}
     return rows, {
         "drawn": len(drawn),
-        "too_long": len(drawn) - len(rows),
+        **left_out,
         "train_rows": len(rows),
         "shown": {f"K={k}": count_shown(alphas) for k, alphas in by_k.items()},
     }

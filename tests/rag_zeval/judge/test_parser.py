@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from rag_zeval.judge.parser import FormatError, parse_lenient, parse_ranking, parse_strict, response_schema
+from rag_zeval.judge.parser import FormatError, as_reply, parse_lenient, parse_ranking, parse_strict, response_schema
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.judge.schema import LETTERS
 
@@ -50,6 +50,13 @@ def test_valid_json_is_read_exactly(case):
             assert claim.is_supported is given_claim["is_supported"]
             assert list(claim.grounding_evidence) == given_claim.get("grounding_evidence", [])
             assert claim.analysis == given_claim["analysis"]
+
+
+@given(variants_with_items)
+def test_a_trajectory_written_is_read_back(case):
+    variant, items = case
+    trajectory = parse_strict(json.dumps(items), len(items), variant)
+    assert parse_strict(as_reply(trajectory, variant), len(items), variant) == trajectory
 
 
 @given(variants_with_items, st.integers(1, 6))

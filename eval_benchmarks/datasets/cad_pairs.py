@@ -1,0 +1,132 @@
+"""Two answers of a model to a real question, decoded at different alpha: does a scorer prefer the larger alpha's?
+
+Answers of questions that no judge was trained on, as `make synthesize` wrote them (`split: test`). The truth is alpha,
+which only says which answer should be the better one; where people's short answers are known and exactly one of the two
+holds one, that is a second truth, which nobody here made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval_benchmarks.bench_settings import RunSettings
+from eval_benchmarks.benchmark import (
+    Benchmark,
+    Metric,
+    better_first,
+    examples_hash,
+    mean_metric,
+    pairwise_metrics,
+    ratio_metric,
+)
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, check_fields, iter_jsonl, locate
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.quotes import find_quotes
+from rag_zeval.judge.scoring import same_words
+from rag_zeval.scorers.score import Scored
+from rag_zeval.stages.gold_answers import contains_answer
+
+
+@dataclass(frozen=True)
+class CadPair:
+    """A question and two of its answers in the order shown; `gold`: which of them holds a gold answer, None unknown."""
+
+    example: Example
+    alphas: tuple[float, float]
+    gold: tuple[bool, bool] | None
+
+
+class CadPairs(Benchmark):
+    """One pair of each question whose answers differ, drawn with its id as seed.
+
+    Metrics: pairwise_* by alpha, gold/pairwise_* over the pairs of which exactly one answer holds a gold answer; and
+    for judges that write trajectories format_rate (the strict parser reads the reply), verbatim (quotes that stand in
+    the passage word for word, of all), claims (of an answer), supported (of all claims), analysis_words (of a claim).
+    """
+
+    name = "cad_pairs"
+    no_ceiling = "nobody judged these answers"
+
+    def __init__(self, responses: Path):
+        self.pairs = [pair for row in _read(responses) if (pair := draw_pair(row)) is not None]
+        if not self.pairs:
+            raise InputError(f"{responses}: holds no two different answers to a question")
+        self.examples = [pair.example for pair in self.pairs]
+        self.data_hash = examples_hash(self.examples, [[pair.alphas, pair.gold] for pair in self.pairs])
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        metrics = pairwise_metrics(
+            [better_first(scored.get(p.example.id), p.alphas[0] > p.alphas[1]) for p in self.pairs]
+        )
+        told = [(p.example.id, p.gold[0]) for p in self.pairs if p.gold is not None and p.gold[0] != p.gold[1]]
+        if told:
+            metrics += pairwise_metrics([better_first(scored.get(id_), first) for id_, first in told], "gold/")
+        if any("trajectory" in row.parts for row in scored.values()):
+            habits = [_habits(pair.example, scored.get(pair.example.id)) for pair in self.pairs]
+            metrics.append(mean_metric("format_rate", [habit.pop("format", None) for habit in habits]))
+            metrics += [ratio_metric(name, [habit.get(name) for habit in habits]) for name in HABITS]
+        return metrics
+
+
+HABITS = ("verbatim", "claims", "supported", "analysis_words")
+
+
+def load(settings: RunSettings) -> tuple[CadPairs | None, list[str]]:
+    """The benchmark, if there are answers to make it of, and a line if there are none."""
+    responses = settings.cad_pairs.responses
+    if responses is None or not Path(responses).is_file():
+        return None, [
+            f"cad_pairs: no file {responses or 'in cad_pairs.responses'}; `make synthesize` with split=test writes one"
+        ]
+    return CadPairs(Path(responses)), []
+
+
+def _read(path: Path) -> list[Row]:
+    rows = []
+    for number, row in iter_jsonl(path, {"id": str, "status": str}):
+        if row["status"] == "ok":
+            with locate(f"{path}:{number}"):
+                check_fields(row, {"question": str, "passage": str, "responses": list})
+                for response in row["responses"]:
+                    check_fields(response, {"alpha": (int, float), "text": str})
+            rows.append(row)
+    return rows
+
+
+def draw_pair(row: Row) -> CadPair | None:
+    """Two answers of a row of `responses.jsonl` that differ and are not empty, in an order drawn; None without any."""
+    rng = random.Random(row["id"])
+    answers = [(response["alpha"], response["text"]) for response in row["responses"] if response["text"].strip()]
+    pairs = [pair for pair in itertools.combinations(answers, 2) if not same_words(pair[0][1], pair[1][1])]
+    if not pairs:
+        return None
+    chosen = list(rng.choice(pairs))
+    rng.shuffle(chosen)
+    alphas, texts = zip(*chosen, strict=True)
+    gold = row.get("gold_answers")
+    holds = tuple(contains_answer(text, gold) for text in texts) if gold else None
+    example = Example(row["id"], row["question"], row["passage"], texts, chunks=(row["passage"],))
+    return CadPair(example, alphas, holds)
+
+
+def _habits(example: Example, scored: Scored | None) -> dict:
+    """How a judge wrote: `format` 1 or 0, and, of a trajectory, (sum, of how many) for each of HABITS."""
+    if scored is None or scored.parts.get("strict") is None:
+        return {}
+    habits: dict = {"format": float(scored.parts["strict"])}
+    if candidates := scored.parts.get("trajectory"):
+        claims = [claim for candidate in candidates for claim in candidate["atomic_claims"]]
+        quotes = [quote for claim in claims for quote in claim["grounding_evidence"]]
+        verbatim = find_quotes(example.reference, quotes).verbatim
+        habits |= {
+            "verbatim": (sum(verbatim[quote] == 1 for quote in quotes), len(quotes)),
+            "claims": (len(claims), len(candidates)),
+            "supported": (sum(claim["is_supported"] for claim in claims), len(claims)),
+            "analysis_words": (sum(len(claim["analysis"].split()) for claim in claims), len(claims)),
+        }
+    return habits

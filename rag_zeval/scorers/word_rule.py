@@ -1,0 +1,80 @@
+"""The judge by words alone: a sentence is supported if none of its content words is missing in the reference.
+
+No model is asked. It writes whole trajectories, so it is what a small model can be taught before it is trained by
+ranking (`python -m train.sft teach=word_rule`), and the line that such a model has to be better than.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
+from rag_zeval.judge.scoring import support_scores
+from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.sentences import sentences_of
+
+NAMED = 6  # missing words that an analysis names
+FUNCTION_WORDS = frozenset(
+    "a an the this that these those it its he she his her him they their them i we you who whom whose which what when "
+    "where why how and or but not no of in on at to for by with from as into than then there also only so if one first "
+    "is are was were be been being has have had do does did can could will would may might called known".split()
+)
+
+
+class WordRule:
+    """Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence."""
+
+    name = "word_rule"
+    identity = "word rule 1"
+    group: int | None = None
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in examples:
+            scores = support_scores(judge_by_words(example.question, example.reference, example.answers))
+            yield Scored(
+                example.id,
+                tuple(Score(score, "ok" if score is not None else "failed: no sentence") for score in scores),
+            )
+
+
+def judge_by_words(question: str, reference: str, answers: Sequence[str]) -> Trajectory:
+    """The rule's trajectory: an answer's sentences are its claims.
+
+    Evidence is the sentence of the reference that shares most content words with the claim, if any does. A claim is
+    supported if it has evidence, all its content words stand in reference or question, and not all in the question.
+    """
+    passages = [(sentence, content_words(sentence)) for sentence in sentences_of(reference)]
+    known, asked = content_words(reference), content_words(question)
+    return tuple(
+        CandidateEvaluation(letter, tuple(_judge(claim, passages, known, asked) for claim in _claims(answer)))
+        for letter, answer in zip(LETTERS, answers, strict=False)
+    )
+
+
+def content_words(text: str) -> dict[str, None]:
+    """The different words of a text that are no function words, in lower case, in their order."""
+    return {word: None for word in re.findall(r"\w+", text.casefold()) if word not in FUNCTION_WORDS}
+
+
+def _claims(answer: str) -> list[str]:
+    return [sentence for sentence in sentences_of(answer) if re.search(r"\w", sentence)]
+
+
+def _judge(
+    claim: str, passages: Sequence[tuple[str, dict[str, None]]], known: dict[str, None], asked: dict[str, None]
+) -> AtomicClaim:
+    words = content_words(claim)
+    missing = [word for word in words if word not in known and word not in asked]
+    shared = [(len(words.keys() & there.keys()), -len(there), sentence) for sentence, there in passages]
+    most, _, nearest = max(shared, default=(0, 0, ""))
+    evidence = (nearest,) if most else ()
+    if missing:
+        analysis = f"Not in the reference: {', '.join(missing[:NAMED])}."
+    elif not evidence or words.keys() <= asked.keys():
+        analysis = "The reference does not answer this."
+        evidence = ()
+    else:
+        analysis = "All of it is in the reference."
+    return AtomicClaim(claim, not missing and bool(evidence), evidence, analysis)

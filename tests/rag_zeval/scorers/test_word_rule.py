@@ -1,0 +1,63 @@
+"""The judge by words: whole trajectories, whose verdicts follow from words that stand in the reference or do not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.parser import as_reply, claims_hold_text, parse_strict
+from rag_zeval.judge.prompt import VARIANTS
+from rag_zeval.scorers.word_rule import WordRule, content_words, judge_by_words
+
+QUESTION = "When was the tower built?"
+REFERENCE = "The CN Tower was built in 1976. It has 2,579 steps; few people climb them."
+texts = st.lists(
+    st.sampled_from("built 1976. tower Steps climb; London 1980. the was people, few".split()), max_size=12
+)
+
+
+@pytest.mark.parametrize(
+    "answer, verdicts, analysis",
+    [
+        ("The tower was built in 1976.", [True], "All of it is in the reference."),
+        ("The tower was built in 1980 in London.", [False], "Not in the reference: 1980, london."),
+        ("The tower was built.", [False], "The reference does not answer this."),
+        ("Few climb its 2,579 steps. It burns.", [True, False], "All of it is in the reference."),
+    ],
+)
+def test_verdicts(answer, verdicts, analysis):
+    [candidate] = judge_by_words(QUESTION, REFERENCE, [answer])
+    assert [claim.is_supported for claim in candidate.atomic_claims] == verdicts
+    assert candidate.atomic_claims[0].analysis == analysis
+
+
+@given(texts, texts, st.lists(texts, min_size=1, max_size=4))
+def test_claims_and_quotes_stand_word_for_word_where_they_are_from(question, reference, answers):
+    question, reference, *answers = (" ".join(words) for words in (question, reference, *answers))
+    trajectory = judge_by_words(question, reference, answers)
+    for candidate, answer in zip(trajectory, answers, strict=True):
+        for claim in candidate.atomic_claims:
+            assert claim.claim in answer and all(quote in reference for quote in claim.grounding_evidence)
+            missing = (
+                content_words(claim.claim).keys() - content_words(reference).keys() - content_words(question).keys()
+            )
+            if missing or claim.is_supported:
+                assert claim.is_supported == (not missing)
+            assert not claim.is_supported or claim.grounding_evidence
+    scores = WordRule().score([Example("1", question, reference, tuple(answers))])
+    for candidate, score in zip(trajectory, next(iter(scores)).scores, strict=True):
+        supported = [claim.is_supported for claim in candidate.atomic_claims]
+        assert score.value == (sum(supported) / len(supported) if supported else None)
+        assert (score.status == "ok") == bool(supported)
+
+
+@pytest.mark.parametrize("variant", [name for name, of in VARIANTS.items() if not of.echo_answer])
+def test_its_trajectories_are_what_training_rewards(variant):
+    trajectory = judge_by_words(QUESTION, REFERENCE, ["The tower was built in 1976. It is high.", "Nobody knows."])
+    read = parse_strict(as_reply(trajectory, variant), 2, variant)
+    assert claims_hold_text(read, variant)
+    assert [[c.claim for c in of.atomic_claims] for of in read] == [
+        [c.claim for c in of.atomic_claims] for of in trajectory
+    ]
