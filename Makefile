@@ -1,5 +1,6 @@
 # Everything a reader of this repository runs. `make help` lists it.
-#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=paper (8 GPUs) or PROFILE=single (1 GPU)
+#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=small (two CPU cores, real words),
+#   PROFILE=paper (8 GPUs) or PROFILE=single (1 GPU)
 #   make train DRY_RUN=1 checks the configuration and prints the plan; no GPU, model or data are needed
 #   ARGS="key=value ..." goes to the stage; `python -m STAGE --help` lists its keys
 #   make serve ARGS="--port 8001" goes to vLLM, make smoke ARGS="--structured" to `rag-zeval smoke`
@@ -21,7 +22,7 @@ $(error DRY_RUN goes with make train alone)
 endif
 
 # A dry run needs verl's configuration only, and both environments have the same verl.
-ifneq ($(or $(filter nano,$(PROFILE)),$(DRY)),)
+ifneq ($(or $(filter nano small,$(PROFILE)),$(DRY)),)
 VENV ?= .venv
 LOCK := requirements/nano.txt
 OMP_NUM_THREADS ?= 1

@@ -1,4 +1,4 @@
-"""The judge by words alone: a sentence is supported if none of its content words is missing in the reference.
+"""The judge by words alone: a clause is supported if none of its content words is missing in the reference.
 
 No model is asked. It writes whole trajectories, so it is what a small model can be taught before it is trained by
 ranking (`python -m train.sft teach=word_rule`), and the line that such a model has to be better than.
@@ -16,6 +16,8 @@ from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sentences import sentences_of
 
 NAMED = 6  # missing words that an analysis names
+LEAST_WORDS = 3  # content words of a claim: a shorter clause belongs to the one before it
+_BETWEEN_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|which|who|because|while)\s)")
 FUNCTION_WORDS = frozenset(
     "a an the this that these those it its he she his her him they their them i we you who whom whose which what when "
     "where why how and or but not no of in on at to for by with from as into than then there also only so if one first "
@@ -40,7 +42,7 @@ class WordRule:
 
 
 def judge_by_words(question: str, reference: str, answers: Sequence[str]) -> Trajectory:
-    """The rule's trajectory: an answer's sentences are its claims.
+    """The rule's trajectory: the clauses of an answer's sentences are its claims.
 
     Evidence is the sentence of the reference that shares most content words with the claim, if any does. A claim is
     supported if it has evidence, all its content words stand in reference or question, and not all in the question.
@@ -58,8 +60,21 @@ def content_words(text: str) -> dict[str, None]:
     return {word: None for word in re.findall(r"\w+", text.casefold()) if word not in FUNCTION_WORDS}
 
 
-def _claims(answer: str) -> list[str]:
-    return [sentence for sentence in sentences_of(answer) if re.search(r"\w", sentence)]
+def _claims(answer: str) -> Iterator[str]:
+    for sentence in sentences_of(answer):
+        if re.search(r"\w", sentence):
+            yield from _clauses(sentence)
+
+
+def _clauses(sentence: str) -> list[str]:
+    """The sentence cut before clauses, none of the pieces with fewer than LEAST_WORDS content words if it can be."""
+    cuts = [cut.span() for cut in _BETWEEN_CLAUSES.finditer(sentence)]
+    clauses, start = [], 0
+    for end, after in [*cuts, (len(sentence), len(sentence))]:
+        if all(len(content_words(part)) >= LEAST_WORDS for part in (sentence[start:end], sentence[after:] or sentence)):
+            clauses.append(sentence[start:end])
+            start = after
+    return clauses if start == len(sentence) else [*clauses, sentence[start:]]
 
 
 def _judge(

@@ -25,12 +25,33 @@ texts = st.lists(
         ("The tower was built in 1980 in London.", [False], "Not in the reference: 1980, london."),
         ("The tower was built.", [False], "The reference does not answer this."),
         ("Few climb its 2,579 steps. It burns.", [True, False], "All of it is in the reference."),
+        ("Few people climb its 2,579 steps, and many people fall.", [True, False], "All of it is in the reference."),
     ],
 )
 def test_verdicts(answer, verdicts, analysis):
     [candidate] = judge_by_words(QUESTION, REFERENCE, [answer])
     assert [claim.is_supported for claim in candidate.atomic_claims] == verdicts
     assert candidate.atomic_claims[0].analysis == analysis
+
+
+@pytest.mark.parametrize(
+    "sentence, claims",
+    [
+        ("It burns.", ["It burns."]),
+        ("Built in 1976, it has steps.", ["Built in 1976, it has steps."]),
+        (
+            "The tower was built 1976 in Toronto, has 2,579 steps people climb and which visitors never forget.",
+            [
+                "The tower was built 1976 in Toronto,",
+                "has 2,579 steps people climb",
+                "and which visitors never forget.",
+            ],
+        ),
+    ],
+)
+def test_a_sentence_is_cut_before_clauses_that_say_enough(sentence, claims):
+    [candidate] = judge_by_words("Q?", "R.", [sentence])
+    assert [claim.claim for claim in candidate.atomic_claims] == claims
 
 
 @given(texts, texts, st.lists(texts, min_size=1, max_size=4))
