@@ -59,6 +59,8 @@ def identity(run: ArmRun, answers: Mapping[str, Any], benchmarks: Sequence[Bench
     answers: the settings of the synthesize stage; bench: those of the bench stage. BASE depends on the latter alone.
     """
     settings = {"data": {b.name: b.data_hash for b in benchmarks}, "nano_eval": bench["nano_eval"]}
+    if any(benchmark.world is None for benchmark in benchmarks):  # in a generated world judges answer greedily
+        settings["judge"] = bench["judge"]
     if run.commands:
         settings |= {"synthesize": dict(answers), **{command.stage: command.settings for command in run.commands}}
     return {"settings": settings, "base": model_sha256(run.base)}

@@ -56,7 +56,10 @@ def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[Check]
     everything = [result for of in results.values() for result in of.values()]
     for benchmark in experiment.benchmarks:
         of_benchmark = [result.metrics[benchmark] for result in everything if benchmark in result.metrics]
-        fewest = min((len(of[name].scored) for of in of_benchmark for name in (RANKING, PAIRWISE)), default=None)
+        sizes = [len(of[name].scored) for of in of_benchmark for name in (RANKING, PAIRWISE) if name in of]
+        if of_benchmark and not sizes:  # public data have the size they have
+            continue
+        fewest = min(sizes, default=None)
         enough = None if fewest is None else fewest >= PROMPTS
         yield Check(f"{benchmark}: at least {PROMPTS} prompts for each K", enough, str(fewest or DASH))
 
@@ -65,14 +68,16 @@ def _better_than_base(experiment: Experiment, rows: Sequence[Row]) -> Iterator[C
     for benchmark in experiment.benchmarks:
         own = [row for row in rows if (row["benchmark"], row["arm"]) == (benchmark, experiment.reference)]
         differences = {row["metric"]: row["minus_base"] for row in own}
-        for metric in (RANKING, PAIRWISE):
+        known = set(differences) or {RANKING, PAIRWISE, VERDICTS}  # before there is any result
+        for metric in (name for name in (RANKING, PAIRWISE) if name in known):
             what, difference = f"{benchmark}: {metric}", differences.get(metric)
             yield _above(f"{what}, trained minus base", difference, 0)
             by_seed = [value for value in (difference or {}).get("by_seed", {}).values() if value is not None]
             each = all(value > 0 for value in by_seed) if by_seed else None
             yield Check(f"{what}, each seed", each, ", ".join(f"{value:+.3f}" for value in by_seed) or DASH)
             yield _above(f"{what}{UNREAD}, trained minus base", differences.get(metric + UNREAD), 0)
-        yield _above(f"{benchmark}: {VERDICTS}, trained minus base", differences.get(VERDICTS), LOSS)
+        if VERDICTS in known:
+            yield _above(f"{benchmark}: {VERDICTS}, trained minus base", differences.get(VERDICTS), LOSS)
 
 
 def _above(what: str, difference: Row | None, bound: float) -> Check:

@@ -21,7 +21,7 @@ RL = "train"
 TRAINING = ("sft", RL)
 PLACES = ("out_dir", "responses", "base_model", "model", "threads")  # where and how fast, not what; hashes say what
 BASE = "base"  # the arm without training
-PROFILE = "nano"  # whose budgets, prompt variants and benchmarks the experiments have
+PROFILES = ("nano", "small")  # whose budgets, prompt variants and benchmarks the experiments have
 
 Settings = dict[str, Any]
 
@@ -76,10 +76,11 @@ class ArmRun:
 class Experiment:
     """What the configuration says of one experiment; configs/experiments.yaml explains each.
 
-    `arms` are all it has, `chosen` those to train; `settings`: of each stage, what all arms share, and `of_arms`: of
-    each arm, its stages with their own settings.
+    `arms` are all it has, `chosen` those to train; `answers`: what all of them are trained on; `settings`: of each
+    stage, what all arms share, and `of_arms`: of each arm, its stages with their own settings.
     """
 
+    profile: str
     name: str
     arms: tuple[str, ...]
     chosen: tuple[str, ...]
@@ -93,15 +94,11 @@ class Experiment:
     of_arms: dict[str, dict[str, Settings]]
     runs: Path
     results: Path
+    answers: Path
     jobs: int
     draws: int
     draws_seed: int
     smoothing: int
-
-    @property
-    def answers(self) -> Path:
-        """What all arms are trained on."""
-        return self.runs / "synthesize" / "responses.jsonl"
 
     def seeds_of(self, arm: str) -> tuple[int | None, ...]:
         return (None,) if arm == BASE else self.seeds
@@ -118,10 +115,10 @@ def read_experiment(config: DictConfig) -> Experiment:
 
     Raises InputError for names and numbers that do not fit, and for a profile that no experiment is planned for.
     """
-    if config.profile != PROFILE:
+    if config.profile not in PROFILES:
         raise InputError(
-            f"profile={config.profile}: the experiments are planned for profile={PROFILE} alone: "
-            "their budgets, prompt variants and benchmarks are those of its world"
+            f"profile={config.profile}: the experiments are planned for {' and '.join(PROFILES)}: "
+            "their budgets, prompt variants and benchmarks are those of these profiles"
         )
     words: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     name, known = str(config.experiment), list(words["experiments"])
@@ -140,7 +137,9 @@ def read_experiment(config: DictConfig) -> Experiment:
     for key, low in numbers.items():
         if type(words[key]) is not int or words[key] < low:
             raise InputError(f"{key}: must be a whole number of at least {low}, found {words[key]}")
+    runs = Path(words["runs_dir"]) / name
     return Experiment(
+        profile=str(config.profile),
         name=name,
         arms=arms,
         chosen=arms if words["arms"] is None else tuple(_check_names("arms", words["arms"], arms)),
@@ -152,8 +151,9 @@ def read_experiment(config: DictConfig) -> Experiment:
         benchmarks=tuple(map(str, words["benchmarks"])),
         settings={stage: flat(section.get(stage) or {}) for stage in STAGES} | {"bench": flat(words["bench"])},
         of_arms={arm: {stage: flat(own) for stage, own in stages.items()} for arm, stages in section["arms"].items()},
-        runs=Path(words["runs_dir"]) / name,
+        runs=runs,
         results=Path(words["results_dir"]) / name,
+        answers=Path(words["answers"] or runs / "synthesize") / "responses.jsonl",
         **{key: words[key] for key in numbers},
     )
 
@@ -167,7 +167,8 @@ def _check_names(key: str, names: Any, known: Sequence[str]) -> list[str]:
 
 def plan_answers(experiment: Experiment) -> Command:
     """The stage that writes the answers all arms are trained on."""
-    return _command("synthesize", {**experiment.settings["synthesize"], "out_dir": str(experiment.answers.parent)})
+    place = {"out_dir": str(experiment.answers.parent)}
+    return _command(experiment, "synthesize", {**experiment.settings["synthesize"], **place})
 
 
 def plan_runs(experiment: Experiment) -> list[ArmRun]:
@@ -176,7 +177,7 @@ def plan_runs(experiment: Experiment) -> list[ArmRun]:
     Raises InputError for a setting that a stage does not have, and for arms that are not given the same number of
     prompts.
     """
-    base = str(load_config(RL, [f"profile={PROFILE}"]).base_model)
+    base = str(load_config(RL, [f"profile={experiment.profile}"]).base_model)
     runs = [ArmRun(BASE, None, (), base, base)]
     runs += [_arm_run(experiment, arm, seed, base) for seed in experiment.seeds for arm in experiment.chosen]
     budgets = {run.arm: run.prompts for run in runs if run.prompts is not None}
@@ -195,7 +196,7 @@ def _arm_run(experiment: Experiment, arm: str, seed: int, base: str) -> ArmRun:
     for stage, own in experiment.of_arms[arm].items():
         out = experiment.runs / run_name(arm, seed) / stage
         places = {"responses": str(experiment.answers), "base_model": model, "out_dir": str(out)}
-        commands.append(_command(stage, {**experiment.settings[stage], **own, "seed": seed, **places}))
+        commands.append(_command(experiment, stage, {**experiment.settings[stage], **own, "seed": seed, **places}))
         model = str(out / "model")
     return ArmRun(arm, seed, tuple(commands), base, model)
 
@@ -204,11 +205,11 @@ def plan_bench(experiment: Experiment, run: ArmRun) -> Command:
     """The stage that measures the model of an arm and seed."""
     what = {"benchmarks": list(experiment.benchmarks), "scorers": ["rag_zeval"], "models": [run.model]}
     place = {"out_dir": str(experiment.folder(run) / "bench")}
-    return _command("bench", {**experiment.settings["bench"], **what, **place})
+    return _command(experiment, "bench", {**experiment.settings["bench"], **what, **place})
 
 
-def _command(stage: str, settings: Settings) -> Command:
+def _command(experiment: Experiment, stage: str, settings: Settings) -> Command:
     values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
-    words = (f"profile={PROFILE}", *(f"{key}={value}" for key, value in values.items()))
+    words = (f"profile={experiment.profile}", *(f"{key}={value}" for key, value in values.items()))
     resolved: Any = OmegaConf.to_container(load_config(stage, words), resolve=True)
     return Command(stage, words, {key: value for key, value in resolved.items() if key not in PLACES})

@@ -99,9 +99,9 @@ def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], floa
         )
     }
     return {
-        (passage, text): cosine(vectors[passage], vectors[text])
+        (passage, text): cosine(one, other)
         for passage, text in pairs
-        if vectors.get(passage) and vectors.get(text)
+        if (one := vectors.get(passage)) and (other := vectors.get(text))
     }
 
 

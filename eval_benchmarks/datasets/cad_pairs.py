@@ -107,11 +107,11 @@ def draw_pair(row: Row) -> CadPair | None:
         return None
     chosen = list(rng.choice(pairs))
     rng.shuffle(chosen)
-    alphas, texts = zip(*chosen, strict=True)
+    (alpha, first), (other_alpha, second) = chosen
     gold = row.get("gold_answers")
-    holds = tuple(contains_answer(text, gold) for text in texts) if gold else None
-    example = Example(row["id"], row["question"], row["passage"], texts, chunks=(row["passage"],))
-    return CadPair(example, alphas, holds)
+    holds = (contains_answer(first, gold), contains_answer(second, gold)) if gold else None
+    example = Example(row["id"], row["question"], row["passage"], (first, second), chunks=(row["passage"],))
+    return CadPair(example, (alpha, other_alpha), holds)
 
 
 def _habits(example: Example, scored: Scored | None) -> dict:

@@ -5,6 +5,10 @@
 a call: `guidance_scale` is one number a call, so the passage is read again for each alpha whatever is batched; batching
 the questions of one alpha gives the same tokens and, on one CPU thread, no speed.
 
+`cad_real`: the same with the small profile's model (`make model PROFILE=small`) on 4 real questions of its test split.
+`cad_limit`: on 8 of them, the same streams of branches decoded greedily, each for itself, against the packed decoder:
+the ratio is the share of that speed which is left when they are mixed.
+
 `cad_vllm`: the same by vLLM with coupled requests, its prefix cache emptied before each time (`make test-vllm`);
 `cad_vllm_short`: with 500-token passages. Reading a passage takes both as long, ours once and the peer four times, so
 the longer it is, the nearer the ratio comes to 4.
@@ -27,7 +31,18 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from experiments.timing.guidance import SMALL, guided_answers, packed_answers, random_prompts, random_qwen2, widest_tie
+from omegaconf import OmegaConf
+
+from experiments.timing.guidance import (
+    ALPHAS,
+    SMALL,
+    Tokens,
+    guided_answers,
+    packed_answers,
+    random_prompts,
+    random_qwen2,
+    widest_tie,
+)
 from experiments.timing.pairs import Entry, append, command, compare
 
 PAIRS = 5
@@ -39,6 +54,55 @@ def measure_cad(**sizes: int) -> Entry:
 
     model = random_qwen2(SMALL)
     return _against_guidance("cad", model, partial(decode, model), **sizes)
+
+
+def measure_cad_real(questions: int = 4, new_tokens: int = 64, pairs: int = 3) -> Entry:
+    """Packed decoder against transformers' guidance, on real questions."""
+    from synthesize.cad import decode
+
+    model, prompts, without = _real(questions)
+    return _compared("cad_real", model, partial(decode, model), prompts, without, new_tokens, pairs)
+
+
+def measure_cad_limit(questions: int = 8, new_tokens: int = 64, pairs: int = PAIRS) -> Entry:
+    """Both streams' branches, each its own way, against the packed decoder; equal says nothing here."""
+    from synthesize.cad import decode
+
+    model, with_passage, without_passage = _real(questions)
+
+    def packed() -> Any:
+        return decode(model, with_passage, without_passage, ALPHAS, new_tokens, ())
+
+    def uncoupled() -> Any:
+        """As many branches as the packed decoder has in each stream, each of them alone."""
+        branches = [sum(bool(weight) for weight in weights) for weights in ((1 + a for a in ALPHAS), ALPHAS)]
+        return [
+            decode(model, prompts, without_passage, [0.0] * n, new_tokens, ())
+            for prompts, n in zip((with_passage, without_passage), branches, strict=True)
+        ]
+
+    return compare("cad_limit", packed, uncoupled, lambda first, second: 0.0, pairs)
+
+
+def _real(questions: int) -> tuple[Any, Tokens, Tokens]:
+    """The small profile's model, and the prompts of its first held-out questions with and without their passages."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from rag_zeval.stages.config import load_config
+    from synthesize.jobs import JobReader, model_path
+    from synthesize.settings import read_settings
+    from synthesize.sources import Tally, load_questions
+
+    words = ["profile=small", "split=test", f"n_questions={questions}", "out_dir=unused"]
+    config: Any = OmegaConf.to_container(load_config("synthesize", words), resolve=True)
+    settings = read_settings(config)
+    reader = JobReader(settings)
+    jobs = [reader.read(question) for question in load_questions(settings, Tally(), lambda question: False)]
+    with model_path(settings) as path:
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    torch.set_num_threads(1)
+    return model, [job.with_passage for job in jobs], [job.without_passage for job in jobs]
 
 
 def measure_cad_vllm(**sizes: int) -> Entry:
@@ -70,6 +134,12 @@ def _against_guidance(
 
     torch.set_num_threads(1)
     prompts, without = random_prompts(SMALL["vocab_size"], questions, passage_tokens)
+    return _compared(name, model, decode, prompts, without, new_tokens, pairs)
+
+
+def _compared(
+    name: str, model: Any, decode: Callable[..., Any], prompts: Tokens, without: Tokens, new_tokens: int, pairs: int
+) -> Entry:
     ours = partial(packed_answers, decode, prompts, without, new_tokens)
     theirs = partial(guided_answers, model, prompts, without, new_tokens)
     return compare(name, ours, theirs, partial(widest_tie, model, prompts, without), pairs)
@@ -124,14 +194,18 @@ VLLM: dict[str, Callable[[], Entry]] = {  # in an environment of its own, so onl
     "cad_vllm": measure_cad_vllm,
     "cad_vllm_short": partial(measure_cad_vllm, passage_tokens=500),
 }
+REAL: dict[str, Callable[[], Entry]] = {  # need the model and the questions of the small profile
+    "cad_real": measure_cad_real,
+    "cad_limit": measure_cad_limit,
+}
 MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": measure_evidence}
 
 
 def main(argv: Sequence[str]) -> int:
     parser = command("decoding_speed", __doc__)
-    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS, *VLLM], help="all but those of vLLM by default")
+    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS, *REAL, *VLLM], help="by default cad and evidence")
     for name in parser.parse_args(argv).names or MEASUREMENTS:
-        result = (MEASUREMENTS | VLLM)[name]()
+        result = (MEASUREMENTS | REAL | VLLM)[name]()
         print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
         append(result)
     return 0

@@ -117,12 +117,12 @@ def test_what_does_not_fit_is_refused_in_one_line(word: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(("profile", "word"), [("paper", "experiment=ablations"), ("single", "only_tables=true")])
-def test_an_experiment_that_is_planned_for_the_nano_world_alone_is_refused_elsewhere(
+def test_an_experiment_is_refused_for_a_profile_it_is_not_planned_for(
     profile: str, word: str, tmp_path: Path, refusal: Any
 ) -> None:
     places = [f"runs_dir={tmp_path / 'runs'}", f"results_dir={tmp_path / 'results'}"]
     line = refusal(main, [f"profile={profile}", word, *places])
-    assert line.startswith(f"error: profile={profile}: the experiments are planned for profile=nano alone")
+    assert line.startswith(f"error: profile={profile}: the experiments are planned for nano and small")
     assert not list(tmp_path.iterdir())
 
 
@@ -166,3 +166,15 @@ def test_the_published_results_count_though_their_stages_have_got_more_filters()
         wanted["settings"][trained]["filter_near_identical"] = 0.9
         with pytest.raises(InputError, match=rf"settings\.{trained}\.filter_near_identical=None, not 0\.9"):
             is_done(path, wanted)
+
+
+def test_on_real_words_arms_start_from_the_cold_start_and_are_measured_on_answers_of_held_out_questions() -> None:
+    experiment = read_experiment(load_config("experiments", ["profile=small"]))
+    base, judge, *others = plan_runs(experiment)
+    assert (base.model, judge.base, len(others)) == ("runs/sft/small/model", "runs/sft/small/model", 2)
+    assert experiment.answers == Path("runs/synthesize/small/responses.jsonl")
+    [train] = judge.commands
+    assert train.settings["profile"] == "small" and train.settings["verl"]["actor_rollout_ref"]["rollout"]["n"] == 8
+    bench = plan_bench(experiment, judge).settings
+    assert bench["cad_pairs"]["responses"].endswith("small-test/responses.jsonl")
+    assert bench["benchmarks"] == ["cad_pairs", "wikieval"]
