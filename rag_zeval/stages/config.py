@@ -1,5 +1,7 @@
 """Stage configuration: `configs/<stage>.yaml`, then the profile's section for that stage, then `key=value` words.
 
+A profile may name another under `extends`, whose sections it then changes.
+
 And typed settings made of it: `check_settings`.
 """
 
@@ -72,11 +74,12 @@ def _profile(configs: Path, name: str) -> DictConfig:
         names = sorted(p.stem for p in (configs / "profile").glob("*.yaml"))
         raise InputError(f"profile '{name}' does not exist{nearest(name, names)}; there is: {', '.join(names)}")
     loaded = _load_yaml(path)
+    extended = loaded.pop("extends", None)
     stages = [p.stem for p in configs.glob("*.yaml")]
     for section in map(str, loaded):
         if section not in stages:
             raise InputError(f"{path}: there is no stage '{section}'{nearest(section, stages)}")
-    return loaded
+    return loaded if extended is None else DictConfig(OmegaConf.merge(_profile(configs, str(extended)), loaded))
 
 
 def _load_yaml(path: Path) -> DictConfig:

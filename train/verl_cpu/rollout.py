@@ -30,7 +30,8 @@ class Server:
 
         path, tokenizer = self.model_config.local_path, self.model_config.tokenizer
         attention = self.model_config.override_config.get("attn_implementation", "sdpa")
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
+        dtype = getattr(torch, self.config.dtype)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
         self.model = model.eval()
         self.eos = stop_ids(self.model, tokenizer)
         self.pad = self.eos[0] if tokenizer.pad_token_id is None else tokenizer.pad_token_id
@@ -70,7 +71,7 @@ class Server:
         return generate(self.model, prompts, limits, **sampling, seeds=seeds, eos=self.eos, pad=self.pad)
 
     async def load_weights(self, weights: dict[str, torch.Tensor], step: int | None) -> None:
-        """Take over all parameters. Raises RuntimeError if a name is missing or unknown."""
+        """Take over all parameters, in the server's precision. Raises RuntimeError if a name is missing or unknown."""
         own = self.model.state_dict()
         tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
         unknown, missing = weights.keys() - own.keys(), own.keys() - weights.keys() - tied
