@@ -54,6 +54,7 @@ def write_run_report(run: str | Path) -> Path:
         metrics={row["metric"] for table in compared.values() for row in table},
         others=[row for row in summary if row["benchmark"] not in compared or row["scorer"] != "rag_zeval"],
         measures=MEASURES,
+        faithfulness=files["synthesis"].get("faithfulness", {}),  # a run from before it was measured has none
         **files,
     )
     write_text(run / "report.html", page)

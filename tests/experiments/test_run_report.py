@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.run_report import main, side_by_side, write_run_report
+from synthesize.faithfulness import measure_faithfulness
 
 BASE, HOSTILE = "a minus b", "<script>document.title='moved'</script>"
 
@@ -86,6 +87,18 @@ def test_real_text_without_known_truth_has_no_support_chart(run: Path) -> None:
     page = without_truth(run, alphas=2)
     assert page.count("<img") == 3
     assert not [words for words in ("<th>true support", "true support is", "true support falls") if words in page]
+
+
+def test_how_faithfulness_falls_stands_beside_alpha(run: Path) -> None:
+    assert "all fall" not in write_run_report(run).read_text()  # a run from before it was measured
+    path = run / "synthesize/manifest.json"
+    answers = [{"alpha": 0, "text": "It has steps."}, {"alpha": -1.4, "text": "It fell."}]
+    rows = [{"id": "q", "status": "ok", "passage": "It has steps.", "responses": answers}]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "faithfulness": measure_faithfulness(rows)}))
+    page = write_run_report(run).read_text()
+    assert "<th>words in the passage</th><th>ROUGE-L precision</th>" in page
+    assert "<td>0</td><td>1.000 [0.207, 1.000]</td>" in page and "<td>0.500 [0.500, 0.500]</td>" in page
+    assert "<td>all fall</td><td>1.000 [0.207, 1.000]</td>" in page
 
 
 def test_an_alpha_without_any_claim_has_a_dash_and_no_bar(run: Path) -> None:
