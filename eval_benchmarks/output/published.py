@@ -7,7 +7,7 @@ appendix A.4 say Qwen2.5-7B.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 WINS = ("pairwise_best", "pairwise_middle", "pairwise_worst")
@@ -21,7 +21,7 @@ class PrintedRow(NamedTuple):
     table: int
     method: str
     model: str | None
-    values: dict[str, float]
+    values: Mapping[str, float]
     significant: bool
 
 

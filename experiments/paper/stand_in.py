@@ -1,0 +1,33 @@
+"""The judge by the letter in the place of models that are not there, so that every table can be seen filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rag_zeval.errors import InputError
+
+LITERAL = "literal"  # in the place of a model's name
+
+
+@contextmanager
+def stand_ins(models: Mapping[str, str | None], port: int) -> Iterator[dict[str, str | None]]:
+    """The models with an endpoint's spec for each LITERAL, served on a port of this machine inside.
+
+    The port is a fixed one, since a spec is part of what a run is known by. Raises InputError if it is taken.
+    """
+    if LITERAL not in models.values():
+        yield dict(models)
+        return
+    from rag_zeval.literal_judge import count_tokens, literal_reply
+    from rag_zeval.scripted_judge import ScriptedJudge
+
+    try:
+        judge = ScriptedJudge(literal_reply, port=port, keep=False)
+    except OSError as error:
+        raise InputError(f"literal_port: {port} cannot be used: {error.strerror}") from error
+    judge.count = count_tokens
+    try:
+        yield {name: judge.spec(f"{LITERAL}-{name}") if spec == LITERAL else spec for name, spec in models.items()}
+    finally:
+        judge.close()

@@ -1,0 +1,106 @@
+"""`make paper` on a few data, with the judge by the letter for one model: tables, what is open, resuming."""
+
+from __future__ import annotations
+
+import csv
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.paper.__main__ import main
+from experiments.paper.methods import paper_rows
+from experiments.paper.runs import PaperSettings, bench_runs, lacking
+from experiments.paper.stand_in import LITERAL, stand_ins
+from rag_zeval.errors import InputError
+from rag_zeval.stages.config import check_settings, load_config
+
+NOBODY = {f"models.{name}": "null" for name in ("llama-70b", "qwen-72b", "gpt-4o", "qwen-7b", "ada-002")}
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def words(out: Path, **changed: object) -> list[str]:
+    return [
+        f"{key}={value}" for key, value in {**NOBODY, "out_dir": out, "literal_port": free_port(), **changed}.items()
+    ]
+
+
+@pytest.fixture
+def data(write_ragchecker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(24)))
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.usefixtures("data")
+def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], read_tags: Any
+) -> None:
+    out = tmp_path / "paper"
+    asked = words(out, **{"models.qwen-72b": LITERAL})
+    assert main(asked) == 0
+    first = capfd.readouterr().out
+    cells = read(out / "tables.csv")
+    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [63, 54, 12]
+    filled = {(cell["table"], cell["method"], cell["model"]) for cell in cells if cell["value"]}
+    judged = {("2", method, "qwen-72b") for method in ("ARES", "TruLens", "RAG-Checker", "RAG-Zeval w/o RL")}
+    assert filled == {("2", "BLEU", ""), ("2", "ROUGE-L", "")} | judged | {
+        ("8", row.printed.method, "qwen-72b") for row in paper_rows(8)
+    }
+    assert all(bool(cell["open"]) != bool(cell["value"]) for cell in cells)
+    needs = {cell["open"] for cell in cells if cell["open"]}
+    assert any("wikieval" in need and "`make data` gets it" in need for need in needs)
+    assert "models.gpt-4o: a judge" in needs and "models.ada-002: sentence vectors" in needs
+    page = (out / "index.html").read_text()
+    assert "qwen-72b: the judge by the letter stands in, which is no model" in page
+    assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 3
+    tables = (out / "tables.md").read_bytes()
+    assert first.count("bench: ") == 2 and main(asked) == 0
+    assert "bench: " not in capfd.readouterr().out and (out / "tables.md").read_bytes() == tables
+
+
+@pytest.mark.usefixtures("data")
+def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "prices.json").write_text('{"gpt-4o": {"prompt": 2.5, "completion": 10}}')
+    model = {"models.gpt-4o": "openai:gpt-4o@http://localhost:1/v1", "prices": tmp_path / "prices.json"}
+    assert main(words(tmp_path / "paper", dry_run="true", **model)) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "ragchecker_precision" in line]
+    cells = line.split()
+    assert cells[0] == "gpt-4o" and "24" in cells and float(cells[-1]) > 0
+    assert not (tmp_path / "paper").exists()
+
+
+def settings(**changed: object) -> PaperSettings:
+    return check_settings(PaperSettings, {**load_config("paper", words(Path("out"))), **changed})
+
+
+@pytest.mark.usefixtures("data")
+def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
+    models = {"gpt-4o": "openai:a@http://b/v1", "ada-002": "openai:c@http://b/v1", "qwen-72b": "openai:d@http://b/v1"}
+    chosen = settings(models=models, bert_score=str(tmp_path))
+    rows = [row for table in (1, 2, 8) for row in paper_rows(table) if lacking(row, chosen) is None]
+    runs = {run.name: run for run in bench_runs(rows, chosen)}
+    assert set(runs) == {"ragchecker_meta-no-model", "ragchecker_meta-gpt-4o", "ragchecker_meta-qwen-72b"}
+    assert runs["ragchecker_meta-no-model"].scorers == ("bleu", "rouge_l", "bert_score", "ragas_answer_similarity")
+    assert runs["ragchecker_meta-no-model"].embeddings == models["ada-002"]
+    assert "rag_zeval" not in runs["ragchecker_meta-gpt-4o"].scorers and runs["ragchecker_meta-gpt-4o"].trials == 1
+    assert len(set(runs["ragchecker_meta-qwen-72b"].scorers)) == 6  # Tables 2 and 8 share theirs
+
+
+def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_path: Path, refusal: Any) -> None:
+    assert "tables: there is no 9; there is: 1, 2, 8" in refusal(main, words(tmp_path, tables="[9]"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InputError, match="literal_port"), stand_ins({"a": LITERAL}, taken.getsockname()[1]):
+            pass
