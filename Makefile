@@ -17,8 +17,8 @@ $(error make reproduce takes no ARGS; run the stages one by one)
 endif
 
 DRY := $(filter-out 0 no false,$(DRY_RUN))
-ifneq ($(and $(DRY),$(filter-out train,$(MAKECMDGOALS))),)
-$(error DRY_RUN goes with make train alone)
+ifneq ($(and $(DRY),$(filter-out train paper,$(MAKECMDGOALS))),)
+$(error DRY_RUN goes with make train and make paper alone)
 endif
 
 # A dry run needs verl's configuration only, and both environments have the same verl.
@@ -49,7 +49,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke report proof ablations nano-base nano-judge data bench-speed bench-step measure test hostile test-vllm parity lint format clean
+.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke report proof ablations paper nano-base nano-judge data bench-speed bench-step measure test hostile test-vllm parity lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
@@ -119,6 +119,9 @@ proof: $(READY) ## train the judge with three seeds and test that it is better t
 
 ablations: $(READY) ## train each variant of the recipe with three seeds: the paper's Tables 3 to 5, Figures 3 and 4
 	$(PY) -m experiments profile=$(PROFILE) experiment=ablations $(ARGS)
+
+paper: $(READY) ## the paper's tables, each cell measured or saying what it needs: runs/paper/ (DRY_RUN=1: what it would ask)
+	$(PY) -m experiments.paper profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
 NANO_BASE := checkpoints/nano-base
 nano-base: $(READY) ## train the embedded base model from nothing, measure it, write its card

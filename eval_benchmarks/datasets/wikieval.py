@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import RunSettings
-from eval_benchmarks.benchmark import FETCH, Benchmark, Metric, better_first, examples_hash, pairwise_metrics
+from eval_benchmarks.benchmark import FETCH, Benchmark, Metric, Pair, better_first, examples_hash, pairwise_metrics
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, iter_jsonl
 from rag_zeval.judge.evaluator import Example
@@ -54,6 +54,12 @@ class Wikieval(Benchmark):
                 answers = pair if good_first else pair[::-1]
                 self.examples.append(Example(id_, texts["question"], reference, answers, chunks=passages))
         self.data_hash = examples_hash(self.examples, self._good_first)
+
+    def scores(self, scored: Mapping[str, Scored], negative: str) -> list[Pair]:
+        """For each row with both scores: that of the grounded answer, and that of the other."""
+        first = {id_: first for id_, first in self._good_first.items() if id_.endswith(f"-{negative}")}
+        pairs = [better_first(scored.get(id_), good_first) for id_, good_first in first.items()]
+        return [pair for pair in pairs if pair is not None and None not in pair]
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """`<negative>/pairwise_best|middle|worst`: the share of rows where the grounded answer scores higher."""

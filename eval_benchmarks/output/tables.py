@@ -16,15 +16,9 @@ from eval_benchmarks.trials import scorer_name
 from rag_zeval.files import Row
 
 AGAINST_HEADS = "against difference difference_ci_low difference_ci_high p p_holm".split()  # of a row in the CSV
-TEXT_HEADS = {
-    "benchmark",
-    "run",
-    "method",
-    "scorer",
-    "model",
-    "metric",
-    "minus",
-}  # the other columns are numbers, set to the right
+TEXT_HEADS = set(
+    "benchmark run method setting candidates scorer model metric minus".split()
+)  # numbers are set to the right
 NONE = "-"
 FILE_WIDTH = 160  # characters, where the output is no terminal
 LATEX_HEADER = "% Needs \\usepackage{booktabs,longtable} in the preamble.\n"

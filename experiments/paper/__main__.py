@@ -44,13 +44,17 @@ def make(settings: PaperSettings, notes: Sequence[str], dry_run: bool) -> int:
     from eval_benchmarks.output.tables import open_console, show
     from experiments.paper.cells import FinishedRuns, count, fill, mark
     from experiments.paper.costs import plan_table
-    from experiments.paper.methods import BENCHMARKS, paper_rows
+    from experiments.paper.densities import score_densities
+    from experiments.paper.methods import BENCHMARKS, RANKER, paper_rows
     from experiments.paper.runs import bench_runs, lacking
-    from experiments.paper.tables import write_tables
+    from experiments.paper.settings_tables import ranker_rows_table, settings_table
+    from experiments.paper.tables import measured_table, write_tables
 
-    if unknown := [number for number in settings.tables if number not in BENCHMARKS]:
-        raise InputError(f"tables: there is no {unknown[0]}; there is: {', '.join(map(str, BENCHMARKS))}")
-    rows = {number: [(row, lacking(row, settings)) for row in paper_rows(number)] for number in settings.tables}
+    known = sorted([*BENCHMARKS, 6, 7])
+    if unknown := [number for number in settings.tables if number not in known]:
+        raise InputError(f"tables: there is no {unknown[0]}; there is: {', '.join(map(str, known))}")
+    measured = [number for number in settings.tables if number in BENCHMARKS]
+    rows = {number: [(row, lacking(row, settings)) for row in paper_rows(number)] for number in measured}
     runs = bench_runs([row for of in rows.values() for row, reason in of if reason is None], settings)
     console = open_console()
     if dry_run:
@@ -59,9 +63,16 @@ def make(settings: PaperSettings, notes: Sequence[str], dry_run: bool) -> int:
     failed = [run.name for run in runs if not _bench(settings.profile, run.folder, run.words)]
     finished = FinishedRuns([run for run in runs if run.name not in failed])
     lines = {number: mark([fill(row, finished, reason) for row, reason in of], finished) for number, of in rows.items()}
+    tables = {number: measured_table(number, of) for number, of in lines.items()}
+    if 6 in settings.tables:
+        tables[6] = settings_table(settings.profile)
+    if 7 in settings.tables:
+        tables[7] = ranker_rows_table(Path(settings.arms[RANKER]).parent)
+    tables = dict(sorted(tables.items()))
     out = Path(settings.out_dir)
-    tables = write_tables(out, lines, [*notes, *(f"{name}: the bench failed" for name in failed)])
-    show(console, tables, [f"{cells} cells: {reason}" for reason, cells in count(lines).items()])
+    notes = [*notes, *(f"{name}: the bench failed" for name in failed)]
+    write_tables(out, list(tables.values()), lines, notes, score_densities(lines.get(1, ())))
+    show(console, list(tables.values()), [f"{cells} cells: {reason}" for reason, cells in count(lines).items()])
     print(f"page: {out / 'index.html'}")
     return 1 if failed else 0
 

@@ -78,7 +78,7 @@ def fill(row: PaperRow, finished: FinishedRuns, reason: str | None) -> Line:
     scorers = finished.scorers(row) if reason is None else []
     best = max(scorers, key=lambda one: _value(row, one), default=None)
     if best is None:
-        why = reason or "no scores: see the run's notes"
+        why = f"needs {reason}" if reason else "no scores: see the run's notes"
         return Line(row, None, tuple(Cell(name, value, open=why) for name, value in row.printed.values.items()))
     settings = finished.settings(row)
     return Line(row, best, tuple(_cell(row, best, name, value, settings) for name, value in row.printed.values.items()))
@@ -132,6 +132,6 @@ def count(lines: Mapping[int, Sequence[Line]]) -> dict[str, int]:
     """How many cells are filled, and how many are open for each reason."""
     counts: dict[str, int] = {"filled": 0}
     for cell in (cell for of_table in lines.values() for line in of_table for cell in line.cells):
-        reason = "filled" if cell.open is None else f"needs {cell.open}"
+        reason = cell.open or "filled"
         counts[reason] = counts.get(reason, 0) + 1
     return counts

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from eval_benchmarks.output.page import render
+from eval_benchmarks.output.page import embedded, render
 from eval_benchmarks.output.tables import NONE, Table, latex, markdown
 from experiments.paper.cells import LEVEL, Cell, Line
 from rag_zeval.files import write_text
@@ -17,23 +17,29 @@ TITLES = {
     2: "Table 2: RAGChecker meta-evaluation, correlation with people's preferences",
     8: "Table 8: metrics of ARES and TruLens on the RAGChecker meta-evaluation",
 }
+FIGURE_2 = "Figure 2: scores of faithful and unfaithful answers on WikiEval"
 SHORT = {"pairwise_best": "best", "pairwise_middle": "middle", "pairwise_worst": "worst"}
 CSV_HEADS = "table method model scorer metric value ci_low ci_high n trials significant printed open".split()
 
 
-def write_tables(out: Path, lines: Mapping[int, Sequence[Line]], notes: Sequence[str]) -> list[Table]:
-    """Write index.html, tables.md, tables.tex and tables.csv into `out`; returns the tables."""
-    tables = [_table(number, of_table) for number, of_table in lines.items()]
+def write_tables(
+    out: Path,
+    tables: Sequence[Table],
+    lines: Mapping[int, Sequence[Line]],
+    notes: Sequence[str],
+    figure_2: bytes | None,
+) -> None:
+    """Write index.html, tables.md, tables.tex and tables.csv into `out`; `lines` are those that are measured."""
     notes = [*notes, *_open(lines), f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"]
     write_text(out / "tables.md", markdown(tables, notes))
     write_text(out / "tables.tex", latex(tables, notes))
     write_text(out / "tables.csv", _comma_separated(lines))
-    page = render("tables.html", name="the paper's tables", tables=tables, notes=notes, densities=None, case=None)
-    write_text(out / "index.html", page)
-    return tables
+    figures = {FIGURE_2: embedded(figure_2)} if figure_2 else {}
+    write_text(out / "index.html", render("paper.html", tables=tables, notes=notes, figures=figures))
 
 
-def _table(number: int, lines: Sequence[Line]) -> Table:
+def measured_table(number: int, lines: Sequence[Line]) -> Table:
+    """A table of measured cells, the paper's values beside them."""
     metrics = [cell.metric for cell in lines[0].cells]
     names = [SHORT.get(metric, metric) for metric in metrics]
     heads = ["method", "model", "scorer", *(head for name in names for head in (name, f"{name}, paper")), "n", "trials"]
@@ -63,7 +69,7 @@ def _open(lines: Mapping[int, Sequence[Line]]) -> list[str]:
             if why := line.cells[0].open:
                 method, model = line.row.printed.method, line.row.printed.model
                 needs.setdefault(why, []).append(f"{method}{f' by {model}' if model else ''} (Table {number})")
-    return [f"open, needs {why}: {', '.join(rows)}" for why, rows in needs.items()]
+    return [f"open, {why}: {', '.join(rows)}" for why, rows in needs.items()]
 
 
 def _comma_separated(lines: Mapping[int, Sequence[Line]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,17 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from eval_benchmarks.datasets.wikieval import Wikieval
+from eval_benchmarks.trials import Trial, group_trials
 from experiments.paper.__main__ import main
+from experiments.paper.cells import Line
+from experiments.paper.densities import score_densities
 from experiments.paper.methods import paper_rows
 from experiments.paper.runs import PaperSettings, bench_runs, lacking
+from experiments.paper.settings_tables import ranker_rows_table, settings_table
 from experiments.paper.stand_in import LITERAL, stand_ins
 from rag_zeval.errors import InputError
+from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import check_settings, load_config
 
 NOBODY = {f"models.{name}": "null" for name in ("llama-70b", "qwen-72b", "gpt-4o", "qwen-7b", "ada-002")}
@@ -63,11 +70,11 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert float(rouge["ci_low"]) < float(rouge["value"]) < float(rouge["ci_high"])
     assert (rouge["printed"], rouge["n"], rouge["trials"]) == ("0.395", "24", "1")
     needs = {cell["open"] for cell in cells if cell["open"]}
-    assert any(need.startswith("wikieval") for need in needs)
-    assert "models.gpt-4o: a judge" in needs and "models.ada-002: sentence vectors" in needs
+    assert any(need.startswith("needs wikieval") for need in needs)
+    assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: sentence vectors" in needs
     page = (out / "index.html").read_text()
     assert "qwen-72b: the judge by the letter stands in, which is no model" in page
-    assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 3
+    assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
     tables = (out / "tables.md").read_bytes()
     assert first.count("bench: ") == 2 and main(asked) == 0
     assert "bench: " not in capfd.readouterr().out and (out / "tables.md").read_bytes() == tables
@@ -102,8 +109,44 @@ def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
     assert len(set(runs["ragchecker_meta-qwen-72b"].scorers)) == 6  # Tables 2 and 8 share theirs
 
 
+def test_table_6_holds_the_paper_profile_to_the_papers_settings() -> None:
+    lines = {name: (here, printed) for name, here, printed in settings_table("paper").lines}
+    assert all(here == printed for name, (here, printed) in lines.items() if name != "epochs")
+    assert lines["epochs"] == ("2 stages, each once", "2") and len(lines) == 11
+
+
+def test_table_7_reads_the_rankers_rows(tmp_path: Path) -> None:
+    assert [line[1] for line in ranker_rows_table(tmp_path).lines] == ["-"] * 3
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "counts.json").write_text('{"stages": [{"k": 2, "sets": 5}, {"k": 4, "sets": 7}]}')
+    lines = ranker_rows_table(tmp_path).lines
+    assert [line[1] for line in lines] == ["5", "-", "7"] and lines[0][2] == "3,877 (647 questions)"
+
+
+def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line(tmp_path: Path) -> None:
+    rows = [
+        {"question": f"q{at}", "answer": "a", "poor_answer": "p", "ungrounded_answer": "u", "context_v1": ["c"]}
+        for at in range(6)
+    ]
+    (tmp_path / "wikieval").mkdir()
+    (tmp_path / "wikieval" / "w.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = Wikieval(tmp_path)
+    scored = {
+        example.id: Scored(example.id, tuple(Score(at / 6 if text == "a" else 0.0) for text in example.answers))
+        for at, example in enumerate(benchmark.examples)
+    }
+    del scored["5-poor_answer"]
+    pairs = benchmark.scores(scored, "poor_answer")
+    assert len(pairs) == 5 and all(good == 2 * at / 6 and other == 0 for at, (good, other) in enumerate(pairs))
+    [row] = [row for row in paper_rows(1) if (row.printed.method, row.model) == ("TruLens", "qwen-72b")]
+    [scorer] = group_trials([Trial(benchmark, "trulens_groundedness", "m", "f", "i", None, scored)])
+    image = score_densities([Line(row, scorer, ())])
+    assert image is not None and image.startswith(b"\x89PNG")
+    assert score_densities([Line(row, None, ())]) is None
+
+
 def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_path: Path, refusal: Any) -> None:
-    assert "tables: there is no 9; there is: 1, 2, 8" in refusal(main, words(tmp_path, tables="[9]"))
+    assert "tables: there is no 9; there is: 1, 2, 6, 7, 8" in refusal(main, words(tmp_path, tables="[9]"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
