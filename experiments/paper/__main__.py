@@ -67,7 +67,7 @@ def make(settings: PaperSettings, notes: Sequence[str], dry_run: bool) -> int:
     if 6 in settings.tables:
         tables[6] = settings_table(settings.profile)
     if 7 in settings.tables:
-        tables[7] = ranker_rows_table(Path(settings.arms[RANKER]).parent)
+        tables[7] = ranker_rows_table(Path(settings.arms[RANKER].model).parent)
     tables = dict(sorted(tables.items()))
     out = Path(settings.out_dir)
     notes = [*notes, *(f"{name}: the bench failed" for name in failed)]

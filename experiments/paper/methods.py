@@ -1,4 +1,4 @@
-"""Which of our scorers, by which model, measures each row of the paper's Tables 1, 2 and 8."""
+"""Which of our scorers, by which model, measures each row of the paper's Tables 1 to 5 and 8."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eval_benchmarks.output.published import PrintedRow, printed_rows
 from rag_zeval.scorers.registry import JUDGE
 
-BENCHMARKS = {1: "wikieval", 2: "ragchecker_meta", 8: "ragchecker_meta"}  # of each table
+BENCHMARKS = {1: "wikieval", **dict.fromkeys((2, 3, 4, 5, 8), "ragchecker_meta")}  # of each table
 NEGATIVE = "poor_answer"  # of WikiEval: the one against which the paper's lexical values come out
 TRAINED, RANKER = "ranking", "sft"  # arms: the judge that is trained, and the ranker it is compared with
 
@@ -23,9 +23,7 @@ SCORERS: dict[int, dict[str, tuple[str, ...]]] = {
         "RAGAS": ("ragas_faithfulness",),
         "RAG-Checker": ("ragchecker_faithfulness",),
         "OpenEval": ("openeval_faithfulness",),
-        "SFT": (JUDGE,),  # the card of its model says that it is a ranker
         "RAG-Zeval w/o RL": (JUDGE,),
-        "RAG-Zeval": (JUDGE,),
     },
     2: {
         "BLEU": ("bleu",),
@@ -35,9 +33,7 @@ SCORERS: dict[int, dict[str, tuple[str, ...]]] = {
         "TruLens": ("trulens_answer_relevance", "trulens_groundedness"),
         "RAGAS": ("ragas_answer_similarity",),
         "RAG-Checker": ("ragchecker_precision",),
-        "SFT": (JUDGE,),
         "RAG-Zeval w/o RL": (JUDGE,),
-        "RAG-Zeval": (JUDGE,),
     },
     8: {
         "ARES relevancy": ("ares_answer_relevance",),
@@ -46,7 +42,16 @@ SCORERS: dict[int, dict[str, tuple[str, ...]]] = {
         "TruLens faithfulness": ("trulens_groundedness",),
     },
 }
-ARMS = {"RAG-Zeval": TRAINED, "SFT": RANKER}  # rows whose model is trained here
+ARMS = {  # rows whose model is trained here: by method, what configs/paper.yaml calls it
+    "RAG-Zeval": TRAINED,
+    "ranking": TRAINED,
+    "curriculum": TRAINED,
+    "best only": "best-only",
+    "static, 3 responses": "static-3",
+    "static, 4 responses": "static-4",
+    "w/o evidence": "no-evidence",
+    "SFT": RANKER,
+}
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ class PaperRow:
 
 
 def paper_rows(table: int) -> Iterator[PaperRow]:
-    """The rows of Table 1, 2 or 8, in the paper's order."""
+    """The rows of one of the Tables 1 to 5 and 8, in the paper's order."""
     for printed in printed_rows(table):
-        yield PaperRow(printed, BENCHMARKS[table], SCORERS[table][printed.method])
+        scorers = (JUDGE,) if printed.method in ARMS else SCORERS[table][printed.method]
+        yield PaperRow(printed, BENCHMARKS[table], scorers)

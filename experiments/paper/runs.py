@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from eval_benchmarks.bench_settings import RunSettings, read_settings
 from eval_benchmarks.datasets.registry import BENCHMARKS
-from experiments.paper.methods import RANKER, TRAINED, PaperRow
+from experiments.paper.methods import PaperRow
 from rag_zeval.models.language_model import read_card
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 from rag_zeval.stages.config import load_config
 
 NO_MODEL = "no-model"
-COMMANDS = {TRAINED: "make train", RANKER: "python -m train.sft"}  # what makes the model of an arm
+MODULES = {"train": "train", "sft": "train.sft"}
+TRIALS = 5  # samples of a judge, as in the paper
 Text = Annotated[str, Field(min_length=1)]
+
+
+class Arm(BaseModel):
+    """How a model is trained here, and where it lies then."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    stage: Literal["train", "sft"]
+    settings: dict[str, Any]
+    model: Text
+
+    def command(self, profile: str) -> str:
+        """What trains it."""
+        words = [f"{key}={json.dumps(value)}" for key, value in self.settings.items()]
+        return shlex.join(
+            ["python", "-m", MODULES[self.stage], f"profile={profile}", f"out_dir={Path(self.model).parent}", *words]
+        )
 
 
 class PaperSettings(BaseModel):
@@ -33,7 +52,7 @@ class PaperSettings(BaseModel):
     out_dir: Text
     tables: list[int]
     models: dict[str, Text | None]
-    arms: dict[str, Text]
+    arms: dict[str, Arm]
     bert_score: Text | None
     trials: dict[str, int]
     prices: Text | None
@@ -86,9 +105,10 @@ def lacking(row: PaperRow, settings: PaperSettings) -> str | None:
     if (line := _missing_data(settings.profile, row.benchmark)) is not None:
         return line
     if row.arm is not None:
-        folder = Path(settings.arms[row.arm])
+        arm = settings.arms[row.arm]
+        folder = Path(arm.model)
         if not (folder / "config.json").is_file():
-            return f"a model in {folder}: `{COMMANDS[row.arm]}`"
+            return f"a model in {folder}: `{arm.command(settings.profile)}`"
         world = read_card(folder).get("world")
         return f"a judge of real words: that of {folder} knows the {world} world alone" if world else None
     if row.model is not None and settings.models.get(row.model) is None:
@@ -119,9 +139,9 @@ def _bench_run(judge: str, rows: Sequence[PaperRow], settings: PaperSettings) ->
     return BenchRun(
         judge,
         rows[0].benchmark,
-        settings.arms.get(judge) or settings.models.get(judge),
+        settings.arms[judge].model if judge in settings.arms else settings.models.get(judge),
         scorers,
-        settings.trials.get(judge, 1),
+        1 if judge == NO_MODEL else settings.trials.get(judge, TRIALS),
         settings.models.get("ada-002") if embeds else None,
         settings.bert_score if BertScore.name in scorers else None,
         Path(settings.out_dir) / "bench" / source(rows[0]),

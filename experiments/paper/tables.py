@@ -15,6 +15,9 @@ from rag_zeval.files import write_text
 TITLES = {
     1: "Table 1: WikiEval, how often the grounded answer scores higher; ties count as right, half, wrong",
     2: "Table 2: RAGChecker meta-evaluation, correlation with people's preferences",
+    3: "Table 3: the accuracy reward, all pairs or the best only (RAGChecker meta-evaluation)",
+    4: "Table 4: the curriculum, and a fixed number of candidates (RAGChecker meta-evaluation)",
+    5: "Table 5: evidence, and a ranker without a trajectory (RAGChecker meta-evaluation)",
     8: "Table 8: metrics of ARES and TruLens on the RAGChecker meta-evaluation",
 }
 FIGURE_2 = "Figure 2: scores of faithful and unfaithful answers on WikiEval"

@@ -190,7 +190,8 @@ def _read_claim(claim: Any, variant: Variant, lenient: bool) -> AtomicClaim:
     for field in variant.claim_fields:
         if field not in claim:
             raise FormatError(f"a claim lacks '{field}'")
-    text, verdict, analysis = claim["claim"], claim["is_supported"], claim["analysis"]
+    text, verdict = claim["claim"], claim["is_supported"]
+    analysis = claim["analysis"] if "analysis" in variant.claim_fields else ""
     evidence = claim["grounding_evidence"] if variant.has_evidence else []
     if not isinstance(text, str) or not isinstance(verdict, bool) or not isinstance(analysis, str):
         raise FormatError("a claim has a field of the wrong type")

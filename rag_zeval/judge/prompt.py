@@ -69,7 +69,8 @@ VARIANTS = {
         Variant("paper", ("claim", "is_supported", "grounding_evidence", "analysis"), echo_answer=True),
         Variant("verdict-last", ("claim", "grounding_evidence", "analysis", "is_supported"), echo_answer=True),
         Variant("compact", ("claim", "grounding_evidence", "analysis", "is_supported"), echo_answer=False),
-        Variant("no-evidence", ("claim", "is_supported", "analysis"), echo_answer=True),  # paper, Table 5
+        Variant("verdicts-only", ("claim", "is_supported"), echo_answer=True),  # the paper's Table 5: no evidence
+        Variant("no-evidence", ("claim", "is_supported", "analysis"), echo_answer=True),
         Variant("compact-no-evidence", ("claim", "analysis", "is_supported"), echo_answer=False),
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert main(asked) == 0
     first = capfd.readouterr().out
     cells = read(out / "tables.csv")
-    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [63, 54, 12]
+    assert [sum(cell["table"] == table for cell in cells) for table in "123458"] == [63, 54, 6, 9, 9, 12]
     measured = {(cell["table"], cell["method"], cell["model"]) for cell in cells if cell["scorer"]}
     judged = {("2", method, "qwen-72b") for method in ("ARES", "TruLens", "RAG-Checker", "RAG-Zeval w/o RL")}
     assert measured == {("2", "BLEU", ""), ("2", "ROUGE-L", "")} | judged | {
@@ -74,7 +75,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: sentence vectors" in needs
     page = (out / "index.html").read_text()
     assert "qwen-72b: the judge by the letter stands in, which is no model" in page
-    assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
+    assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 8
     tables = (out / "tables.md").read_bytes()
     assert first.count("bench: ") == 2 and main(asked) == 0
     assert "bench: " not in capfd.readouterr().out and (out / "tables.md").read_bytes() == tables
@@ -94,6 +95,20 @@ def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, c
 def settings(**changed: object) -> PaperSettings:
     config: Any = OmegaConf.to_container(load_config("paper", words(Path("out"))), resolve=True)
     return check_settings(PaperSettings, {**config, **changed})
+
+
+def test_each_arm_differs_from_the_trained_judge_in_one_thing() -> None:
+    config: Any = OmegaConf.to_container(load_config("paper", ["profile=paper"]), resolve=True)
+    chosen = check_settings(PaperSettings, config)
+    assert chosen.arms["ranking"].settings == {}
+    assert all(len(arm.settings) == (name not in ("ranking", "sft")) for name, arm in chosen.arms.items())
+    for name, arm in chosen.arms.items():
+        module, *said = shlex.split(arm.command("paper"))[2:]
+        assert module == ("train.sft" if name == "sft" else "train")
+        settings = load_config(arm.stage, said)
+        rows = sum(stage.rows for stage in settings.get("stages", []))
+        assert rows == (0 if name == "sft" else 11_000)
+    assert {row.arm for table in (3, 4, 5) for row in paper_rows(table)} == set(chosen.arms)
 
 
 @pytest.mark.usefixtures("data")
@@ -146,7 +161,7 @@ def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line
 
 
 def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_path: Path, refusal: Any) -> None:
-    assert "tables: there is no 9; there is: 1, 2, 6, 7, 8" in refusal(main, words(tmp_path, tables="[9]"))
+    assert "tables: there is no 9; there is: 1, 2, 3, 4, 5, 6, 7, 8" in refusal(main, words(tmp_path, tables="[9]"))
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
