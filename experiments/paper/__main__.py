@@ -43,7 +43,7 @@ def make(settings: PaperSettings, notes: Sequence[str], dry_run: bool) -> int:
     """Run what is missing, and write the tables; or only say what would be run."""
     from eval_benchmarks.output.tables import open_console, show
     from experiments.paper.cells import FinishedRuns, count, fill, mark
-    from experiments.paper.costs import plan_table
+    from experiments.paper.costs import plan_table, trainings_table
     from experiments.paper.densities import score_densities
     from experiments.paper.methods import BENCHMARKS, RANKER, paper_rows
     from experiments.paper.runs import bench_runs, lacking
@@ -58,7 +58,7 @@ def make(settings: PaperSettings, notes: Sequence[str], dry_run: bool) -> int:
     runs = bench_runs([row for of in rows.values() for row, reason in of if reason is None], settings)
     console = open_console()
     if dry_run:
-        show(console, [plan_table(runs, settings)], notes)
+        show(console, [plan_table(runs, settings), trainings_table(settings)], notes)
         return 0
     failed = [run.name for run in runs if not _bench(settings.profile, run.folder, run.words)]
     finished = FinishedRuns([run for run in runs if run.name not in failed])

@@ -35,12 +35,15 @@ class Arm(BaseModel):
     settings: dict[str, Any]
     model: Text
 
+    @property
+    def words(self) -> list[str]:
+        """Its own settings, as the stage takes them."""
+        return [f"{key}={json.dumps(value)}" for key, value in self.settings.items()]
+
     def command(self, profile: str) -> str:
         """What trains it."""
-        words = [f"{key}={json.dumps(value)}" for key, value in self.settings.items()]
-        return shlex.join(
-            ["python", "-m", MODULES[self.stage], f"profile={profile}", f"out_dir={Path(self.model).parent}", *words]
-        )
+        place = [f"profile={profile}", f"out_dir={Path(self.model).parent}"]
+        return shlex.join(["python", "-m", MODULES[self.stage], *place, *self.words])
 
 
 class PaperSettings(BaseModel):

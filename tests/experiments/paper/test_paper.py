@@ -17,6 +17,7 @@ from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.paper.__main__ import main
 from experiments.paper.cells import Line
+from experiments.paper.costs import trainings_table
 from experiments.paper.densities import score_densities
 from experiments.paper.methods import paper_rows
 from experiments.paper.runs import PaperSettings, bench_runs, lacking
@@ -86,7 +87,9 @@ def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, c
     (tmp_path / "prices.json").write_text('{"gpt-4o": {"prompt": 2.5, "completion": 10}}')
     model = {"models.gpt-4o": "openai:gpt-4o@http://localhost:1/v1", "prices": tmp_path / "prices.json"}
     assert main(words(tmp_path / "paper", dry_run="true", **model)) == 0
-    [line] = [line for line in capsys.readouterr().out.splitlines() if "ragchecker_precision" in line]
+    shown = capsys.readouterr().out.splitlines()
+    assert sum("missing" in line for line in shown) == 6
+    [line] = [line for line in shown if "ragchecker_precision" in line]
     cells = line.split()
     assert cells[0] == "gpt-4o" and "24" in cells and float(cells[-1]) > 0
     assert not (tmp_path / "paper").exists()
@@ -95,6 +98,13 @@ def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, c
 def settings(**changed: object) -> PaperSettings:
     config: Any = OmegaConf.to_container(load_config("paper", words(Path("out"))), resolve=True)
     return check_settings(PaperSettings, {**config, **changed})
+
+
+def test_each_training_of_the_paper_profile_is_343_steps_and_20_hours() -> None:
+    config: Any = OmegaConf.to_container(load_config("paper", ["profile=paper"]), resolve=True)
+    lines = trainings_table(check_settings(PaperSettings, config)).lines
+    assert [line[3:5] for line in lines] == [("343", "20")] * 5 + [("-", "-")]
+    assert not any("nano" in cell for line in lines for cell in line)
 
 
 def test_each_arm_differs_from_the_trained_judge_in_one_thing() -> None:
