@@ -58,7 +58,8 @@ def make(settings: PaperSettings, notes: Sequence[str], dry_run: bool) -> int:
     runs = bench_runs([row for of in rows.values() for row, reason in of if reason is None], settings)
     console = open_console()
     if dry_run:
-        show(console, [plan_table(runs, settings), trainings_table(settings)], notes)
+        commands = [f"{name}: {arm.command(settings.profile)}" for name, arm in settings.arms.items()]
+        show(console, [plan_table(runs, settings), trainings_table(settings)], [*notes, *commands])
         return 0
     failed = [run.name for run in runs if not _bench(settings.profile, run.folder, run.words)]
     finished = FinishedRuns([run for run in runs if run.name not in failed])

@@ -18,7 +18,7 @@ from rag_zeval.stages.config import load_config
 PAPER_STEPS, PAPER_HOURS = 343, 20  # of the paper's training, on 8 H20 (A.3)
 HEADS = ("run", "model", "benchmark", "scorer", "examples", "trials", "calls", "tokens in", "tokens out", "dollars")
 
-TRAINING_HEADS = ("run", "model", "there", "steps", "hours on 8 GPUs, as in the paper", "command")
+TRAINING_HEADS = ("run", "model", "there", "steps", "hours")
 
 
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
@@ -53,5 +53,5 @@ def trainings_table(settings: PaperSettings) -> Table:
             count = sum(rows) * config.verl.trainer.total_epochs // config.verl.data.train_batch_size
             steps = str(count)
             hours = f"{PAPER_HOURS * count / PAPER_STEPS:.0f}" if config.platform == "gpu" else NONE
-        lines.append((name, arm.model, there, steps, hours, arm.command(settings.profile)))
+        lines.append((name, arm.model, there, steps, hours))
     return Table("models that are trained here", TRAINING_HEADS, lines)
