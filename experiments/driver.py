@@ -69,7 +69,7 @@ class Work:
         print(f"{self.experiment.name}: {total - len(todo)} of {total} results are there, in {self.experiment.results}")
         if any(run.commands for run in todo):
             try:
-                self.stages.run(self.answers, self.experiment.runs / "synthesize.log", "answers")
+                self.stages.make_answers(self.experiment)
             except StageError as error:
                 return [f"answers: {error}"]
         failed, trained = [], []
@@ -102,10 +102,7 @@ class Work:
     def result(self, run: ArmRun, place: str) -> Row:
         """Train and measure; the content of the result file. Raises StageError."""
         print(f"{run.name}: {place}", flush=True)
-        folder = self.experiment.folder(run)
-        for command in (*run.commands, plan_bench(self.experiment, run)):
-            self.stages.run(command, folder / f"{command.stage}.log", run.name, folder / "minutes.json")
-        minutes = read_json(folder / "minutes.json")
+        minutes = self.stages.train(self.experiment, run, plan_bench(self.experiment, run))
         known = {**self.identities[run.name], "minutes": minutes, "jobs": self.experiment.jobs}
         return result_row(self.experiment, run, self.benchmarks, known)
 
@@ -120,6 +117,18 @@ class StageProcesses:
     def __init__(self) -> None:
         self._processes: list[subprocess.Popen[str]] = []
         self._stopped = threading.Event()
+
+    def make_answers(self, experiment: Experiment) -> None:
+        """Make the answers that all arms are trained on, unless they are there. Raises StageError."""
+        self.run(plan_answers(experiment), experiment.runs / "synthesize.log", "answers")
+
+    def train(self, experiment: Experiment, run: ArmRun, *after: Command) -> dict[str, float]:
+        """Train an arm and seed, and what comes after; the minutes of each stage. Raises StageError."""
+        folder = experiment.folder(run)
+        minutes = folder / "minutes.json"
+        for command in (*run.commands, *after):
+            self.run(command, folder / f"{command.stage}.log", run.name, minutes)
+        return read_json(minutes)
 
     def run(self, command: Command, log: Path, name: str, minutes: Path | None = None) -> None:
         """Run a stage to its end; its output goes to `log` and, but for the bench's tables, to the terminal.

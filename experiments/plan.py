@@ -21,7 +21,6 @@ RL = "train"
 TRAINING = ("sft", RL)
 PLACES = ("out_dir", "responses", "base_model", "model", "threads")  # where and how fast, not what; hashes say what
 BASE = "base"  # the arm without training
-PROFILES = ("nano", "small")  # whose budgets, prompt variants and benchmarks the experiments have
 
 Settings = dict[str, Any]
 
@@ -113,13 +112,8 @@ class Experiment:
 def read_experiment(config: DictConfig) -> Experiment:
     """The experiment that the configuration names.
 
-    Raises InputError for names and numbers that do not fit, and for a profile that no experiment is planned for.
+    Raises InputError for names and numbers that do not fit.
     """
-    if config.profile not in PROFILES:
-        raise InputError(
-            f"profile={config.profile}: the experiments are planned for {' and '.join(PROFILES)}: "
-            "their budgets, prompt variants and benchmarks are those of these profiles"
-        )
     words: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     name, known = str(config.experiment), list(words["experiments"])
     check_names("experiment", [name], known)

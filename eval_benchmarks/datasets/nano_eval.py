@@ -49,6 +49,11 @@ class NanoWorld(Benchmark):
         self.examples = [_example(r) for r in everything]
         self.data_hash = examples_hash(self.examples, [[r.true_support, dict(r.question.facts)] for r in everything])
 
+    @property
+    def pairs(self) -> list[tuple[Example, tuple[float, ...]]]:
+        """The examples of two answers, and the true support of each."""
+        return list(zip(self.examples[len(self.ranked) :], (pair.true_support for pair in self._pairs), strict=True))
+
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Ranking and pairwise metrics for any scorer; verdicts and format too where the scorer gives verdicts."""
         ranked = [_judgement(example, scored.get(example.id)) for example in self.ranked]

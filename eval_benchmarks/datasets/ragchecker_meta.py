@@ -67,7 +67,7 @@ class RagcheckerMeta(Benchmark):
 
     def deltas(self, scored: Mapping[str, Scored]) -> NDArray[np.float64]:
         """Score of the second answer minus that of the first (instances,), on the labels' scale; NaN where missing."""
-        return normalised(np.array([_delta(scored.get(example.id)) for example in self.examples]))
+        return normalised(np.array([score_delta(scored.get(example.id)) for example in self.examples]))
 
 
 def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
@@ -146,6 +146,7 @@ def normalised(deltas: NDArray[np.float64]) -> NDArray[np.float64]:
     return ((deltas - there.min()) / (there.max() - there.min()) - 0.5) * 4
 
 
-def _delta(scored: Scored | None) -> float:
+def score_delta(scored: Scored | None) -> float:
+    """Score of the second answer minus that of the first; NaN if one is missing."""
     first, second = scored.values if scored else (None, None)
     return float("nan") if first is None or second is None else second - first

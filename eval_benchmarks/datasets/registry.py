@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from eval_benchmarks.bench_settings import RunSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
-from eval_benchmarks.datasets import cad_pairs, nano_cad, nano_eval, ragchecker_meta, wikieval
+from eval_benchmarks.datasets import cad_pairs, nano_cad, nano_eval, nano_meta, ragchecker_meta, wikieval
 from rag_zeval.errors import InputError
 
 BENCHMARKS: dict[str, Callable[[RunSettings], tuple[Benchmark | None, list[str]]]] = {
@@ -18,6 +18,7 @@ BENCHMARKS: dict[str, Callable[[RunSettings], tuple[Benchmark | None, list[str]]
     "wikieval": wikieval.load,
     "nano_eval": nano_eval.load,
     "nano_cad": nano_cad.load,
+    "nano_meta": nano_meta.load,
     "cad_pairs": cad_pairs.load,
 }
 

@@ -39,18 +39,18 @@ class Case:
         return sum(len(candidate["atomic_claims"]) for candidates in trajectories for candidate in candidates)
 
 
-def find_case(scorers: Sequence[ScorerTrials]) -> Case | None:
+def find_case(scorers: Sequence[ScorerTrials], example: str | None = None) -> Case | None:
     """Where two judges differ most, on the first benchmark that two judged; None if there is none.
 
     RAG-Zeval's last model stands against its first. Of examples with the same gap the one with most
-    claims is taken.
+    claims is taken. `example`: the id of the only one that is asked for.
     """
     judges = [scorer for scorer in scorers if scorer.scorer == RagZeval.name]
     for first, *others in by_benchmark(judges).values():
         cases = [
-            Case(example, first, others[-1])
-            for example in (first.benchmark.examples if others else ())
-            if all(_has_claims(judge, example) for judge in (first, others[-1]))
+            Case(shown, first, others[-1])
+            for shown in (first.benchmark.examples if others else ())
+            if example in (None, shown.id) and all(_has_claims(judge, shown) for judge in (first, others[-1]))
         ]
         if cases:
             return max(cases, key=lambda case: (case.gap, case.claims))

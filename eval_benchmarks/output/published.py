@@ -8,14 +8,15 @@ appendix A.4 say Qwen2.5-7B.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 WINS = ("pairwise_best", "pairwise_middle", "pairwise_worst")
 CORRELATIONS = ("pearson", "spearman", "kendall")
 SIGNIFICANT = "†"  # by the paper's own test, at .01
 
 
-class PrintedRow(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class PrintedRow:
     """A row of a table: `model` is None for a method without one; `values` by metric; `significant`: marked with †."""
 
     table: int

@@ -13,69 +13,80 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import exit_status
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import check_settings, load_config
 
 if TYPE_CHECKING:
-    from experiments.paper.runs import PaperSettings
+    from experiments.paper.runs import Plan
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 a run of the bench failed, 2 the input is wrong, 130 interrupted."""
-    words = sys.argv[1:] if argv is None else argv
-    config: Any = load_config("paper", words)
-    return exit_status(lambda: run(OmegaConf.to_container(config, resolve=True)))
+    return exit_status(lambda: run(sys.argv[1:] if argv is None else argv))
 
 
-def run(config: Any) -> int:
-    from experiments.paper.runs import PaperSettings
+def run(words: Sequence[str]) -> int:
+    from experiments.paper.runs import PaperSettings, plan_runs
     from experiments.paper.stand_in import LITERAL, stand_ins
 
+    config: Any = OmegaConf.to_container(load_config("paper", words), resolve=True)
     settings = check_settings(PaperSettings, config)
     literal = [name for name, spec in settings.models.items() if spec == LITERAL]
     notes = [f"{', '.join(literal)}: the judge by the letter stands in, which is no model"] if literal else []
     with stand_ins(settings.models, settings.literal_port) as models:
-        return make(settings.model_copy(update={"models": models}), notes, config["dry_run"])
+        plan = plan_runs(settings.model_copy(update={"models": models}))
+        return say(plan, notes) if settings.dry_run else make(plan, notes)
 
 
-def make(settings: PaperSettings, notes: Sequence[str], dry_run: bool) -> int:
-    """Run what is missing, and write the tables; or only say what would be run."""
+def say(plan: Plan, notes: Sequence[str]) -> int:
+    """Only what would be run, in order, and what it costs."""
+    from eval_benchmarks.output.tables import open_console, show
+    from experiments.paper.costs import plan_table, trainings_table
+    from experiments.paper.tables import open_rows
+
+    arms = plan.arms
+    commands = [f"answers: {arms.answers.line}"] if plan.trained else []
+    commands += [f"{name}: {command.line}" for name in plan.trained for command in arms.runs[name].commands]
+    tables = [trainings_table(plan.trained, arms), plan_table(plan.bench, plan.settings)]
+    show(open_console(), tables, [*notes, *commands, *open_rows(plan.lacking)])
+    return 0
+
+
+def make(plan: Plan, notes: Sequence[str]) -> int:
+    """Run what is missing, and write the tables and figures."""
     from eval_benchmarks.output.tables import open_console, show
     from experiments.paper.cells import FinishedRuns, count, fill, mark
-    from experiments.paper.costs import plan_table, trainings_table
-    from experiments.paper.densities import score_densities
-    from experiments.paper.methods import BENCHMARKS, RANKER, paper_rows
-    from experiments.paper.runs import bench_runs, lacking
+    from experiments.paper.figures import draw_figures, judged_example
+    from experiments.paper.methods import RANKER
     from experiments.paper.settings_tables import ranker_rows_table, settings_table
-    from experiments.paper.tables import measured_table, write_tables
+    from experiments.paper.tables import measured_table, write_page
 
-    known = sorted([*BENCHMARKS, 6, 7])
-    if unknown := [number for number in settings.tables if number not in known]:
-        raise InputError(f"tables: there is no {unknown[0]}; there is: {', '.join(map(str, known))}")
-    measured = [number for number in settings.tables if number in BENCHMARKS]
-    rows = {number: [(row, lacking(row, settings)) for row in paper_rows(number)] for number in measured}
-    runs = bench_runs([row for of in rows.values() for row, reason in of if reason is None], settings)
-    console = open_console()
-    if dry_run:
-        commands = [f"{name}: {arm.command(settings.profile)}" for name, arm in settings.arms.items()]
-        show(console, [plan_table(runs, settings), trainings_table(settings)], [*notes, *commands])
-        return 0
+    settings, arms = plan.settings, plan.arms
+    failures = arms.train(plan.trained)
+    runs = [run for run in plan.bench if run.judge not in arms.runs or arms.is_there(run.judge)]
     failed = [run.name for run in runs if not _bench(settings.profile, run.folder, run.words)]
     finished = FinishedRuns([run for run in runs if run.name not in failed])
-    lines = {number: mark([fill(row, finished, reason) for row, reason in of], finished) for number, of in rows.items()}
+    lines = {
+        number: mark([fill(row, finished, plan.lacking.get(row)) for row in rows], finished)
+        for number, rows in plan.rows.items()
+    }
     tables = {number: measured_table(number, of) for number, of in lines.items()}
+    short = {number: measured_table(number, of, intervals=False) for number, of in lines.items()}
     if 6 in settings.tables:
-        tables[6] = settings_table(settings.profile)
+        tables[6] = short[6] = settings_table(settings.profile)
     if 7 in settings.tables:
-        tables[7] = ranker_rows_table(Path(settings.arms[RANKER].model).parent)
-    tables = dict(sorted(tables.items()))
+        tables[7] = short[7] = ranker_rows_table(arms.folder(RANKER))
     out = Path(settings.out_dir)
-    notes = [*notes, *(f"{name}: the bench failed" for name in failed)]
-    write_tables(out, list(tables.values()), lines, notes, score_densities(lines.get(1, ())))
-    show(console, list(tables.values()), [f"{cells} cells: {reason}" for reason, cells in count(lines).items()])
+    notes = [*notes, *failures, *(f"{name}: the bench failed" for name in failed)]
+    case = judged_example(lines, settings.example)
+    if case is None:
+        notes.append("Figures 6, 7 (cases.html): need an example that RAG-Zeval of 7B judged, trained and not")
+    write_page(out, [tables[number] for number in sorted(tables)], lines, notes, draw_figures(lines, arms), case)
+    counts = [f"{cells} cells: {reason}" for reason, cells in count(lines).items()]
+    show(open_console(), [short[number] for number in sorted(short)], counts)
     print(f"page: {out / 'index.html'}")
-    return 1 if failed else 0
+    return 1 if failures or failed else 0
 
 
 def _bench(profile: str, folder: Path, words: Sequence[str]) -> bool:

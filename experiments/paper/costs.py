@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
-from eval_benchmarks.bench_settings import RunSettings, read_settings
+from eval_benchmarks.bench_settings import RunSettings
+from eval_benchmarks.bench_settings import read_settings as read_bench
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.output.tables import NONE, Table
 from eval_benchmarks.prices import MILLION, price_of, read_prices
+from experiments.paper.arms import Arms
 from experiments.paper.runs import BenchRun, PaperSettings
+from experiments.plan import RL, Command
 from experiments.timing.call_costs import measure
 from rag_zeval.scorers.registry import JUDGE, MEASURES
 from rag_zeval.stages.config import load_config
+from train.dry_run import check_answers_to_come, checked_by_verl, sized
+from train.model_shape import read_shape
+from train.plan import count_steps, plan_disk
+from train.run_folder import RunFolder
+from train.settings import TrainSettings, read_settings
+from train.verl_config import build, derived_keys
 
 PAPER_STEPS, PAPER_HOURS = 343, 20  # of the paper's training, on 8 H20 (A.3)
 HEADS = ("run", "model", "benchmark", "scorer", "examples", "trials", "calls", "tokens in", "tokens out", "dollars")
 
-TRAINING_HEADS = ("run", "model", "there", "steps", "hours")
+TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours on 8 GPUs", "disk")
 
 
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
@@ -29,7 +37,7 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     lines = []
     for run in runs:
         words = [f"profile={settings.profile}", *run.words]
-        [benchmark], _ = load_benchmarks(read_settings(load_config("bench", words), RunSettings))
+        [benchmark], _ = load_benchmarks(read_bench(load_config("bench", words), RunSettings))
         judgements, price = len(benchmark.examples) * run.trials, price_of(run.model, prices)
         for scorer in run.scorers:
             place = (run.judge, run.model or NONE, run.benchmark, scorer, str(len(benchmark.examples)), str(run.trials))
@@ -41,17 +49,29 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     return Table("what would be run", HEADS, lines)
 
 
-def trainings_table(settings: PaperSettings) -> Table:
+def _training(command: Command, on_gpus: bool) -> tuple[str, str, str, str] | None:
+    """Whether verl takes its configuration, its steps, hours and disk; None where verl's trainer is not what is run.
+
+    Raises InputError for a configuration that verl refuses.
+    """
+    if command.stage != RL:
+        return None
+    settings = read_settings(TrainSettings, load_config(RL, command.words))
+    rows = sum(stage.rows or 0 for stage in settings.stages)
+    verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, rows))
+    unchecked, steps = checked_by_verl(verl), count_steps(verl, rows)
+    check_answers_to_come(settings)
+    shape, _ = read_shape(settings.base_model)
+    disk = plan_disk(shape, verl, steps, settings.export).total if shape else None
+    hours = f"{PAPER_HOURS * steps / PAPER_STEPS:.0f}" if on_gpus else NONE
+    return unchecked or "pass", str(steps), hours, sized(disk) if disk else NONE
+
+
+def trainings_table(names: Sequence[str], arms: Arms) -> Table:
     """A line for each model that is trained here: its steps, and the paper's hours for as many on 8 GPUs."""
     lines = []
-    for name, arm in settings.arms.items():
-        there = "there" if (Path(arm.model) / "config.json").is_file() else "missing"
-        steps, hours = NONE, NONE
-        if arm.stage == "train":
-            config = load_config("train", [f"profile={settings.profile}", *arm.words])
-            rows = [stage.rows for stage in config.stages]
-            count = sum(rows) * config.verl.trainer.total_epochs // config.verl.data.train_batch_size
-            steps = str(count)
-            hours = f"{PAPER_HOURS * count / PAPER_STEPS:.0f}" if config.platform == "gpu" else NONE
-        lines.append((name, arm.model, there, steps, hours))
+    for name in names:
+        run = arms.runs[name]
+        there = "there" if arms.is_there(name) else "missing"
+        lines.append((name, run.model, there, *(_training(run.commands[-1], arms.on_gpus) or [NONE] * 4)))
     return Table("models that are trained here", TRAINING_HEADS, lines)

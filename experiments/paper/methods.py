@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from eval_benchmarks.output.published import PrintedRow, printed_rows
 from rag_zeval.scorers.registry import JUDGE
 
-BENCHMARKS = {1: "wikieval", **dict.fromkeys((2, 3, 4, 5, 8), "ragchecker_meta")}  # of each table
+BENCHMARKS = {1: "wikieval", 2: "ragchecker_meta", 8: "ragchecker_meta"}  # of each table
+ARM_TABLES = (3, 4, 5)  # those that compare judges trained here, on the benchmark that the profile names
+MEASURED = sorted([*BENCHMARKS, *ARM_TABLES])
+TABLES = sorted([*MEASURED, 6, 7])  # and those of settings and rows
 NEGATIVE = "poor_answer"  # of WikiEval: the one against which the paper's lexical values come out
-TRAINED, RANKER = "ranking", "sft"  # arms: the judge that is trained, and the ranker it is compared with
+TRAINED, RANKER = "curriculum", "sft-ranker"  # arms: the judge, and the ranker it is compared with
 
 # Several scorers: a framework without a correctness metric; the paper takes the one that correlates best (A.4).
 SCORERS: dict[int, dict[str, tuple[str, ...]]] = {
@@ -42,7 +45,7 @@ SCORERS: dict[int, dict[str, tuple[str, ...]]] = {
         "TruLens faithfulness": ("trulens_groundedness",),
     },
 }
-ARMS = {  # rows whose model is trained here: by method, what configs/paper.yaml calls it
+ARMS = {  # rows whose model is trained here: by method, what configs/experiments.yaml calls it
     "RAG-Zeval": TRAINED,
     "ranking": TRAINED,
     "curriculum": TRAINED,
@@ -78,8 +81,9 @@ class PaperRow:
         return f"{NEGATIVE}/{printed}" if self.benchmark == "wikieval" else printed
 
 
-def paper_rows(table: int) -> Iterator[PaperRow]:
-    """The rows of one of the Tables 1 to 5 and 8, in the paper's order."""
+def paper_rows(table: int, of_arms: str = BENCHMARKS[2]) -> Iterator[PaperRow]:
+    """The rows of one of the Tables 1 to 5 and 8, in the paper's order; `of_arms`: the benchmark of ARM_TABLES."""
+    benchmark = of_arms if table in ARM_TABLES else BENCHMARKS[table]
     for printed in printed_rows(table):
         scorers = (JUDGE,) if printed.method in ARMS else SCORERS[table][printed.method]
-        yield PaperRow(printed, BENCHMARKS[table], scorers)
+        yield PaperRow(printed, benchmark, scorers)

@@ -3,47 +3,29 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from eval_benchmarks.bench_settings import RunSettings, read_settings
+from eval_benchmarks.bench_settings import RunSettings, check_names, read_settings
+from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
-from experiments.paper.methods import PaperRow
-from rag_zeval.models.language_model import read_card
+from experiments.paper.arms import Arms, has_gpus
+from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
+from rag_zeval.errors import InputError
+from rag_zeval.files import flat
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 from rag_zeval.stages.config import load_config
 
 NO_MODEL = "no-model"
-MODULES = {"train": "train", "sft": "train.sft"}
+VLLM = "vllm:"  # before a folder: decoded on this machine's GPUs
 TRIALS = 5  # samples of a judge, as in the paper
 Text = Annotated[str, Field(min_length=1)]
-
-
-class Arm(BaseModel):
-    """How a model is trained here, and where it lies then."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
-
-    stage: Literal["train", "sft"]
-    settings: dict[str, Any]
-    model: Text
-
-    @property
-    def words(self) -> list[str]:
-        """Its own settings, as the stage takes them."""
-        return [f"{key}={json.dumps(value)}" for key, value in self.settings.items()]
-
-    def command(self, profile: str) -> str:
-        """What trains it."""
-        place = [f"profile={profile}", f"out_dir={Path(self.model).parent}"]
-        return shlex.join(["python", "-m", MODULES[self.stage], *place, *self.words])
 
 
 class PaperSettings(BaseModel):
@@ -55,7 +37,12 @@ class PaperSettings(BaseModel):
     out_dir: Text
     tables: list[int]
     models: dict[str, Text | None]
-    arms: dict[str, Arm]
+    experiment: Text
+    seed: int
+    arms: dict[str, Text | None]
+    benchmark_of_arms: Text
+    example: Text | None
+    bench: dict[str, Any]
     bert_score: Text | None
     trials: dict[str, int]
     prices: Text | None
@@ -75,6 +62,7 @@ class BenchRun:
     embeddings: str | None
     bert_score: str | None
     folder: Path
+    settings: Mapping[str, Any]
 
     @property
     def name(self) -> str:
@@ -90,8 +78,41 @@ class BenchRun:
             "judge.trials": self.trials,
             "embeddings.model": self.embeddings,
             "bert_score.model": self.bert_score,
+            **self.settings,
         }
         return [f"out_dir={self.folder}", *(f"{key}={json.dumps(value)}" for key, value in values.items())]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the tables chosen need: the rows of each, what a row lacks, models to train and runs of the bench, in order.
+
+    rows: of the tables that are measured; lacking: of the rows that cannot be measured here.
+    """
+
+    settings: PaperSettings
+    arms: Arms
+    rows: Mapping[int, list[PaperRow]]
+    lacking: Mapping[PaperRow, str]
+    trained: list[str]
+    bench: list[BenchRun]
+
+
+def plan_runs(settings: PaperSettings) -> Plan:
+    """Raises InputError for a table, an arm or a benchmark that does not exist."""
+    if unknown := [number for number in settings.tables if number not in TABLES]:
+        raise InputError(f"tables: there is no {unknown[0]}; there is: {', '.join(map(str, TABLES))}")
+    arms = Arms(settings)
+    of_tables = {
+        number: list(paper_rows(number, settings.benchmark_of_arms))
+        for number in dict.fromkeys(settings.tables)
+        if number in MEASURED
+    }
+    rows = [row for of in of_tables.values() for row in of]
+    lacks = {row: reason for row in rows if (reason := lacking(row, settings, arms)) is not None}
+    there = [row for row in rows if row not in lacks]
+    trained = list(dict.fromkeys(row.arm for row in there if row.arm is not None))
+    return Plan(settings, arms, of_tables, lacks, trained, bench_runs(there, settings, arms))
 
 
 def source(row: PaperRow) -> str:
@@ -103,51 +124,57 @@ def _judge(row: PaperRow) -> str:
     return row.arm or (row.model if _asks_a_judge(row) else None) or NO_MODEL
 
 
-def lacking(row: PaperRow, settings: PaperSettings) -> str | None:
-    """What a row needs that is not there, None if nothing is missing."""
-    if (line := _missing_data(settings.profile, row.benchmark)) is not None:
-        return line
+def lacking(row: PaperRow, settings: PaperSettings, arms: Arms) -> str | None:
+    """What a row needs that is not there and cannot be trained here, None if nothing is missing."""
+    there, missing = _benchmark(settings.profile, row.benchmark)
+    if there is None:
+        return missing[0]
     if row.arm is not None:
-        arm = settings.arms[row.arm]
-        folder = Path(arm.model)
-        if not (folder / "config.json").is_file():
-            return f"a model in {folder}: `{arm.command(settings.profile)}`"
-        world = read_card(folder).get("world")
-        return f"a judge of real words: that of {folder} knows the {world} world alone" if world else None
-    if row.model is not None and settings.models.get(row.model) is None:
-        return f"models.{row.model}: a judge" if _asks_a_judge(row) else f"models.{row.model}: sentence vectors"
+        known = arms.world(row.arm)
+        if known != there.world:
+            return f"a judge of {there.world or 'real words'}: this profile's knows {known or 'real words'} alone"
+        return arms.lacking(row.arm)
+    if row.model is not None:
+        spec = settings.models.get(row.model)
+        if spec is None:
+            return f"models.{row.model}: a judge" if _asks_a_judge(row) else f"models.{row.model}: sentence vectors"
+        if spec.startswith(VLLM) and not settings.dry_run and not has_gpus():
+            return f"models.{row.model}: GPUs for {spec}, or an endpoint"
     if BertScore.name in row.scorers and settings.bert_score is None:
         return "bert_score: a folder of roberta-large"
     return None
 
 
 @cache
-def _missing_data(profile: str, benchmark: str) -> str | None:
-    settings = read_settings(load_config("bench", [f"profile={profile}", f"benchmarks=[{benchmark}]"]), RunSettings)
-    there, missing = BENCHMARKS[benchmark](settings)
-    return missing[0] if there is None else None
+def _benchmark(profile: str, name: str) -> tuple[Benchmark | None, list[str]]:
+    check_names("benchmark_of_arms", [name], BENCHMARKS)
+    words = [f"profile={profile}", f"benchmarks=[{name}]"]
+    return BENCHMARKS[name](read_settings(load_config("bench", words), RunSettings))
 
 
-def bench_runs(rows: Sequence[PaperRow], settings: PaperSettings) -> list[BenchRun]:
+def bench_runs(rows: Sequence[PaperRow], settings: PaperSettings, arms: Arms) -> list[BenchRun]:
     """The runs that measure the rows, each once, in the rows' order; no row may lack anything."""
     by_source: dict[str, list[PaperRow]] = {}
     for row in rows:
         by_source.setdefault(source(row), []).append(row)
-    return [_bench_run(_judge(of[0]), of, settings) for of in by_source.values()]
+    return [_bench_run(_judge(of[0]), of, settings, arms) for of in by_source.values()]
 
 
-def _bench_run(judge: str, rows: Sequence[PaperRow], settings: PaperSettings) -> BenchRun:
+def _bench_run(judge: str, rows: Sequence[PaperRow], settings: PaperSettings, arms: Arms) -> BenchRun:
+    benchmark, _ = _benchmark(settings.profile, rows[0].benchmark)
+    greedy = benchmark is not None and benchmark.world is not None  # what is said twice is the same
     scorers = tuple(dict.fromkeys(scorer for row in rows for scorer in row.scorers))
     embeds = any(scorer in MEASURES and MEASURES[scorer].embeds for scorer in scorers)
     return BenchRun(
         judge,
         rows[0].benchmark,
-        settings.arms[judge].model if judge in settings.arms else settings.models.get(judge),
+        arms.spec(judge) if judge in arms.runs else settings.models.get(judge),
         scorers,
-        1 if judge == NO_MODEL else settings.trials.get(judge, TRIALS),
+        1 if judge == NO_MODEL or greedy else settings.trials.get(judge, TRIALS),
         settings.models.get("ada-002") if embeds else None,
         settings.bert_score if BertScore.name in scorers else None,
         Path(settings.out_dir) / "bench" / source(rows[0]),
+        flat(settings.bench),
     )
 
 

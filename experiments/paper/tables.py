@@ -7,10 +7,13 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from eval_benchmarks.output.cases import Case, case_page
 from eval_benchmarks.output.page import embedded, render
 from eval_benchmarks.output.tables import NONE, Table, latex, markdown
 from experiments.paper.cells import LEVEL, Cell, Line
-from rag_zeval.files import write_text
+from experiments.paper.methods import PaperRow
+from rag_zeval.files import write_bytes, write_text
+from rag_zeval.judge.prompt import VARIANTS
 
 TITLES = {
     1: "Table 1: WikiEval, how often the grounded answer scores higher; ties count as right, half, wrong",
@@ -20,59 +23,69 @@ TITLES = {
     5: "Table 5: evidence, and a ranker without a trajectory (RAGChecker meta-evaluation)",
     8: "Table 8: metrics of ARES and TruLens on the RAGChecker meta-evaluation",
 }
-FIGURE_2 = "Figure 2: scores of faithful and unfaithful answers on WikiEval"
+CASES = "cases.html"
 SHORT = {"pairwise_best": "best", "pairwise_middle": "middle", "pairwise_worst": "worst"}
 CSV_HEADS = "table method model scorer metric value ci_low ci_high n trials significant printed open".split()
 
 
-def write_tables(
+def write_page(
     out: Path,
     tables: Sequence[Table],
     lines: Mapping[int, Sequence[Line]],
     notes: Sequence[str],
-    figure_2: bytes | None,
+    figures: Mapping[str, bytes],
+    case: Case | None,
 ) -> None:
-    """Write index.html, tables.md, tables.tex and tables.csv into `out`; `lines` are those that are measured."""
-    notes = [*notes, *_open(lines), f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"]
+    """Write index.html, tables.md, tables.tex, tables.csv, the figures, and cases.html if there is one, into `out`.
+
+    lines: of the tables that are measured; figures: PNG by title, `Figure N: ...`.
+    """
+    needs = {line.row: why for of_table in lines.values() for line in of_table if (why := line.cells[0].open)}
+    notes = [*notes, *open_rows(needs), f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"]
     write_text(out / "tables.md", markdown(tables, notes))
     write_text(out / "tables.tex", latex(tables, notes))
     write_text(out / "tables.csv", _comma_separated(lines))
-    figures = {FIGURE_2: embedded(figure_2)} if figure_2 else {}
-    write_text(out / "index.html", render("paper.html", tables=tables, notes=notes, figures=figures))
+    for title, image in figures.items():
+        write_bytes(out / f"{title.partition(':')[0].lower().replace(' ', '-')}.png", image)
+    if case:
+        write_text(out / CASES, case_page(case))
+    shown = {title: embedded(image) for title, image in figures.items()}
+    prompt = VARIANTS["paper"].template
+    page = render("paper.html", tables=tables, notes=notes, figures=shown, prompt=prompt, cases=CASES if case else None)
+    write_text(out / "index.html", page)
 
 
-def measured_table(number: int, lines: Sequence[Line]) -> Table:
+def measured_table(number: int, lines: Sequence[Line], intervals: bool = True) -> Table:
     """A table of measured cells, the paper's values beside them."""
     metrics = [cell.metric for cell in lines[0].cells]
     names = [SHORT.get(metric, metric) for metric in metrics]
     heads = ["method", "model", "scorer", *(head for name in names for head in (name, f"{name}, paper")), "n", "trials"]
-    return Table(TITLES[number], heads, [_cells(line) for line in lines])
+    return Table(TITLES[number], heads, [_cells(line, intervals) for line in lines])
 
 
-def _cells(line: Line) -> list[str]:
+def _cells(line: Line, intervals: bool) -> list[str]:
     printed, first = line.row.printed, line.cells[0]
     dagger = "†" if printed.significant else ""
-    numbers = [text for cell in line.cells for text in (_shown(cell), f"{cell.printed:.3f}{dagger}")]
+    numbers = [text for cell in line.cells for text in (_shown(cell, intervals), f"{cell.printed:.3f}{dagger}")]
     counts = [NONE, NONE] if first.open else [str(first.n), str(first.trials)]
     return [printed.method, printed.model or NONE, line.scorer.scorer if line.scorer else NONE, *numbers, *counts]
 
 
-def _shown(cell: Cell) -> str:
+def _shown(cell: Cell, intervals: bool) -> str:
     if cell.value is None:
         return NONE
-    limits = "" if cell.low is None or cell.high is None else f" [{cell.low:.3f}, {cell.high:.3f}]"
+    known = intervals and cell.low is not None and cell.high is not None
+    limits = f" [{cell.low:.3f}, {cell.high:.3f}]" if known else ""
     return f"{cell.value:.3f}{limits}{'†' if cell.significant else ''}"
 
 
-def _open(lines: Mapping[int, Sequence[Line]]) -> list[str]:
+def open_rows(needs: Mapping[PaperRow, str]) -> list[str]:
     """A line for each thing that rows need, with the rows."""
-    needs: dict[str, list[str]] = {}
-    for number, of_table in lines.items():
-        for line in of_table:
-            if why := line.cells[0].open:
-                method, model = line.row.printed.method, line.row.printed.model
-                needs.setdefault(why, []).append(f"{method}{f' by {model}' if model else ''} (Table {number})")
-    return [f"open, {why}: {', '.join(rows)}" for why, rows in needs.items()]
+    of_reason: dict[str, list[str]] = {}
+    for row, why in needs.items():
+        by = f" by {row.model}" if row.model else ""
+        of_reason.setdefault(why, []).append(f"{row.printed.method}{by} (Table {row.printed.table})")
+    return [f"open, {why}: {', '.join(rows)}" for why, rows in of_reason.items()]
 
 
 def _comma_separated(lines: Mapping[int, Sequence[Line]]) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.__main__ import main
 from experiments.arm_results import is_done
 from experiments.plan import (
     BASE,
@@ -114,16 +113,6 @@ def test_what_does_not_fit_is_refused_in_one_line(word: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
         planned(*words)
     assert said in str(refused.value) and "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(("profile", "word"), [("paper", "experiment=ablations"), ("single", "only_tables=true")])
-def test_an_experiment_is_refused_for_a_profile_it_is_not_planned_for(
-    profile: str, word: str, tmp_path: Path, refusal: Any
-) -> None:
-    places = [f"runs_dir={tmp_path / 'runs'}", f"results_dir={tmp_path / 'results'}"]
-    line = refusal(main, [f"profile={profile}", word, *places])
-    assert line.startswith(f"error: profile={profile}: the experiments are planned for nano and small")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_result_counts_as_long_as_its_settings_are_the_ones_wanted(tmp_path: Path) -> None:

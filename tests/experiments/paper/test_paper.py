@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +15,16 @@ from omegaconf import OmegaConf
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.paper.__main__ import main
+from experiments.paper.arms import Arms
 from experiments.paper.cells import Line
 from experiments.paper.costs import trainings_table
 from experiments.paper.densities import score_densities
 from experiments.paper.methods import paper_rows
-from experiments.paper.runs import PaperSettings, bench_runs, lacking
+from experiments.paper.runs import PaperSettings, plan_runs
 from experiments.paper.settings_tables import ranker_rows_table, settings_table
 from experiments.paper.stand_in import LITERAL, stand_ins
 from rag_zeval.errors import InputError
+from rag_zeval.files import flat
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import check_settings, load_config
 
@@ -37,9 +38,8 @@ def free_port() -> int:
 
 
 def words(out: Path, **changed: object) -> list[str]:
-    return [
-        f"{key}={value}" for key, value in {**NOBODY, "out_dir": out, "literal_port": free_port(), **changed}.items()
-    ]
+    asked = {**NOBODY, "out_dir": out, "literal_port": free_port(), "tables": [1, 2, 6, 7, 8], **changed}
+    return [f"{key}={value}" for key, value in asked.items()]
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert main(asked) == 0
     first = capfd.readouterr().out
     cells = read(out / "tables.csv")
-    assert [sum(cell["table"] == table for cell in cells) for table in "123458"] == [63, 54, 6, 9, 9, 12]
+    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [63, 54, 12]
     measured = {(cell["table"], cell["method"], cell["model"]) for cell in cells if cell["scorer"]}
     judged = {("2", method, "qwen-72b") for method in ("ARES", "TruLens", "RAG-Checker", "RAG-Zeval w/o RL")}
     assert measured == {("2", "BLEU", ""), ("2", "ROUGE-L", "")} | judged | {
@@ -76,7 +76,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: sentence vectors" in needs
     page = (out / "index.html").read_text()
     assert "qwen-72b: the judge by the letter stands in, which is no model" in page
-    assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 8
+    assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
     tables = (out / "tables.md").read_bytes()
     assert first.count("bench: ") == 2 and main(asked) == 0
     assert "bench: " not in capfd.readouterr().out and (out / "tables.md").read_bytes() == tables
@@ -86,7 +86,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
 def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "prices.json").write_text('{"gpt-4o": {"prompt": 2.5, "completion": 10}}')
     model = {"models.gpt-4o": "openai:gpt-4o@http://localhost:1/v1", "prices": tmp_path / "prices.json"}
-    assert main(words(tmp_path / "paper", dry_run="true", **model)) == 0
+    assert main(words(tmp_path / "paper", tables="[2,3,4,5,8]", dry_run="true", **model)) == 0
     shown = capsys.readouterr().out.splitlines()
     assert sum("missing" in line for line in shown) == 6
     [line] = [line for line in shown if "ragchecker_precision" in line]
@@ -95,38 +95,62 @@ def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, c
     assert not (tmp_path / "paper").exists()
 
 
-def settings(**changed: object) -> PaperSettings:
-    config: Any = OmegaConf.to_container(load_config("paper", words(Path("out"))), resolve=True)
+def settings(*asked: str, **changed: object) -> PaperSettings:
+    config: Any = OmegaConf.to_container(load_config("paper", [*words(Path("out")), *asked]), resolve=True)
     return check_settings(PaperSettings, {**config, **changed})
 
 
-def test_each_training_of_the_paper_profile_is_343_steps_and_20_hours() -> None:
-    config: Any = OmegaConf.to_container(load_config("paper", ["profile=paper"]), resolve=True)
-    lines = trainings_table(check_settings(PaperSettings, config)).lines
-    assert [line[3:5] for line in lines] == [("343", "20")] * 5 + [("-", "-")]
+def test_each_training_of_the_paper_profile_is_343_steps_and_20_hours_and_passes_verls_checks() -> None:
+    arms = Arms(settings("profile=paper", dry_run=True))
+    lines = trainings_table(list(arms.runs), arms).lines
+    assert [line[3:6] for line in lines] == [("pass", "343", "20")] * 5 + [("-", "-", "-")]
     assert not any("nano" in cell for line in lines for cell in line)
+    assert not any("nano" in word for run in arms.runs.values() for command in run.commands for word in command.words)
 
 
 def test_each_arm_differs_from_the_trained_judge_in_one_thing() -> None:
-    config: Any = OmegaConf.to_container(load_config("paper", ["profile=paper"]), resolve=True)
-    chosen = check_settings(PaperSettings, config)
-    assert chosen.arms["ranking"].settings == {}
-    assert all(len(arm.settings) == (name not in ("ranking", "sft")) for name, arm in chosen.arms.items())
-    for name, arm in chosen.arms.items():
-        module, *said = shlex.split(arm.command("paper"))[2:]
-        assert module == ("train.sft" if name == "sft" else "train")
-        settings = load_config(arm.stage, said)
-        rows = sum(stage.rows for stage in settings.get("stages", []))
-        assert rows == (0 if name == "sft" else 11_000)
-    assert {row.arm for table in (3, 4, 5) for row in paper_rows(table)} == set(chosen.arms)
+    arms = Arms(settings("profile=paper", dry_run=True))
+    own = {name: arms.runs[name].commands[-1].settings for name in arms.runs}
+    reference = flat(own["curriculum"])
+    for name, trained in own.items():
+        now = flat(trained)
+        differ = {key for key in {*now, *reference} if now.get(key) != reference.get(key)}
+        only = {"best-only": {"accuracy"}, "no-evidence": {"variant"}, "curriculum": set()}
+        assert name == "sft-ranker" or differ == only.get(name, {"stages"})
+    rows = {name: sum(stage["rows"] for stage in of["stages"]) for name, of in own.items() if "stages" in of}
+    assert set(rows.values()) == {11_000} and len(rows) == 5
+    assert {row.arm for table in (3, 4, 5) for row in paper_rows(table)} == set(own)
+
+
+def test_tables_3_to_5_are_filled_where_the_arms_are_there(
+    tmp_path: Path,
+) -> None:
+    models = {"arms.curriculum": "checkpoints/nano-judge", "arms.best-only": "checkpoints/nano-base"}
+    assert main(words(tmp_path / "paper", tables="[3]", **{"bench.nano_eval.n": 12, **models})) == 0
+    cells = read(tmp_path / "paper" / "tables.csv")
+    named = [(cell["method"], cell["metric"], cell["scorer"]) for cell in cells]
+    assert named[::3] == [("ranking", "pearson", "rag_zeval"), ("best only", "pearson", "rag_zeval")]
+    judge, base = (float(cell["value"]) for cell in cells[::3])
+    assert judge > base > 0 and {cell["n"] for cell in cells} == {"12"}
+    assert (tmp_path / "paper" / "figure-3.png").is_file() and (tmp_path / "paper" / "figure-4.png").is_file()
+
+
+def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing(tmp_path: Path) -> None:
+    chosen = settings("profile=paper", "arms.best-only=nowhere")
+    arms = Arms(chosen)
+    assert arms.lacking("best-only") == "a model in arms.best-only=nowhere"
+    assert arms.lacking("static-3") == (
+        "arms.static-3: the folder of a model, or GPUs, where this command trains "
+        "runs/experiments/paper/ablations/static-3-seed1/train/model"
+    )
+    assert Arms(settings("profile=paper", dry_run=True)).lacking("static-3") is None
 
 
 @pytest.mark.usefixtures("data")
 def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
     models = {"gpt-4o": "openai:a@http://b/v1", "ada-002": "openai:c@http://b/v1", "qwen-72b": "openai:d@http://b/v1"}
     chosen = settings(models=models, bert_score=str(tmp_path))
-    rows = [row for table in (1, 2, 8) for row in paper_rows(table) if lacking(row, chosen) is None]
-    runs = {run.name: run for run in bench_runs(rows, chosen)}
+    runs = {run.name: run for run in plan_runs(chosen).bench}
     assert set(runs) == {"ragchecker_meta-no-model", "ragchecker_meta-gpt-4o", "ragchecker_meta-qwen-72b"}
     assert runs["ragchecker_meta-no-model"].scorers == ("bleu", "rouge_l", "bert_score", "ragas_answer_similarity")
     assert runs["ragchecker_meta-no-model"].embeddings == models["ada-002"]

@@ -1,0 +1,39 @@
+"""RAGChecker's meta-evaluation in the nano world: do the scores of two answers differ as their support does?
+
+The pairs of nano_eval; the label is the difference of their true supports, which the world knows, where RAGChecker has
+what people said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from eval_benchmarks.bench_settings import RunSettings
+from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.datasets import nano_eval
+from eval_benchmarks.datasets.ragchecker_meta import KINDS, score_delta
+from rag_zeval.scorers.score import Scored
+from rag_zeval.statistics.bootstrap import Correlation
+
+
+class NanoMeta(Benchmark):
+    """Pearson, Spearman and Kendall (tau-b) of score differences with differences of true support, in [-1, 1]."""
+
+    name = "nano_meta"
+    world = nano_eval.WORLD
+    no_ceiling = "its labels are the truth of a generated world"
+
+    def __init__(self, pairs: nano_eval.NanoEval):
+        self.examples, self.data_hash = [example for example, _ in pairs.pairs], pairs.data_hash
+        self.labels = np.array([[second - first] for _, (first, second) in pairs.pairs])
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        deltas = np.array([score_delta(scored.get(example.id)) for example in self.examples])
+        return [Metric(kind, Correlation(kind, deltas, self.labels), ~np.isnan(deltas)) for kind in KINDS]
+
+
+def load(settings: RunSettings) -> tuple[NanoMeta, list[str]]:
+    """The benchmark; it needs no data, so no line says what is missing."""
+    return NanoMeta(nano_eval.load(settings)[0]), []

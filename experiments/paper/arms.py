@@ -1,0 +1,102 @@
+"""The judges that are trained here: the arms of an experiment, one seed of each, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eval_benchmarks.output.curves import Curves, read_curves
+from experiments.arm_results import read_results
+from experiments.driver import StageError, StageProcesses
+from experiments.plan import RL, ArmRun, Command, Experiment, plan_answers, plan_runs, read_experiment
+from rag_zeval.errors import InputError
+from rag_zeval.models.language_model import read_card
+from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import read_run
+
+if TYPE_CHECKING:
+    from experiments.paper.runs import PaperSettings
+
+
+class Arms:
+    """By name, how each is trained and where its model lies then.
+
+    Raises InputError for an experiment or an arm that does not exist.
+    """
+
+    def __init__(self, settings: PaperSettings):
+        words = [f"profile={settings.profile}", f"experiment={settings.experiment}"]
+        self.experiment: Experiment = read_experiment(load_config("experiments", words))
+        runs = {run.arm: run for run in plan_runs(self.experiment) if run.seed == settings.seed}
+        if not runs:
+            raise InputError(f"seed: must be one of the experiment's, {self.experiment.seeds}, found {settings.seed}")
+        for name, folder in settings.arms.items():
+            if name not in runs:
+                raise InputError(f"arms.{name}: there is no such arm; there is: {', '.join(runs)}")
+            if folder is not None:
+                runs[name] = replace(runs[name], commands=(), model=folder)
+        self.runs: Mapping[str, ArmRun] = runs
+        self.planned = settings.dry_run  # then GPUs are taken to be there
+        self.on_gpus = load_config(RL, words[:1]).platform == "gpu"
+
+    def spec(self, name: str) -> str:
+        """Its model as the bench takes it: through vLLM where the profile has GPUs."""
+        return f"vllm:{self.runs[name].model}" if self.on_gpus else self.runs[name].model
+
+    @property
+    def answers(self) -> Command:
+        """What makes the answers that all of them are trained on."""
+        return plan_answers(self.experiment)
+
+    def folder(self, name: str) -> Path:
+        """Of its training run."""
+        return Path(self.runs[name].model).parent
+
+    def curves(self, name: str) -> Sequence[Curves]:
+        """By step of its training: of each seed that has a result file, else of its run; none if it is not trained."""
+        results = [result.curves for result in read_results(self.experiment)[name].values() if result.curves]
+        try:
+            return results or [read_curves(read_run(self.folder(name)))]
+        except InputError:  # not trained yet, or elsewhere
+            return []
+
+    def is_there(self, name: str) -> bool:
+        """Whether its model is."""
+        return (Path(self.runs[name].model) / "config.json").is_file()
+
+    def world(self, name: str) -> str | None:
+        """The generated world that its model knows alone, trained or to be trained."""
+        run = self.runs[name]
+        return read_card(run.model if self.is_there(name) else run.base).get("world")
+
+    def lacking(self, name: str) -> str | None:
+        """What its model needs that this machine has not, None if it is there or can be trained."""
+        run = self.runs[name]
+        if self.is_there(name):
+            return None
+        if not run.commands:
+            return f"a model in arms.{name}={run.model}"
+        if self.on_gpus and not self.planned and not has_gpus():
+            return f"arms.{name}: the folder of a model, or GPUs, where this command trains {run.model}"
+        return None
+
+    def train(self, names: Sequence[str]) -> list[str]:
+        """Train those that are not there, one after the other; a line for each that failed."""
+        failed, stages = [], StageProcesses()
+        for name in names:
+            if not self.is_there(name):
+                try:
+                    stages.make_answers(self.experiment)
+                    stages.train(self.experiment, self.runs[name])
+                except StageError as error:
+                    failed.append(f"{name}: {error}")
+        return failed
+
+
+def has_gpus() -> bool:
+    """Whether this machine can train and decode what a profile on GPUs asks for."""
+    import torch
+
+    return torch.cuda.is_available()
