@@ -11,9 +11,9 @@ PENALTY = -0.5
 def format_reward(text: str, n_candidates: int, variant: str = "paper") -> tuple[float, Trajectory | None]:
     """`(0.0, trajectory)` for a good trajectory, `(-0.5, None)` for anything else (paper, section 3.3.2).
 
-    Good means: (1) `json.loads` gives a list; (2) its items are exactly the candidates; (3) every field of the variant
-    is there with its type; (4) each claim says something and each supported one quotes evidence, where the variant has
-    evidence at all. That a claim must say something is ours: empty ones would keep every other rule.
+    Good means: (1) `json.loads` gives a list; (2) its items are exactly the set of candidates; (3) every field of the
+    variant is there with its type; (4) each claim says something and each supported one quotes evidence, where the
+    variant has evidence at all. That a claim must say something is ours: empty ones would keep every other rule.
     """
     try:
         trajectory = parse_strict(text, n_candidates, variant)

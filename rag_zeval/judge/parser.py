@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rag_zeval.judge.echo import Echo
@@ -21,9 +21,10 @@ class FormatError(ValueError):
 
 
 def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajectory:
-    """Rules (1) to (3) of the format reward: JSON list, exactly the candidates in order, all fields with their types.
+    """Rules (1) to (3) of the format reward: JSON list, exactly the set of candidates, all fields with their types.
 
-    No coercion: `"true"` is not `true`. A candidate needs at least one claim. Extra fields are allowed.
+    The candidates are read by their letters, in whatever order they stand; the trajectory has them in order. No
+    coercion: `"true"` is not `true`. A candidate needs at least one claim. Extra fields are allowed.
     Raises FormatError.
     """
     return _read(_load(text), n_candidates, find_variant(variant))
@@ -154,16 +155,21 @@ def _load(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] |
 
 def _read(items: Any, n_candidates: int, variant: Variant) -> Trajectory:
     _check_ids(items, n_candidates)
-    return tuple(_read_candidate(item, variant) for item in items)
+    return _in_order(_read_candidate(item, variant) for item in items)
+
+
+def _in_order(candidates: Iterable[CandidateEvaluation]) -> Trajectory:
+    return tuple(sorted(candidates, key=lambda candidate: candidate.id))
 
 
 def _check_ids(items: Any, n_candidates: int) -> None:
+    """Each of the candidates once, in any order (paper, section 3.3.2). Raises FormatError."""
     if not isinstance(items, list):
         raise FormatError("not a list of candidates")
     ids = [item.get("id") if isinstance(item, dict) else None for item in items]
     expected = list(LETTERS[:n_candidates])
-    if ids != expected:
-        raise FormatError(f"candidates are {ids}, expected {expected}")
+    if sorted(map(str, ids)) != expected:
+        raise FormatError(f"candidates are {ids}, expected each of {expected} once")
 
 
 def _read_candidate(item: Any, variant: Variant, lenient: bool = False) -> CandidateEvaluation:
@@ -227,9 +233,9 @@ def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Seq
         trajectory = tuple(_read_candidate(item, variant, lenient=True) for item in items)
         if _is_own(trajectory, items, echo):
             _check_ids(items, n_candidates)
-            if own not in (None, trajectory):
+            if own not in (None, _in_order(trajectory)):
                 raise FormatError("two different evaluations in one reply")
-            own = trajectory
+            own = _in_order(trajectory)
     if own is None:
         raise FormatError("no evaluation in the reply")
     if echo.joins_claims(text):

@@ -50,7 +50,7 @@ GOOD = text([claim()], [claim(supported=False, quotes=())])
         (GOOD, 2, 0.0),
         (GOOD, 3, -0.5),  # (2) a candidate is missing
         (GOOD, 1, -0.5),  # (2) one too many
-        (text([claim()], [claim()], ids="BA"), 2, -0.5),  # (2) not in order
+        (text([claim()], [claim()], ids="BA"), 2, 0.0),  # (2) the set of candidates: no order is asked
         ("Here: " + GOOD, 2, -0.5),  # (1)
         (GOOD[:-1], 2, -0.5),  # (1)
         (json.dumps({"id": "A"}), 1, -0.5),  # (1) not a list

@@ -46,7 +46,7 @@ def test_scores_are_supported_claims_over_claims() -> None:
         ("Here it is:\n```json\n" + reply([True], [False]) + "\n```", "repaired", [1.0, 0.0]),
         (reply([], [True]), "repaired", [None, 1.0]),  # no claims: no score, never 0
         (reply([True], [False]).replace("}]}]", "}]"), "repaired", [1.0, 0.0]),
-        (reply([True]), "failed: format: candidates are ['A'], expected ['A', 'B']", [None, None]),
+        (reply([True]), "failed: format: candidates are ['A'], expected each of ['A', 'B'] once", [None, None]),
         ("I cannot help with that.\nSorry.", "failed: format: no evaluation in the reply", [None, None]),
     ],
 )
