@@ -185,28 +185,41 @@ def build_curriculum(
     answer_filter: AnswerFilter,
     prompt_tokens: Callable[[list[dict[str, str]]], int],
     max_prompt_tokens: int,
+    same_questions: bool = False,
 ) -> Curriculum:
     """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
 
     A question is used at most once in a stage, and its candidates are drawn anew in a later one with the same k; one
-    that cannot be used is replaced by the next and counted. Raises InputError, with the figures, when too few remain.
+    that cannot be used is replaced by the next and counted. Stages draw their questions apart, or, with
+    `same_questions`, the first draws questions that all of them can use. Raises InputError, with the figures, when too
+    few remain.
     """
     flags = flag_questions(questions, [*validation, *stages], answer_filter)
     curriculum, used = Curriculum(flagged=count_flags(flags.values())), set[str]()
 
-    def fill(split: str, pool: Sequence[Question], at: int, stage: Stage, rows: list[Row], turn: int = 0) -> None:
+    def fill(
+        split: str,
+        pool: Sequence[Question],
+        at: int,
+        stage: Stage,
+        rows: list[Row],
+        turn: int = 0,
+        others: Sequence[Stage] = (),
+    ) -> None:
         name = f"{split} stage {at}"
         left_out: Counter[str] = Counter(dict.fromkeys((*REASONS, TOO_LONG), 0))
         shown: list[list[float]] = []
         for question in shuffled(pool, seed, name):
             if len(shown) == stage.rows:
                 break
-            if reason := blocking_reason(flags[question.id], question.answers, stage.k):
+            reasons = (blocking_reason(flags[question.id], question.answers, s.k) for s in (stage, *others))
+            if reason := next(filter(None, reasons), None):
                 left_out[reason] += 1
                 continue
             chosen = next(candidate_sets(question, stage.k, seed, flags[question.id], turn))
             row = build_row(question, chosen, variant)
-            if prompt_tokens(row["prompt"]) > max_prompt_tokens:
+            longest = build_row(question, list(question.answers), variant) if others else row
+            if prompt_tokens(longest["prompt"]) > max_prompt_tokens:
                 left_out[TOO_LONG] += 1
                 continue
             row["extra_info"] |= {"index": len(rows), "split": split, "stage": at}
@@ -226,7 +239,11 @@ def build_curriculum(
     rest = [q for q in questions if q.id not in used]
     for at, stage in enumerate(stages, 1):
         before = sum(earlier.k == stage.k for earlier in stages[: at - 1])
-        fill("train", rest, at, stage, curriculum.train, before)
+        others = stages[1:] if same_questions and at == 1 else ()
+        fill("train", rest, at, stage, curriculum.train, before, others)
+        if others:
+            drawn = {row["extra_info"]["id"] for row in curriculum.train}
+            rest = [q for q in rest if without_surrogates(q.id) in drawn]
     return curriculum
 
 

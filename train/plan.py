@@ -30,6 +30,7 @@ def plan_rows(
         answer_filter=settings.answer_filter,
         prompt_tokens=prompt_tokens,
         max_prompt_tokens=settings.verl.data.max_prompt_length,
+        same_questions=settings.same_questions,
     )
 
 

@@ -104,6 +104,7 @@ class TrainSettings(Settings):
     dry_run: bool
     variant: Annotated[str, AfterValidator(lambda name: find_variant(name).name)]
     stages: Stages
+    same_questions: bool
     validation: Stages
     accuracy: AccuracyRule
 

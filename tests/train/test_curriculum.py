@@ -70,6 +70,20 @@ def test_stages_come_in_order_with_questions_of_their_own_for_validation() -> No
     assert ids[:20] != sorted(ids[:20])  # shuffled
 
 
+def test_stages_may_pass_over_one_set_of_questions() -> None:
+    alike = [question(f"alike{at}", ["He sang.", "He sang.", "She sang.", "She rowed."]) for at in range(30)]
+    questions = [question(f"q{at}") for at in range(30)] + alike  # half of them can be shown with three answers only
+    stages = [Stage(3, 20), Stage(4, 20)]
+    curriculum = build(questions, stages, [Stage(3, 5)], same_questions=True)
+    first, second = ids_of(curriculum.train)[:20], ids_of(curriculum.train)[20:]
+    assert first != second and sorted(first) == sorted(second)
+    assert curriculum.counts["train stage 1"]["left_out"]["identical"] > 0
+    assert not set(ids_of(curriculum.val)) & set(first)
+    assert set(ids_of(build(questions, stages, [Stage(3, 5)]).train[:20])) & {q.id for q in alike}
+    with pytest.raises(InputError, match=r"train stage 2 \(K=4\) needs 21 rows, but 20 questions gave 20"):
+        build(questions, [Stage(3, 20), Stage(4, 21)], [], same_questions=True)
+
+
 def test_a_row_tells_the_judge_everything_but_the_alphas() -> None:
     q = question("q1")
     row = build_row(q, [-1.0, 0.0, -0.5], "compact")
