@@ -56,6 +56,7 @@ class Judge(Section):
     seed: Seed
     api_key_env: KeyName
     structured: Flag
+    patterns: Flag
     swapped: Flag
     concurrency: Count
     timeout: Limit

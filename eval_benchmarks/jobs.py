@@ -130,7 +130,7 @@ def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, tria
         sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=settings.nano_eval.max_tokens, seed=0)
     if variant is None and backend.card.get("variant") == RANKING.name:
         return SftRanker(backend, sampling)
-    return RagZeval(backend, variant, sampling, settings.judge.structured)
+    return RagZeval(backend, variant, sampling, settings.judge.structured, settings.judge.patterns)
 
 
 def _measure_jobs(

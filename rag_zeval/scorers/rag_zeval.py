@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
 from rag_zeval.judge.parser import claims_hold_text
+from rag_zeval.judge.patterns import read_patterns
 from rag_zeval.judge.schema import as_json
+from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.language_model import Backend, Reply, Sampling
 from rag_zeval.scorers.score import Score, Scored, costs
 
@@ -18,18 +21,28 @@ class RagZeval:
 
     variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
     structured: whether the JSON schema of the reply is sent with each request.
+    patterns: whether a reply that cannot be read is read by regular expressions, as the paper does (status "patterns").
     `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, and "strict": whether the reply
     keeps the format as the reward has it (None if no reply came).
     """
 
     name = "rag_zeval"
 
-    def __init__(self, backend: Backend, variant: str | None, sampling: Sampling, structured: bool = False):
+    def __init__(
+        self,
+        backend: Backend,
+        variant: str | None,
+        sampling: Sampling,
+        structured: bool = False,
+        patterns: bool = False,
+    ):
+        self.patterns = patterns
         self._evaluator = Evaluator(backend, variant, sampling, structured)
         self.variant = self._evaluator.variant.name
         self.prompt_hash = self._evaluator.variant.prompt_hash
         self.identity = (
             f"{backend.identity} prompt {self.variant} {self.prompt_hash} {sampling}{' structured' * structured}"
+            f"{' patterns' * patterns}"
         )
         self.group = backend.at_once if backend.batched else None
 
@@ -37,7 +50,17 @@ class RagZeval:
         examples = list(examples)
         answers = {example.id: len(example.answers) for example in examples}
         for evaluation in self._evaluator.evaluate_many(examples):
-            yield _scored(evaluation, answers[evaluation.id], self.variant)
+            count = answers[evaluation.id]
+            yield _scored(_by_patterns(evaluation, count) if self.patterns else evaluation, count, self.variant)
+
+
+def _by_patterns(evaluation: Evaluation, answers: int) -> Evaluation:
+    if evaluation.trajectory is not None or evaluation.reply is None:
+        return evaluation
+    trajectory = read_patterns(evaluation.reply, answers)
+    if not any(candidate.atomic_claims for candidate in trajectory):
+        return evaluation
+    return replace(evaluation, trajectory=trajectory, scores=support_scores(trajectory), status="patterns")
 
 
 def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:

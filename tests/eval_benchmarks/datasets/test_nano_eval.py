@@ -124,6 +124,15 @@ def test_the_judge_row_says_how_the_reply_was_read(reply: Any, strict: Any, stat
     assert scored.calls == (1 if final else 3)
 
 
+@pytest.mark.parametrize(("patterns", "score"), [(False, None), (True, 1.0)])
+def test_a_reply_that_was_cut_off_is_read_by_patterns_only_where_that_is_asked(patterns: bool, score: Any) -> None:
+    cut = Reply('[{"id": "A", "atomic_claims": [' + CLAIM + ', {"claim": "an', "truncated")
+    scorer = RagZeval(ScriptedBackend([cut]), "compact", Sampling(), patterns=patterns)
+    (scored,) = scorer.score([Example("1", "q", "r", ("a", "b"))])
+    assert scored.values == (score, None) and scored.parts["strict"] is False
+    assert scored.parts["status"].startswith("patterns" if patterns else "failed: reply cut off")
+
+
 def test_an_answer_without_claims_has_no_score_and_says_so() -> None:
     text = '[{"id": "A", "atomic_claims": []}]'
     (scored,) = RagZeval(ScriptedBackend([text]), "compact", Sampling()).score([Example("1", "q", "r", ("a",))])
