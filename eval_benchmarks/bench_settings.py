@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from omegaconf import DictConfig, OmegaConf
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from eval_benchmarks.originals.packages import ORIGINALS
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.language_model import Sampling
@@ -137,7 +138,7 @@ class BenchSettings(RunSettings):
     def judged_scorers(self) -> list[str]:
         """The scorers chosen that are run once per model, each once."""
         names = dict.fromkeys(self.scorers)
-        return [name for name in names if name == JUDGE or (name in MEASURES and MEASURES[name].prompts)]
+        return [name for name in names if name in (JUDGE, *ORIGINALS) or (name in MEASURES and MEASURES[name].prompts)]
 
 
 class DownloadSettings(Section):

@@ -14,10 +14,13 @@ from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.nano_eval import WORLD
 from eval_benchmarks.model_checks import not_trained_yet
+from eval_benchmarks.originals.packages import ORIGINALS
+from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
+from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Backend, Sampling, open_backend
 from rag_zeval.models.nli import Checker, open_checker
 from rag_zeval.scorers.asking import AskingScorer, Measure
@@ -28,6 +31,7 @@ from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SC
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
 
+ORIGINAL_REPLIES = "originals.sqlite"  # in out_dir: what original packages asked
 REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once
 
 
@@ -45,7 +49,8 @@ class ScoringJob:
         """Row file name: its last part changes with data, prompt, sampling and weights, so no stale row is reused."""
         key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
         model = re.sub(r"[^A-Za-z0-9.]+", "-", self.model or "text").strip("-")
-        return f"{self.benchmark.name}__{self.scorer.name}__{model}-{key}.jsonl"
+        scorer = self.scorer.name.replace(":", "-")
+        return f"{self.benchmark.name}__{scorer}__{model}-{key}.jsonl"
 
 
 LeaveOut = Callable[[str], None]  # takes the line that says what is left out, and why
@@ -93,6 +98,7 @@ def jobs(
             yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
         if cache:
             yield from _measure_jobs(settings, asking, spec, CachedBackend(backend, cache), embedder, leave_out)
+        yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
         del backend
 
 
@@ -153,6 +159,29 @@ def _measure_jobs(
             yield ScoringJob(benchmark, scorer, spec, trial)
 
 
+def _original_jobs(
+    settings: BenchSettings, benchmarks: list[Benchmark], spec: str, backend: Backend, leave_out: LeaveOut
+) -> Iterator[ScoringJob]:
+    """The measures of original packages, by one model."""
+    for name in (name for name in settings.judged_scorers if name in ORIGINALS):
+        original = ORIGINALS[name]
+        embedder = _open_embeddings(settings) if original.embeds else None
+        if not isinstance(backend, Endpoint) or not isinstance(embedder, Endpoint | None):
+            leave_out(f"{name} by {spec}: an original package asks endpoints alone")
+            continue
+        if not original.python.exists():
+            leave_out(f"{name}: its environment is not there; `make {original.python.parents[1].name}/.ready` makes it")
+            continue
+        for benchmark, trial in itertools.product(benchmarks, range(settings.judge.trials)):
+            lacking = [need for need in original.needs if not any(getattr(e, need) for e in benchmark.examples)]
+            if lacking:
+                leave_out(f"{benchmark.name}, {name}: the benchmark has no {' and no '.join(lacking)}")
+                break
+            cache = Path(settings.out_dir) / ORIGINAL_REPLIES
+            scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
+            yield ScoringJob(benchmark, scorer, spec, trial)
+
+
 def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveOut) -> bool:
     lacking = [need for need in measure.needs if not any(getattr(e, need) for e in benchmark.examples)]
     if measure.only and not any(map(measure.only[1], benchmark.examples)):
@@ -164,6 +193,10 @@ def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveO
 
 def _open_embedder(settings: BenchSettings, cache: ReplyCache) -> Embedder:
     """The model of sentences, of which every vector is asked for once."""
+    return CachedEmbedder(_open_embeddings(settings), cache)
+
+
+def _open_embeddings(settings: BenchSettings) -> Embedder:
     assert settings.embeddings.model is not None  # checked before
     calls = {**settings.judge.calls, "api_key_env": settings.embeddings.api_key_env}
-    return CachedEmbedder(open_embedder(settings.embeddings.model, **calls), cache)
+    return open_embedder(settings.embeddings.model, **calls)

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import BenchSettings, check_names
+from eval_benchmarks.originals.packages import ORIGINALS
 from rag_zeval.errors import InputError
 from rag_zeval.models.endpoint import KEY_ENV
 from rag_zeval.models.keys import read_key
@@ -20,7 +21,7 @@ RUNS = Path("runs")  # what the stages write: a model listed from there may simp
 
 def check_models(settings: BenchSettings) -> None:
     """Raise InputError for an unknown scorer, a key that is not set or a model folder that is not there."""
-    check_names("scorers", settings.scorers, SCORERS)
+    check_names("scorers", settings.scorers, [*SCORERS, *ORIGINALS])
     for key, variable in (
         ("judge.api_key_env", settings.judge.api_key_env),
         ("embeddings.api_key_env", settings.embeddings.api_key_env),
@@ -41,7 +42,8 @@ def _check_embeddings(settings: BenchSettings) -> None:
     spec = settings.embeddings.model
     if spec is None:
         for name in settings.scorers:
-            if name in MEASURES and MEASURES[name].embeds:
+            measure = MEASURES.get(name) or ORIGINALS.get(name)
+            if measure is not None and measure.embeds:
                 raise InputError(f"embeddings.model: {name} needs one: a folder, or openai:MODEL@http://host:port/v1")
     elif check_spec(spec) is None:
         _check_has_model(f"embeddings.model: {spec}", spec)

@@ -1,0 +1,120 @@
+"""Between an original package and a model: a server on this machine that asks through our client, keeps what came and
+counts it by example."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Coroutine
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote
+
+from rag_zeval.models.cache import ReplyCache
+from rag_zeval.models.endpoint import Endpoint
+from rag_zeval.models.language_model import Reply
+from rag_zeval.scripted_judge import send
+
+T = TypeVar("T")
+CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
+
+
+class CountingProxy:
+    """OpenAI's protocol under `url(example)`: what is posted there goes on to `chat`, or for vectors to `embeddings`,
+    with their limits, retries and keys; an equal request of the same trial is answered from the file `cache`.
+
+    A reply that does not come is HTTP 400, which the packages' clients do not repeat: ours has done so. Use it as a
+    context.
+    """
+
+    def __init__(self, chat: Endpoint, embeddings: Endpoint | None, cache: Path, trial: int = 0):
+        self._endpoints = {CHAT: chat, **({EMBEDDINGS: embeddings} if embeddings else {})}
+        self._cache_path, self._trial = cache, trial
+        self._replies: dict[str, list[Reply]] = defaultdict(list)
+        self._loop = asyncio.new_event_loop()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._threads = [
+            threading.Thread(target=self._loop.run_forever, daemon=True),
+            threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True),
+        ]
+
+    def __enter__(self) -> CountingProxy:
+        for thread in self._threads:
+            thread.start()
+        self._cache = self._wait(_open(self._cache_path))  # SQLite wants it used by the thread that opened it
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._wait(_close(self._cache))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        for thread in self._threads:
+            thread.join()
+        self._loop.close()
+
+    def url(self, example: str) -> str:
+        """The base URL for a client that asks about an example."""
+        return f"http://127.0.0.1:{self._server.server_port}/{quote(example, safe='')}/v1"
+
+    def take(self, example: str) -> list[Reply]:
+        """The replies that an example has got, which are then forgotten."""
+        return self._replies.pop(example, [])
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer a request as the model does."""
+        example, _, path = handler.path[1:].partition("/v1")
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        endpoint = self._endpoints.get(path)
+        if endpoint is None:
+            send(handler, 404, {"error": {"message": f"nothing answers {path}"}})
+            return
+        try:
+            reply = self._wait(self._reply(endpoint, path, json.loads(body)))
+        except Exception as error:  # the model cannot be reached at all: so with every request
+            reply = Reply(None, f"failed: {error}")
+        self._replies[unquote(example)].append(reply)
+        if reply.text is None:
+            send(handler, 400, {"error": {"message": reply.status}})
+        else:
+            send(handler, 200, json.loads(reply.text))
+
+    async def _reply(self, endpoint: Endpoint, path: str, body: dict[str, Any]) -> Reply:
+        asked = json.dumps([endpoint.identity, path, body, self._trial], sort_keys=True)
+        key = hashlib.sha256(asked.encode()).hexdigest()
+        return await self._cache.reply(key, lambda: endpoint.post(path, body, _whole))
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _whole(answer: Any) -> tuple[str, str]:
+    if not isinstance(answer, dict):
+        raise ValueError("the endpoint's answer is no JSON object")
+    return json.dumps(answer), "ok"
+
+
+async def _open(path: Path) -> ReplyCache:
+    return ReplyCache(path)
+
+
+async def _close(cache: ReplyCache) -> None:
+    cache.close()
+
+
+def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            proxy.answer(self)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler

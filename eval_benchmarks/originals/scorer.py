@@ -1,0 +1,149 @@
+"""`original:MEASURE`: the measure of an original package, by that package, in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+import queue
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from eval_benchmarks.originals.packages import ORIGINALS, PREFIX, ROOT, Original
+from eval_benchmarks.originals.proxy import CountingProxy
+from rag_zeval.files import file_sha256
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.endpoint import Endpoint
+from rag_zeval.models.language_model import one_line
+from rag_zeval.scorers.score import Score, Scored, costs
+
+PROCESSES = 4  # of a package at once: each loads it anew
+
+
+class OriginalScorer:
+    """A measure of ORIGINALS by a model behind an endpoint; what it asks is cached in the file `cache`, and counted.
+
+    timeout: seconds for an answer, after which its process is ended and the answer fails.
+    """
+
+    group: int | None = None
+
+    def __init__(
+        self, name: str, chat: Endpoint, embeddings: Endpoint | None, cache: Path, timeout: float, trial: int = 0
+    ):
+        self.name, self._original = name, ORIGINALS[name]
+        self._chat, self._embeddings = chat, embeddings if self._original.embeds else None
+        self._cache, self._timeout, self._trial = cache, timeout, trial
+        package = f"{file_sha256(self._original.lock)} {file_sha256(self._original.script)}"
+        self.identity = f"{name} {package} {chat.identity} trial {trial}"
+        self.identity += f" {embeddings.identity}" if embeddings and self._original.embeds else ""
+        self.prompt_hash = None  # the package's own
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        examples = list(examples)
+        count = min(PROCESSES, self._chat.at_once, len(examples))
+        runners: queue.SimpleQueue[Runner] = queue.SimpleQueue()
+        with CountingProxy(self._chat, self._embeddings, self._cache, self._trial) as proxy:
+            every = [Runner(self._original, self.name, self._chat.name, self._timeout) for _ in range(count)]
+            for runner in every:
+                runners.put(runner)
+
+            def score_one(example: Example) -> Scored:
+                runner = runners.get()
+                try:
+                    return self._score(example, runner, proxy)
+                finally:
+                    runners.put(runner)
+
+            pool = ThreadPoolExecutor(max(1, count))
+            try:
+                for future in as_completed([pool.submit(score_one, example) for example in examples]):
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for runner in every:
+                    runner.stop()
+                pool.shutdown()
+                for runner in every:
+                    runner.end()
+
+    def _score(self, example: Example, runner: Runner, proxy: CountingProxy) -> Scored:
+        lacking = [need for need in self._original.needs if not getattr(example, need)]
+        if lacking:
+            score = Score(None, f"failed: the example has no {' and no '.join(lacking)}")
+            return Scored(example.id, (score,) * len(example.answers))
+        asked = {
+            "id": example.id,
+            "question": example.question,
+            "truth": example.truth or example.reference,
+            "chunks": list(example.chunks) or [example.reference],
+            "url": proxy.url(example.id),
+            "embeddings": self._embeddings.name if self._embeddings else None,
+        }
+        scores = tuple(runner.score({**asked, "answer": answer}) for answer in example.answers)
+        return Scored(example.id, scores, **costs(proxy.take(example.id)))
+
+
+class Runner:
+    """A process of a package's environment, started when it is first asked and again after it ended."""
+
+    def __init__(self, original: Original, name: str, model: str, timeout: float):
+        measure = name.removeprefix(PREFIX)
+        self._command = [str(original.python), str(original.script), measure, model]
+        self._timeout = timeout
+        self._process: subprocess.Popen[str] | None = None
+        self._stopped = False
+
+    def score(self, instance: dict[str, Any]) -> Score:
+        """The value of one answer; a package that fails, ends or takes too long costs this answer only."""
+        if self._stopped:
+            return Score(None, "failed: stopped")
+        process = self._process = self._process or self._start()
+        assert process.stdin and process.stdout
+        limit = threading.Timer(self._timeout, process.kill) if self._timeout < threading.TIMEOUT_MAX else None
+        if limit:
+            limit.start()
+        try:
+            process.stdin.write(json.dumps(instance) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except OSError:
+            line = ""
+        finally:
+            if limit:
+                limit.cancel()
+        if not line:
+            self.end()
+            return Score(None, "failed: the package's process ended, or took too long")
+        reply = json.loads(line)
+        value = reply.get("score")
+        if "failed" in reply or value is None or math.isnan(value):
+            return Score(None, f"failed: {one_line(reply.get('failed') or 'the package gives no score')}")
+        return Score(float(value))
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="utf-8",
+            errors="replace",
+        )
+
+    def stop(self) -> None:
+        """Start no more, and kill the process: an answer that it is at fails."""
+        self._stopped = True
+        if (process := self._process) is not None:
+            process.kill()
+
+    def end(self) -> None:
+        """Kill the process, and wait for its end."""
+        if (process := self._process) is not None:
+            self._process = None
+            process.kill()
+            process.communicate()

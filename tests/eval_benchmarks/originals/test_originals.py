@@ -1,0 +1,134 @@
+"""Rows of original packages: a package in a process of its own, here a script, asks through the counting proxy."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval_benchmarks.originals.packages import ORIGINALS, PREFIX, Original
+from eval_benchmarks.originals.scorer import OriginalScorer
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.openai_api import OpenAIBackend
+from rag_zeval.scorers.registry import MEASURES
+from rag_zeval.scorers.score import Score
+from rag_zeval.scripted_judge import ScriptedJudge
+
+PACKAGE = """
+import json, os, sys, time, urllib.request
+sys.path.insert(0, {protocol!r})
+from protocol import serve
+
+def load(measure, model):
+    print("chatter on standard output")
+    def score(instance):
+        answer = instance["answer"]
+        if answer == "crash":
+            os._exit(3)
+        if answer == "hang":
+            time.sleep(60)
+        if answer == "none":
+            return None
+        body = {{"model": model, "messages": [{{"role": "user", "content": instance["question"] + answer}}]}}
+        request = urllib.request.Request(instance["url"] + "/chat/completions", json.dumps(body).encode())
+        return float(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"])
+    return score
+
+serve(load)
+"""
+NAME = f"{PREFIX}fake"
+PROTOCOL = Path(__file__).resolve().parents[3] / "eval_benchmarks" / "originals"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run_fake.py"
+    path.write_text(PACKAGE.format(protocol=str(PROTOCOL)))
+
+    @dataclass(frozen=True)
+    class Fake(Original):
+        python = Path(sys.executable)
+        script = lock = path
+
+    monkeypatch.setitem(ORIGINALS, NAME, Fake("fake"))  # type: ignore[arg-type]
+
+
+def scorer(judge: ScriptedJudge, cache: Path, timeout: float = 30.0, trial: int = 0) -> OriginalScorer:
+    backend = OpenAIBackend("judge", judge.url, max_retries=1)
+    return OriginalScorer(NAME, backend, None, cache, timeout, trial)
+
+
+def examples(*answers: str) -> list[Example]:
+    return [
+        Example(f"row {at}/{at}", f"question {at}?", "the reference", (answer, "b"))
+        for at, answer in enumerate(answers)
+    ]
+
+
+@pytest.mark.usefixtures("package")
+def test_what_a_package_asks_is_counted_by_example_and_asked_once(
+    scripted_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    scripted_judge.replies = lambda body: "0.25" if body["messages"][0]["content"].endswith("a") else "0.75"
+    rows = examples(*["a"] * 6)
+    first = {row.id: row for row in scorer(scripted_judge, tmp_path / "kept.sqlite").score(rows)}
+    assert set(first) == {example.id for example in rows}
+    assert {row.values for row in first.values()} == {(0.25, 0.75)}
+    assert {(row.calls, row.cached, row.prompt_tokens, row.completion_tokens, row.final) for row in first.values()} == {
+        (2, 0, 14, 10, True)
+    }
+    assert len(scripted_judge.requests) == 12
+    again = list(scorer(scripted_judge, tmp_path / "kept.sqlite").score(rows))
+    assert {(row.values, row.calls, row.cached, row.prompt_tokens) for row in again} == {((0.25, 0.75), 0, 2, 14)}
+    assert len(scripted_judge.requests) == 12
+    other = list(scorer(scripted_judge, tmp_path / "kept.sqlite", trial=1).score(rows[:1]))
+    assert other[0].calls == 2 and len(scripted_judge.requests) == 14
+
+
+@pytest.mark.usefixtures("package")
+def test_a_bad_row_costs_itself_only(scripted_judge: ScriptedJudge, tmp_path: Path) -> None:
+    scripted_judge.replies = "0.5"
+    rows = examples("a", "crash", "none", "hang", "a")
+    scored = {row.id: row.scores for row in scorer(scripted_judge, tmp_path / "kept.sqlite", timeout=8).score(rows)}
+    ended = Score(None, "failed: the package's process ended, or took too long")
+    first = [scored[example.id][0] for example in rows]
+    assert first == [Score(0.5), ended, Score(None, "failed: the package gives no score"), ended, Score(0.5)]
+    assert {scores[1] for scores in scored.values()} == {Score(0.5)}
+
+
+@pytest.mark.usefixtures("package")
+def test_a_reply_that_does_not_come_leaves_the_row_to_the_next_run(
+    scripted_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    scripted_judge.replies = "0.5"
+    scripted_judge.faults = ["500", "500"]  # the first try and its only repetition
+    [row] = scorer(scripted_judge, tmp_path / "kept.sqlite").score(examples("a"))
+    assert row.values == (None, 0.5) and not row.final
+    assert (row.calls, row.retries, row.failures) == (3, 1, 1) and "HTTP Error 400" in row.scores[0].status
+    [again] = scorer(scripted_judge, tmp_path / "kept.sqlite").score(examples("a"))
+    assert again.values == (0.5, 0.5) and again.final and (again.calls, again.cached) == (1, 1)
+
+
+def test_each_original_stands_for_a_measure_of_ours_and_has_its_files() -> None:
+    for name, original in ORIGINALS.items():
+        assert name.removeprefix(PREFIX) in MEASURES
+        assert original.script.is_file() and original.lock.is_file()
+        assert original.embeds == MEASURES[name.removeprefix(PREFIX)].embeds
+
+
+def test_without_its_environment_a_row_is_left_out_with_a_line(
+    scripted_judge: ScriptedJudge, write_ragchecker: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    from eval_benchmarks.__main__ import main
+
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(2)))
+    monkeypatch.setattr("eval_benchmarks.originals.packages.ROOT", tmp_path)
+    words = [f"out_dir={tmp_path / 'bench'}", "benchmarks=[ragchecker_meta]", f"models=[{scripted_judge.spec()}]"]
+    main([*words, 'scorers=[bleu,"original:trulens_groundedness"]'])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "original:trulens_groundedness: its environment is not there; `make .venv-parity-trulens/.ready`" in said
+    assert json.loads((tmp_path / "bench" / "summary.json").read_text())
