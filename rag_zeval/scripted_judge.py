@@ -157,9 +157,10 @@ class ScriptedJudge:
         return next((reply for key, reply in self.replies.items() if key in prompt), None)
 
     def _embed(self, handler: BaseHTTPRequestHandler, body: Body, fault: str | Answer) -> None:
-        vector = self.vector(body["input"])
-        vector = [] if fault in ("empty", "no text") else _nan(vector) if fault == "nan" else vector
-        data = [{"object": "embedding", "index": 0, "embedding": vector}]
+        texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+        vectors: list[Any] = [[] if fault in ("empty", "no text") else self.vector(text) for text in texts]
+        vectors = _nan(vectors) if fault == "nan" else vectors
+        data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
         usage = {"prompt_tokens": 3, "total_tokens": 3}
         send(handler, 200, {"object": "list", "model": body["model"], "data": data, "usage": usage})
 

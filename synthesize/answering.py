@@ -148,7 +148,7 @@ def needed_bytes(model: Any, tokens: int, rows: int, branches: int, longest: int
 
     tokens: cached tokens of the batch, as `jobs.batches` counts them; rows: its questions; branches: alphas; longest:
     tokens of the longest prompt. A layer's keys and values are copied when prompts are packed, and each row of both
-    streams has spare columns; the longest prompt is read alone.
+    streams has spare columns; the longest prompt is read alone, behind what all prompts begin with under a mask.
     """
     config = model.config.get_text_config()
     layers = config.num_hidden_layers
@@ -156,7 +156,8 @@ def needed_bytes(model: Any, tokens: int, rows: int, branches: int, longest: int
     logits = LOGITS * 4 * rows * branches * config.vocab_size
     pass_tokens = max(longest, rows * branches)
     states = pass_tokens * (3 * config.intermediate_size + 6 * config.hidden_size) * model.dtype.itemsize
-    return cached + logits + states
+    mask = longest**2 * (model.dtype.itemsize + 1) if rows > 1 else 0
+    return cached + logits + states + mask
 
 
 def fitting_tokens(model: Any, free: int, rows: int, branches: int, longest: int) -> int:

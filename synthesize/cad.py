@@ -145,12 +145,14 @@ class _Stream:
     def _prefill(self, tokens: Sequence[int], cache: Any, before: int) -> Any:
         """Read tokens behind `before` others into a cache; the last one's logits in float32."""
         ids = torch.tensor([list(tokens)], device=self.model.device)
-        seen = torch.arange(before + len(tokens), device=self.model.device)
-        mask = torch.zeros(len(tokens), len(seen), device=self.model.device, dtype=self.model.dtype)
-        mask.masked_fill_(seen > seen[before:, None], self.blocked)
+        mask = None
+        if before:
+            seen = torch.arange(before + len(tokens), device=self.model.device)
+            mask = torch.zeros(1, 1, len(tokens), len(seen), device=self.model.device, dtype=self.model.dtype)
+            mask.masked_fill_(seen > seen[before:, None], self.blocked)
         out = self.model(
             input_ids=ids,
-            attention_mask=mask[None, None] if before else None,
+            attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,

@@ -188,18 +188,30 @@ def stop_leftovers(out_dir: Path) -> int:
     """
     import psutil
 
-    leftovers = []  # all of them before the first is killed: a dying raylet no longer says whose its helpers are
+    killed = 0
+    while leftovers := _find_leftovers(out_dir):  # a daemon may have started another since it was looked
+        for process in leftovers:
+            with suppress(psutil.Error):
+                process.kill()
+        killed += len(leftovers)
+        _, alive = psutil.wait_procs(leftovers, timeout=10)
+        if alive:
+            break
+    return killed
+
+
+def _find_leftovers(out_dir: Path) -> list[psutil.Process]:
+    """All of them, before the first is killed: a dying raylet no longer says whose its helpers are."""
+    import psutil
+
+    leftovers = []
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK) == str(out_dir) or _is_ray_in(process, out_dir):
                 leftovers.append(process)
         except (psutil.Error, OSError):  # another user's, or gone by now
             continue
-    for process in leftovers:
-        with suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(leftovers, timeout=10)
-    return len(leftovers)
+    return leftovers
 
 
 def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:

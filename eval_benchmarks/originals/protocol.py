@@ -16,9 +16,9 @@ from typing import Any
 def serve(load: Callable[[str, str], Callable[[dict[str, Any]], float | None]]) -> None:
     """Score what comes on standard input until it ends.
 
-    `load(measure, model)` gives the function that scores: its instance has question, answer, truth, chunks (a list of
-    texts), url (where the model is asked, with any key) and embeddings (the name of that model). What the package
-    prints goes to standard error.
+    `load(measure, model)` gives the function that scores. Its instance has question, answer, reference, truth, chunks
+    (a list of texts), url (where the model is asked, with any key) and embeddings (the name of that model). What the
+    package prints goes to standard error.
     """
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -35,7 +35,7 @@ def load(measure: str, model: str) -> Callable[[dict[str, Any]], float | None]:
             metric.embeddings = LangchainEmbeddingsWrapper(client)
         else:
             metric.llm = LangchainLLMWrapper(ChatOpenAI(model=model, base_url=instance["url"], api_key=ANY_KEY))
-        metric.init(RunConfig())
+        metric.init(RunConfig(max_retries=1))  # the proxy has repeated what can be repeated
         sample = SingleTurnSample(
             user_input=instance["question"],
             response=instance["answer"],

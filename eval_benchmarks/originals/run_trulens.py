@@ -41,9 +41,7 @@ def load(measure: str, model: str) -> Callable[[dict[str, Any]], float | None]:
     def score(instance: dict[str, Any]) -> float | None:
         provider.url = instance["url"]
         if measure == "trulens_groundedness":
-            value, _ = provider.groundedness_measure_with_cot_reasons(
-                "\n\n".join(instance["chunks"]), instance["answer"]
-            )
+            value, _ = provider.groundedness_measure_with_cot_reasons(instance["reference"], instance["answer"])
         else:
             value, _ = provider.relevance_with_cot_reasons(instance["question"], instance["answer"])
         return float(value)

@@ -78,6 +78,7 @@ class OriginalScorer:
         asked = {
             "id": example.id,
             "question": example.question,
+            "reference": example.reference,
             "truth": example.truth or example.reference,
             "chunks": list(example.chunks) or [example.reference],
             "url": proxy.url(example.id),

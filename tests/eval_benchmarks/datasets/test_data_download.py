@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
@@ -108,10 +109,15 @@ def wikieval_parquet(path: Path, rows: int, **changes: Any) -> bytes:
     return path.read_bytes()
 
 
+def questions(rows: int, **changes: Any) -> bytes:
+    row = {"question": "who?", "answers": ["she"], "ctxs": [{"title": "T", "text": "It was she.", "hasanswer": True}]}
+    return gzip.compress(f"{json.dumps({**row, **changes})}\n".encode() * rows, mtime=0)
+
+
 def test_the_command_brings_everything_with_licences(
     server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50)]
+    bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50), questions(data.NQ_ROWS)]
     server.files = {download.route: body for download, body in zip(data.DOWNLOADS, bodies, strict=True)}
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}/"]
     assert data.main(words) == 2  # [1] and [2] are not the files we know
@@ -147,21 +153,25 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("name", "body", "message"),
     [
-        (lambda path: b"<html>", "not a parquet file"),
-        (lambda path: wikieval_parquet(path, 49), "expected 50 rows, found 49"),
-        (lambda path: wikieval_parquet(path, 50, poor_answer=None), "found 50 without poor_answer"),
+        ("wikieval", lambda path: b"<html>", "not a parquet file"),
+        ("wikieval", lambda path: wikieval_parquet(path, 49), "expected 50 rows, found 49"),
+        ("wikieval", lambda path: wikieval_parquet(path, 50, poor_answer=None), "found 50 without poor_answer"),
+        ("natural_questions", lambda path: b"<html>", "not a gzip file of text"),
+        ("natural_questions", lambda path: questions(2655)[:-9], "not a gzip file of text"),
+        ("natural_questions", lambda path: questions(3), "expected 2655 rows, found 3"),
+        ("natural_questions", lambda path: questions(3, answers="she"), "line 1: field 'answers'"),
     ],
 )
 def test_content_without_a_known_checksum_is_looked_at(
-    server: FileServer, tmp_path: Path, body: Any, message: str
+    server: FileServer, tmp_path: Path, name: str, body: Any, message: str
 ) -> None:
-    wikieval = data.DOWNLOADS[-1]
-    server.files[wikieval.route] = body(tmp_path / "x")
+    [download] = [download for download in data.DOWNLOADS if download.path.startswith(name)]
+    server.files[download.route] = body(tmp_path / "x")
     with pytest.raises(InputError, match=rf"{server.url}.*{message}.*; the file was removed"):
-        data.get(wikieval, server.url, tmp_path)
-    assert not list((tmp_path / "wikieval").iterdir())
+        data.get(download, server.url, tmp_path)
+    assert not list((tmp_path / name).iterdir())
 
 
 def test_a_server_that_is_not_there_is_one_line(server: FileServer, tmp_path: Path) -> None:

@@ -8,32 +8,16 @@ ragchecker never asks for.
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no download of prices; before the import
 
-from instances import as_given, labels, make_claims, make_instances, statement, whose
+from instances import make_claims, make_instances
 from ragchecker import RAGChecker, RAGResult, RAGResults
 from ragchecker.container import RetrievedDoc
 from ragchecker.metrics import METRIC_GROUP_MAP, all_metrics
+from ragchecker_replies import reply
 from recording import record
-
-CHECK = re.compile(r"### Reference:\n(.*)\n\n### Claims:\n(.*)\n\n\nYour answer", re.DOTALL)
-EXTRACT = re.compile(r"### Candidate Answer:\n(.*)\n\n### KG:\n$", re.DOTALL)
-TRIPLET = re.compile(r'\("(.*)", "(.*)", "(.*)"\)')
-
-
-def reply(instance: dict[str, Any], prompt: str) -> str:
-    """A prompt of refchecker, answered with what was decided about the instance: labels or triplets, one a line."""
-    if check := CHECK.search(prompt):
-        reference, claims = check.groups()
-        known = labels(instance, reference)
-        return "\n".join(as_given(instance, [known[statement(list(one))] for one in TRIPLET.findall(claims)]))
-    extract = EXTRACT.search(prompt.rpartition("### Question:")[2])
-    assert extract, prompt
-    claims = instance["decisions"][f"{whose(instance, extract[1])}_claims"]
-    return "\n".join(f'("{subject}", "{predicate}", "{thing}")' for subject, predicate, thing in claims) or "Abstain"
 
 
 def scores(instance: dict[str, Any]) -> dict[str, float]:
