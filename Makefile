@@ -177,9 +177,10 @@ PARITY := $(basename $(notdir $(wildcard requirements/parity/*.txt)))
 # Its lock leaves out what it asks for and the comparison does not need.
 .venv-parity-open-rag-eval/.ready: PARITY_PIP_ARGS := --no-deps
 
-parity: $(PARITY:%=.venv-parity-%/.ready) ## run the original packages on the recorded replies again and compare (Python 3.11)
+parity: $(READY) $(PARITY:%=.venv-parity-%/.ready) ## run the original packages on the recorded replies again and compare (Python 3.11)
 	@set -e; $(foreach one,$(PARITY),PYTHONPATH=. .venv-parity-$(one)/bin/python \
 	  tests/rag_zeval/scorers/parity/record_$(subst -,_,$(one)).py --check;)
+	$(PY) -m pytest -m slow tests/eval_benchmarks/originals
 
 lint: $(READY) ## ruff, format check, mypy, import rules
 	$(PY) -m ruff check

@@ -26,7 +26,11 @@ def score_densities(lines: Sequence[Line]) -> bytes | None:
     """
     from matplotlib.figure import Figure
 
-    measured = {(line.row.printed.method, line.row.model): line.scorer for line in lines if line.scorer}
+    measured = {
+        (line.row.printed.method, line.row.model): line.scorer
+        for line in lines
+        if line.scorer and not line.row.original
+    }
     panels = [(name, scorer) for name in PANELS if (scorer := measured.get(name)) is not None]
     if not panels:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eval_benchmarks.originals.packages import ORIGINALS, PREFIX
 from eval_benchmarks.output.published import PrintedRow, printed_rows
 from rag_zeval.scorers.registry import JUDGE
 
@@ -62,11 +63,17 @@ class PaperRow:
     """A printed row, and what measures it.
 
     model: the paper's name of the model that is asked, None where none is; arm: which training makes it, else None.
+    original: measured by the method's own package, beside the row of ours.
     """
 
     printed: PrintedRow
     benchmark: str
     scorers: tuple[str, ...]
+    original: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.printed.method}, its package" if self.original else self.printed.method
 
     @property
     def model(self) -> str | None:
@@ -82,8 +89,13 @@ class PaperRow:
 
 
 def paper_rows(table: int, of_arms: str = BENCHMARKS[2]) -> Iterator[PaperRow]:
-    """The rows of one of the Tables 1 to 5 and 8, in the paper's order; `of_arms`: the benchmark of ARM_TABLES."""
+    """The rows of one of the Tables 1 to 5 and 8, in the paper's order, each by our scorers and by the original's.
+
+    of_arms: the benchmark of ARM_TABLES.
+    """
     benchmark = of_arms if table in ARM_TABLES else BENCHMARKS[table]
     for printed in printed_rows(table):
         scorers = (JUDGE,) if printed.method in ARMS else SCORERS[table][printed.method]
         yield PaperRow(printed, benchmark, scorers)
+        if originals := tuple(f"{PREFIX}{name}" for name in scorers if f"{PREFIX}{name}" in ORIGINALS):
+            yield PaperRow(printed, benchmark, originals, original=True)

@@ -14,10 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from eval_benchmarks.bench_settings import RunSettings, check_names, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
+from eval_benchmarks.originals.packages import ORIGINALS
 from experiments.paper.arms import Arms, has_gpus
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
+from experiments.paper.stand_in import is_stand_in
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
+from rag_zeval.models.language_model import check_spec
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 from rag_zeval.stages.config import load_config
@@ -140,8 +143,21 @@ def lacking(row: PaperRow, settings: PaperSettings, arms: Arms) -> str | None:
             return f"models.{row.model}: a judge" if _asks_a_judge(row) else f"models.{row.model}: sentence vectors"
         if spec.startswith(VLLM) and not settings.dry_run and not has_gpus():
             return f"models.{row.model}: GPUs for {spec}, or an endpoint"
+        if row.original:
+            return _original_lacking(row, spec)
     if BertScore.name in row.scorers and settings.bert_score is None:
         return "bert_score: a folder of roberta-large"
+    return None
+
+
+def _original_lacking(row: PaperRow, spec: str) -> str | None:
+    for original in (ORIGINALS[name] for name in row.scorers):
+        if not original.python.exists():
+            return f"an environment of its own: `make {original.python.parents[1].name}/.ready`"
+        if check_spec(spec) is None:
+            return f"models.{row.model}: an endpoint, which is all that original packages ask"
+        if is_stand_in(spec) and not original.embeds:
+            return f"models.{row.model}: a model; the judge by the letter knows our prompts alone"
     return None
 
 
@@ -164,7 +180,9 @@ def _bench_run(judge: str, rows: Sequence[PaperRow], settings: PaperSettings, ar
     benchmark, _ = _benchmark(settings.profile, rows[0].benchmark)
     greedy = benchmark is not None and benchmark.world is not None  # what is said twice is the same
     scorers = tuple(dict.fromkeys(scorer for row in rows for scorer in row.scorers))
-    embeds = any(scorer in MEASURES and MEASURES[scorer].embeds for scorer in scorers)
+    embeds = any(
+        one is not None and one.embeds for name in scorers for one in (MEASURES.get(name), ORIGINALS.get(name))
+    )
     return BenchRun(
         judge,
         rows[0].benchmark,

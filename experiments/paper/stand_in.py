@@ -10,6 +10,11 @@ from rag_zeval.errors import InputError
 LITERAL = "literal"  # in the place of a model's name
 
 
+def is_stand_in(spec: str) -> bool:
+    """Whether a spec is one of those that `stand_ins` gives."""
+    return spec.startswith(f"openai:{LITERAL}-")
+
+
 @contextmanager
 def stand_ins(models: Mapping[str, str | None], port: int) -> Iterator[dict[str, str | None]]:
     """The models with an endpoint's spec for each LITERAL, served on a port of this machine inside.

@@ -68,7 +68,7 @@ def _cells(line: Line, intervals: bool) -> list[str]:
     dagger = "†" if printed.significant else ""
     numbers = [text for cell in line.cells for text in (_shown(cell, intervals), f"{cell.printed:.3f}{dagger}")]
     counts = [NONE, NONE] if first.open else [str(first.n), str(first.trials)]
-    return [printed.method, printed.model or NONE, line.scorer.scorer if line.scorer else NONE, *numbers, *counts]
+    return [line.row.name, printed.model or NONE, line.scorer.scorer if line.scorer else NONE, *numbers, *counts]
 
 
 def _shown(cell: Cell, intervals: bool) -> str:
@@ -84,7 +84,7 @@ def open_rows(needs: Mapping[PaperRow, str]) -> list[str]:
     of_reason: dict[str, list[str]] = {}
     for row, why in needs.items():
         by = f" by {row.model}" if row.model else ""
-        of_reason.setdefault(why, []).append(f"{row.printed.method}{by} (Table {row.printed.table})")
+        of_reason.setdefault(why, []).append(f"{row.name}{by} (Table {row.printed.table})")
     return [f"open, {why}: {', '.join(rows)}" for why, rows in of_reason.items()]
 
 
@@ -106,5 +106,5 @@ def _comma_separated(lines: Mapping[int, Sequence[Line]]) -> str:
                     cell.printed,
                     cell.open,
                 )
-                writer.writerow([number, printed.method, printed.model, scorer, cell.metric, *known])
+                writer.writerow([number, line.row.name, printed.model, scorer, cell.metric, *known])
     return text.getvalue()

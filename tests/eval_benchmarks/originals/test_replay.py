@@ -56,7 +56,7 @@ def test_scores_are_those_recorded_and_a_second_run_asks_nothing(
     vectors = OpenAIEmbedder("vectors", scripted_judge.url) if original.embeds else None
     runner = Runner(original, name, "judge", 120)
 
-    def scores(proxy: CountingProxy) -> tuple[dict[str, float | None], int, int | None]:
+    def scores() -> tuple[dict[str, float | None], int, int]:
         values, calls, tokens = {}, 0, 0
         for instance in instances:
             decide, decisions = REPLIES[original.package], instance["decisions"]
@@ -64,16 +64,17 @@ def test_scores_are_those_recorded_and_a_second_run_asks_nothing(
             if original.embeds:
                 scripted_judge.vector = lambda text, of=decisions["vectors"]: of[text]
             asked = {key: instance.get(key, "") for key in ("id", "question", "answer", "truth", "chunks")}
-            asked |= {"reference": asked["truth"], "url": proxy.url(instance["id"])}
-            values[instance["id"]] = runner.score({**asked, "embeddings": "vectors" if vectors else None}).value
-            replies = proxy.take(instance["id"])
+            kept = tmp_path / f"{instance['id']}.sqlite"  # of its own: two instances may want two replies to one prompt
+            with CountingProxy(chat, vectors, kept) as proxy:
+                asked |= {"reference": asked["truth"], "url": proxy.url(instance["id"])}
+                values[instance["id"]] = runner.score({**asked, "embeddings": "vectors" if vectors else None}).value
+                replies = proxy.take(instance["id"])
             calls, tokens = calls + sum(r.calls for r in replies), tokens + sum(r.prompt_tokens or 0 for r in replies)
         return values, calls, tokens
 
     try:
-        with CountingProxy(chat, vectors, tmp_path / "kept.sqlite") as proxy:
-            first, calls, tokens = scores(proxy)
-            again, asked_again, _ = scores(proxy)
+        first, calls, tokens = scores()
+        again, asked_again, _ = scores()
     finally:
         runner.end()
     assert first == again and asked_again == 0

@@ -42,6 +42,12 @@ def words(out: Path, **changed: object) -> list[str]:
     return [f"{key}={value}" for key, value in asked.items()]
 
 
+@pytest.fixture(autouse=True)
+def no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether or not this machine has the environments of the original packages."""
+    monkeypatch.setattr("eval_benchmarks.originals.packages.ROOT", tmp_path)
+
+
 @pytest.fixture
 def data(write_ragchecker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(24)))
@@ -61,7 +67,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert main(asked) == 0
     first = capfd.readouterr().out
     cells = read(out / "tables.csv")
-    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [63, 54, 12]
+    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [90, 75, 18]
     measured = {(cell["table"], cell["method"], cell["model"]) for cell in cells if cell["scorer"]}
     judged = {("2", method, "qwen-72b") for method in ("ARES", "TruLens", "RAG-Checker", "RAG-Zeval w/o RL")}
     assert measured == {("2", "BLEU", ""), ("2", "ROUGE-L", "")} | judged | {
@@ -73,6 +79,8 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert (rouge["printed"], rouge["n"], rouge["trials"]) == ("0.395", "24", "1")
     needs = {cell["open"] for cell in cells if cell["open"]}
     assert any(need.startswith("needs wikieval") for need in needs)
+    assert "needs an environment of its own: `make .venv-parity-ragas/.ready`" not in needs  # nor is there a model
+    assert "needs an environment of its own: `make .venv-parity-trulens/.ready`" in needs
     assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: sentence vectors" in needs
     page = (out / "index.html").read_text()
     assert "qwen-72b: the judge by the letter stands in, which is no model" in page
@@ -187,7 +195,7 @@ def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line
     del scored["5-poor_answer"]
     pairs = benchmark.scores(scored, "poor_answer")
     assert len(pairs) == 5 and all(good == 2 * at / 6 and other == 0 for at, (good, other) in enumerate(pairs))
-    [row] = [row for row in paper_rows(1) if (row.printed.method, row.model) == ("TruLens", "qwen-72b")]
+    [row, _] = [row for row in paper_rows(1) if (row.printed.method, row.model) == ("TruLens", "qwen-72b")]
     [scorer] = group_trials([Trial(benchmark, "trulens_groundedness", "m", "f", "i", None, scored)])
     image = score_densities([Line(row, scorer, ())])
     assert image is not None and image.startswith(b"\x89PNG")
