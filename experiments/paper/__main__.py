@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +29,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(words: Sequence[str]) -> int:
     from experiments.paper.runs import PaperSettings, plan_runs
-    from experiments.paper.stand_in import LITERAL, stand_ins
+    from experiments.paper.stand_in import LITERAL, serving, with_stand_ins
 
     config: Any = OmegaConf.to_container(load_config("paper", words), resolve=True)
     settings = check_settings(PaperSettings, config)
     literal = [name for name, spec in settings.models.items() if spec == LITERAL]
     notes = [f"{', '.join(literal)}: the judge by the letter stands in, which is no model"] if literal else []
-    with stand_ins(settings.models, settings.literal_port) as models:
-        plan = plan_runs(settings.model_copy(update={"models": models}))
-        return say(plan, notes) if settings.dry_run else make(plan, notes)
+    models = with_stand_ins(settings.models, settings.literal_port)
+    plan = plan_runs(settings.model_copy(update={"models": models}))
+    if settings.dry_run:
+        return say(plan, notes)
+    with serving(settings.literal_port) if literal else nullcontext():
+        return make(plan, notes)
 
 
 def say(plan: Plan, notes: Sequence[str]) -> int:

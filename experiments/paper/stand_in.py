@@ -11,19 +11,22 @@ LITERAL = "literal"  # in the place of a model's name
 
 
 def is_stand_in(spec: str) -> bool:
-    """Whether a spec is one of those that `stand_ins` gives."""
+    """Whether a spec is one that `with_stand_ins` gives."""
     return spec.startswith(f"openai:{LITERAL}-")
 
 
-@contextmanager
-def stand_ins(models: Mapping[str, str | None], port: int) -> Iterator[dict[str, str | None]]:
-    """The models with an endpoint's spec for each LITERAL, served on a port of this machine inside.
+def with_stand_ins(models: Mapping[str, str | None], port: int) -> dict[str, str | None]:
+    """The models with an endpoint's spec for each LITERAL, on a port of this machine.
 
-    The port is a fixed one, since a spec is part of what a run is known by. Raises InputError if it is taken.
+    The port is a fixed one, since a spec is part of what a run is known by.
     """
-    if LITERAL not in models.values():
-        yield dict(models)
-        return
+    url = f"http://127.0.0.1:{port}/v1"
+    return {name: f"openai:{LITERAL}-{name}@{url}" if spec == LITERAL else spec for name, spec in models.items()}
+
+
+@contextmanager
+def serving(port: int) -> Iterator[None]:
+    """The judge by the letter answers on the port inside. Raises InputError if it is taken."""
     from rag_zeval.literal_judge import count_tokens, literal_reply
     from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -33,6 +36,6 @@ def stand_ins(models: Mapping[str, str | None], port: int) -> Iterator[dict[str,
         raise InputError(f"literal_port: {port} cannot be used: {error.strerror}") from error
     judge.count = count_tokens
     try:
-        yield {name: judge.spec(f"{LITERAL}-{name}") if spec == LITERAL else spec for name, spec in models.items()}
+        yield
     finally:
         judge.close()

@@ -22,7 +22,7 @@ from experiments.paper.densities import score_densities
 from experiments.paper.methods import paper_rows
 from experiments.paper.runs import PaperSettings, plan_runs
 from experiments.paper.settings_tables import ranker_rows_table, settings_table
-from experiments.paper.stand_in import LITERAL, stand_ins
+from experiments.paper.stand_in import LITERAL, serving
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
 from rag_zeval.scorers.score import Score, Scored
@@ -207,5 +207,5 @@ def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_p
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match="literal_port"), stand_ins({"a": LITERAL}, taken.getsockname()[1]):
+        with pytest.raises(InputError, match="literal_port"), serving(taken.getsockname()[1]):
             pass
