@@ -172,7 +172,8 @@ def _original_jobs(
         if not original.python.exists():
             leave_out(f"{name}: its environment is not there; `make {original.python.parents[1].name}/.ready` makes it")
             continue
-        for benchmark, trial in itertools.product(benchmarks, range(settings.judge.trials)):
+        trials = 1 if original.embeds else settings.judge.trials  # another vector would be the same
+        for benchmark, trial in itertools.product(benchmarks, range(trials)):
             lacking = [need for need in original.needs if not any(getattr(e, need) for e in benchmark.examples)]
             if lacking:
                 leave_out(f"{benchmark.name}, {name}: the benchmark has no {' and no '.join(lacking)}")
