@@ -62,11 +62,17 @@ def make(plan: Plan, notes: Sequence[str]) -> int:
     from eval_benchmarks.output.tables import open_console, show
     from experiments.paper.cells import FinishedRuns, count, fill, mark
     from experiments.paper.figures import draw_figures, judged_example
-    from experiments.paper.methods import RANKER
+    from experiments.paper.methods import ARM_TABLES, ARMS_BENCHMARK, RANKER
     from experiments.paper.settings_tables import ranker_rows_table, settings_table
     from experiments.paper.tables import measured_table, write_page
 
     settings, arms = plan.settings, plan.arms
+    if settings.benchmark_of_arms != ARMS_BENCHMARK and set(ARM_TABLES) & set(plan.rows):
+        base, here = next(iter(arms.runs.values())).base, settings.benchmark_of_arms
+        notes = [
+            *notes,
+            f"Tables 3 to 5: judges trained from {base}, on {here}; the paper's are of 7B, on {ARMS_BENCHMARK}",
+        ]
     failures = arms.train(plan.trained)
     runs = [run for run in plan.bench if run.judge not in arms.runs or arms.is_there(run.judge)]
     failed = [run.name for run in runs if not _bench(settings.profile, run.folder, run.words)]

@@ -11,16 +11,16 @@ from eval_benchmarks.output.cases import Case, case_page
 from eval_benchmarks.output.page import embedded, render
 from eval_benchmarks.output.tables import NONE, Table, latex, markdown
 from experiments.paper.cells import LEVEL, Cell, Line
-from experiments.paper.methods import PaperRow
+from experiments.paper.methods import ARM_TABLES, PaperRow
 from rag_zeval.files import write_bytes, write_text
 from rag_zeval.judge.prompt import VARIANTS
 
 TITLES = {
     1: "Table 1: WikiEval, how often the grounded answer scores higher; ties count as right, half, wrong",
     2: "Table 2: RAGChecker meta-evaluation, correlation with people's preferences",
-    3: "Table 3: the accuracy reward, all pairs or the best only (RAGChecker meta-evaluation)",
-    4: "Table 4: the curriculum, and a fixed number of candidates (RAGChecker meta-evaluation)",
-    5: "Table 5: evidence, and a ranker without a trajectory (RAGChecker meta-evaluation)",
+    3: "Table 3: the accuracy reward, all pairs or the best only",
+    4: "Table 4: the curriculum, and a fixed number of candidates",
+    5: "Table 5: evidence, and a ranker without a trajectory",
     8: "Table 8: metrics of ARES and TruLens on the RAGChecker meta-evaluation",
 }
 CASES = "cases.html"
@@ -60,7 +60,8 @@ def measured_table(number: int, lines: Sequence[Line], intervals: bool = True) -
     metrics = [cell.metric for cell in lines[0].cells]
     names = [SHORT.get(metric, metric) for metric in metrics]
     heads = ["method", "model", "scorer", *(head for name in names for head in (name, f"{name}, paper")), "n", "trials"]
-    return Table(TITLES[number], heads, [_cells(line, intervals) for line in lines])
+    where = f" ({lines[0].row.benchmark})" if number in ARM_TABLES else ""
+    return Table(TITLES[number] + where, heads, [_cells(line, intervals) for line in lines])
 
 
 def _cells(line: Line, intervals: bool) -> list[str]:
