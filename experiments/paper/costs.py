@@ -23,10 +23,10 @@ from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
 from train.verl_config import build, derived_keys
 
-PAPER_STEPS, PAPER_HOURS = 343, 20  # of the paper's training, on 8 H20 (A.3)
+PAPER_STEPS, PAPER_HOURS, PAPER_GPUS = 343, 20, 8  # of the paper's training, on H20 (A.3)
 HEADS = ("run", "model", "benchmark", "scorer", "examples", "trials", "calls", "tokens in", "tokens out", "dollars")
 
-TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours on 8 GPUs", "disk")
+TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "disk")
 
 
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
@@ -40,7 +40,14 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
         [benchmark], _ = load_benchmarks(read_bench(load_config("bench", words), RunSettings))
         judgements, price = len(benchmark.examples) * run.trials, price_of(run.model, prices)
         for scorer in run.scorers:
-            place = (run.judge, run.model or NONE, run.benchmark, scorer, str(len(benchmark.examples)), str(run.trials))
+            place = (
+                run.judge,
+                settings.models.get(run.judge) or NONE,
+                run.benchmark,
+                scorer,
+                str(len(benchmark.examples)),
+                str(run.trials),
+            )
             asks = scorer == JUDGE or (scorer in MEASURES and bool(MEASURES[scorer].prompts))
             calls, _, prompt, reply = cost(scorer) if asks else (0, 0, 0, 0)
             dollars = judgements * (prompt * price.prompt + reply * price.completion) / MILLION if price else None
@@ -49,7 +56,7 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     return Table("what would be run", HEADS, lines)
 
 
-def _training(command: Command, on_gpus: bool) -> tuple[str, str, str, str] | None:
+def _training(command: Command) -> tuple[str, str, str, str] | None:
     """Whether verl takes its configuration, its steps, hours and disk; None where verl's trainer is not what is run.
 
     Raises InputError for a configuration that verl refuses.
@@ -63,15 +70,16 @@ def _training(command: Command, on_gpus: bool) -> tuple[str, str, str, str] | No
     check_answers_to_come(settings)
     shape, _ = read_shape(settings.base_model)
     disk = plan_disk(shape, verl, steps, settings.export).total if shape else None
-    hours = f"{PAPER_HOURS * steps / PAPER_STEPS:.0f}" if on_gpus else NONE
+    as_there = verl.trainer.nnodes * verl.trainer.n_gpus_per_node == PAPER_GPUS and settings.platform == "gpu"
+    hours = f"{PAPER_HOURS * steps / PAPER_STEPS:.0f}" if as_there else NONE
     return unchecked or "pass", str(steps), hours, sized(disk) if disk else NONE
 
 
 def trainings_table(names: Sequence[str], arms: Arms) -> Table:
-    """A line for each model that is trained here: its steps, and the paper's hours for as many on 8 GPUs."""
+    """A line for each model that is trained here: its steps, and on 8 GPUs the paper's hours for as many."""
     lines = []
     for name in names:
         run = arms.runs[name]
         there = "there" if arms.is_there(name) else "missing"
-        lines.append((name, run.model, there, *(_training(run.commands[-1], arms.on_gpus) or [NONE] * 4)))
+        lines.append((name, run.model, there, *(_training(run.commands[-1]) or [NONE] * 4)))
     return Table("models that are trained here", TRAINING_HEADS, lines)
