@@ -26,7 +26,7 @@ from transformers.cache_utils import DynamicCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from rag_zeval.errors import InputError
-from rag_zeval.models.decoding import growing_cache
+from rag_zeval.models.decoding import growing_cache, without_cudnn
 
 Prompts = Sequence[Sequence[int]]
 
@@ -41,6 +41,7 @@ class Response:
 
 
 @torch.inference_mode()
+@without_cudnn()
 def decode(
     model: Any,
     with_passage: Prompts,

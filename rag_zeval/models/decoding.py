@@ -9,7 +9,8 @@ Imported only where torch is already needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,6 +113,21 @@ class RowCache(Cache):  # type: ignore[misc]
         return [moved.get(at, at) for at in range(count)]
 
 
+@contextmanager
+def without_cudnn() -> Iterator[None]:
+    """Attention on a GPU is not cuDNN's inside.
+
+    cuDNN plans anew for every width, and a cache is wider at every step: on an H100 a step of context-aware decoding
+    at 7B took 322 ms with it and 70 ms without (16 questions, passages of 500 tokens).
+    """
+    enabled = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(enabled)
+
+
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:
     """Token ids that end a reply: the generation config's and the tokenizer's."""
     eos = getattr(model.generation_config, "eos_token_id", None)
@@ -129,6 +145,7 @@ class _Row:
 
 
 @torch.inference_mode()
+@without_cudnn()
 def generate(
     model: Any,
     prompts: Sequence[Sequence[int]],

@@ -278,6 +278,20 @@ def test_truncation_keeps_what_transformers_keeps(top_p, top_k):
     assert torch.equal(_truncated(logits, top_p, top_k).isinf(), expected.isinf())
 
 
+def test_attention_is_not_cudnns_and_may_be_again_afterwards(nano, monkeypatch):
+    model, prompts, eos = nano
+    allowed, real = [], decoding._forward
+
+    def forward(*args, **kwargs):
+        allowed.append(torch.backends.cuda.cudnn_sdp_enabled())
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(decoding, "_forward", forward)
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    generate(model, prompts[:1], 4, eos=eos)
+    assert set(allowed) == {False} and torch.backends.cuda.cudnn_sdp_enabled() == before
+
+
 def test_sampling_without_seeds_is_refused(model):
     with pytest.raises(ValueError, match="seed"):
         generate(model, [[1]], 1, temperature=1.0, eos=[])
