@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rag_zeval.files import file_sha256, model_sha256, read_json
 from rag_zeval.stages.ray_folder import ray_folder
 from rag_zeval.stages.training_log import read_attempt
+from train.leftovers import MARK, note_segments, stop_leftovers
 from train.progress import Display
 from train.run_folder import RunFolder
 from train.settings import Settings, identity
 from train.verl_config import build, runtime_env_keys, starts_ray
-
-if TYPE_CHECKING:
-    import psutil
+from train.watch import Watch, bare, names_error
 
 ROOT = Path(__file__).resolve().parent.parent
-MARK = "RAG_ZEVAL_TRAIN"  # in the environment of verl and all that it starts: the run folder
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.5
+NOTE_SECONDS = 10.0  # between two looks for shared memory
 ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
 
 
@@ -69,7 +67,7 @@ def run_verl(
     with ray_folder(folder.path) as ray_tmp:
         env = environment(variables, own_ray=ray_tmp if starts_ray(verl) else None)
         with running_verl(folder, env, program) as process, Display(total, done, every) as display:
-            for step, data in logged_steps(process, attempt):
+            for step, data in logged_steps(process, attempt, folder):
                 display.step(step, data)
                 if best:
                     folder.keep_best()
@@ -95,14 +93,24 @@ def manifest_of(
     }
 
 
-def logged_steps(process: subprocess.Popen[bytes], attempt: Path) -> Iterator[tuple[int, dict[str, float]]]:
-    """Each step and its metrics as soon as they are logged, until the process ends."""
-    logged, ended = 0, False
+def logged_steps(
+    process: subprocess.Popen[bytes], attempt: Path, folder: RunFolder
+) -> Iterator[tuple[int, dict[str, float]]]:
+    """Each step and its metrics as soon as they are logged, until the process ends or stands still."""
+    logged, ended, watch = 0, False, Watch(folder.log)
+    noted = -NOTE_SECONDS
     while not ended:
         ended = process.poll() is not None  # asked first: what was logged before the end is then read
         for step, data in read_attempt(attempt)[logged:]:
             logged += 1
+            watch.step(data)
             yield step, data
+        if not ended and (silent := watch.silence()):
+            print(f"error: verl stood still for {silent:.0f} s and is stopped", file=sys.stderr)
+            return
+        if time.monotonic() - noted > NOTE_SECONDS:
+            note_segments(folder.path)
+            noted = time.monotonic()
         if not ended:
             time.sleep(POLL_SECONDS)
 
@@ -179,49 +187,6 @@ def _die_with_parent() -> Callable[[], object] | None:
     return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def stop_leftovers(out_dir: Path) -> int:
-    """Kill every process that carries this run's mark: verl, ray's daemons and workers. Returns how many there were.
-
-    Ray's daemons leave the process group they are started in, so the mark in their environment is what finds them.
-    Some write their name over it (`ray::DashboardAgent`); those are known by that name and by the folder they run in.
-    In a cluster that was there before, only the workers of this run bear the mark: its daemons live on.
-    """
-    import psutil
-
-    killed = 0
-    while leftovers := _find_leftovers(out_dir):  # a daemon may have started another since it was looked
-        for process in leftovers:
-            with suppress(psutil.Error):
-                process.kill()
-        killed += len(leftovers)
-        _, alive = psutil.wait_procs(leftovers, timeout=10)
-        if alive:
-            break
-    return killed
-
-
-def _find_leftovers(out_dir: Path) -> list[psutil.Process]:
-    """All of them, before the first is killed: a dying raylet no longer says whose its helpers are."""
-    import psutil
-
-    leftovers = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == str(out_dir) or _is_ray_in(process, out_dir):
-                leftovers.append(process)
-        except (psutil.Error, OSError):  # another user's, or gone by now
-            continue
-    return leftovers
-
-
-def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:
-    if not " ".join(process.cmdline()).startswith("ray::") or process.cwd() != str(out_dir):
-        return False
-    parent = process.parent()
-    daemon = parent.environ() if parent is not None and parent.name() == "raylet" else {}
-    return not daemon or daemon.get(MARK) == str(out_dir)  # else of a cluster whose `ray start` was called in here
-
-
 def say_why(code: int, log: Path) -> int:
     """0 if verl ended well, else 1 after its last words on stderr."""
     if code == 0:
@@ -235,9 +200,7 @@ def say_why(code: int, log: Path) -> int:
 def last_words(log: Path, lines: int = 3) -> list[str]:
     """The last lines of the last attempt's output that name an error, without ray's prefixes, the final one last."""
     text = log.read_text(encoding="utf-8", errors="replace").rpartition(ATTEMPT)[2]  # its first line names the attempt
-    bare = [
-        re.sub(r"^(\x1b\[\d+m)*\(\w+ pid=\d+[^)]*\)(\x1b\[0m)? ?", "", line).strip() for line in text.splitlines()[1:]
-    ]
-    # hydra heads them with "Error executing job", and repeats what a config class raised as AssertionError('...')
-    named = [line for line in bare if re.match(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()", line)]
-    return list(dict.fromkeys(reversed(named or bare[-lines:])))[:lines][::-1]
+    output = [bare(line) for line in text.splitlines()[1:]]
+    # hydra repeats what a config class raised as AssertionError('...')
+    named = [line for line in output if names_error(line)]
+    return list(dict.fromkeys(reversed(named or output[-lines:])))[:lines][::-1]

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from rag_zeval.stages import world
-from train.launch import MARK
+from train.leftovers import MARK
 
 # verl reads these when it is first imported
 os.environ.setdefault("VERL_PLATFORM", "cpu")

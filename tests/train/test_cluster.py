@@ -23,7 +23,8 @@ from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run, validation_rewards
 from train.gpu_memory import read_setup
-from train.launch import MARK, worker_variables
+from train.launch import worker_variables
+from train.leftovers import MARK
 from train.settings import TrainSettings, read_settings
 from train.verl_config import build, runtime_env_keys, validate
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,27 +10,9 @@ import psutil
 import pytest
 
 from rag_zeval.stages.config import load_config
-from train.launch import ATTEMPT, MARK, environment, last_words, stop_leftovers, worker_variables
+from train.launch import ATTEMPT, environment, last_words, worker_variables
+from train.leftovers import MARK
 from train.settings import TrainSettings, read_settings
-
-
-def test_leftovers_of_this_run_are_killed_and_no_others(tmp_path: Path) -> None:
-    sleeper = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
-    mine, other = tmp_path / "run", tmp_path / "run2"
-    started = [
-        subprocess.Popen(sleeper, env={**os.environ, MARK: str(run)}, start_new_session=True, stdout=subprocess.PIPE)
-        for run in (mine, mine, other)
-    ]
-    try:
-        for process in started:
-            assert process.stdout is not None and process.stdout.readline() == b"up\n"
-        assert stop_leftovers(mine) == 2
-        assert [psutil.pid_exists(process.pid) for process in started] == [False, False, True]
-        assert stop_leftovers(mine) == 0
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
 
 
 def test_verl_dies_with_the_stage(wait_until: Callable[..., None]) -> None:
@@ -48,30 +29,6 @@ def test_verl_dies_with_the_stage(wait_until: Callable[..., None]) -> None:
     parent.kill()
     parent.communicate()
     wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE, 5)
-
-
-def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(
-    tmp_path: Path, wait_until: Callable[..., None]
-) -> None:
-    """Ray's agents write their name over their environment: whose they are, their raylet says."""
-    shutil.copyfile("/bin/bash", tmp_path / "raylet")
-    (tmp_path / "raylet").chmod(0o755)
-    script = 'bash -c "exec -a ray::DashboardAgent sleep 60" & echo $!; wait'
-    env = {name: value for name, value in os.environ.items() if name != MARK}
-    marks = {"another's": env, "ours": {**env, MARK: str(tmp_path)}}
-    for whose, env in marks.items():
-        raylet = subprocess.Popen([tmp_path / "raylet", "-c", script], cwd=tmp_path, env=env, stdout=subprocess.PIPE)
-        try:
-            assert raylet.stdout is not None
-            agent = psutil.Process(int(raylet.stdout.readline()))
-            wait_until(lambda: "ray::DashboardAgent" in agent.cmdline(), 10)  # noqa: B023 (called at once)
-            assert stop_leftovers(tmp_path) == (2 if whose == "ours" else 0)
-            assert (raylet.poll() is None and agent.is_running()) is (whose != "ours")
-        finally:
-            for process in psutil.Process(raylet.pid).children() if raylet.poll() is None else []:
-                process.kill()
-            raylet.kill()
-            raylet.communicate()
 
 
 def test_environment_keeps_to_a_ray_of_its_own(
