@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from rag_zeval.errors import InputError, exit_status
@@ -39,6 +40,8 @@ def train(config: DictConfig) -> int:
 
         return dry_run(settings)
     check_memory(settings)
+    if settings.platform == "gpu" and find_spec("flash_attn") is None:
+        print("warning: flash-attn is missing; without its kernel verl takes log-probabilities of bf16 logits in bf16")
     with claimed_folder(settings) as folder:
         if folder is None:
             return 0

@@ -117,6 +117,7 @@ class TrainSettings(Settings):
             check_validated_steps(self.verl)
         check_cluster(self.verl)
         check_batches(self.verl)
+        check_precision(self.verl)
         actor = "verl.actor_rollout_ref.actor"
         check_checkpoint(f"{actor}.checkpoint", worker.actor.checkpoint, worker.model.get("lora_rank"))
         return self
@@ -224,6 +225,24 @@ def check_batches(verl: DictConfig) -> None:
             raise InputError(
                 f"verl.actor_rollout_ref.{key}={size} does not divide the {share:g} rollouts of a step "
                 "(data.train_batch_size x rollout.n) on each device"
+            )
+
+
+def check_precision(verl: DictConfig) -> None:
+    """Actor and reference must compute alike, else the KL divergence of equal weights is not 0; verl takes both.
+
+    A run with LoRA has one model for both.
+    """
+    worker = verl.actor_rollout_ref
+    for key, default in (("model_dtype", "fp32"), ("mixed_precision.param_dtype", "bf16")):
+        actor, ref = (
+            OmegaConf.select(worker, f"{role}.fsdp_config.{key}", default=default) or default
+            for role in ("actor", "ref")
+        )
+        if actor != ref and not worker.model.get("lora_rank"):
+            raise InputError(
+                f"verl.actor_rollout_ref.ref.fsdp_config.{key} is {ref} and that of the actor {actor}: with two "
+                "precisions the KL divergence of equal weights is not 0"
             )
 
 

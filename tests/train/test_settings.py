@@ -59,6 +59,14 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         (["export=best", "verl.trainer.test_freq=15"], "test_freq=15 must be a multiple of verl.trainer.save_freq=10"),
         (["export=best", "verl.trainer.test_freq=-1"], "test_freq=-1 must be a multiple"),
         (["export=best", "verl.actor_rollout_ref.rollout.val_kwargs.n=2"], "val_kwargs.n=2 must be 1"),
+        (
+            ["profile=paper", "verl.actor_rollout_ref.ref.fsdp_config.model_dtype=bf16"],
+            "ref.fsdp_config.model_dtype is bf16 and that of the actor fp32: .*KL divergence of equal weights is not 0",
+        ),
+        (
+            ["profile=paper", "verl.actor_rollout_ref.actor.fsdp_config.mixed_precision={param_dtype: fp32}"],
+            "ref.fsdp_config.mixed_precision.param_dtype is bf16 and that of the actor fp32",
+        ),
         (["verl.trainer.nnodes=2"], "nnodes=2 needs a ray cluster that is there .* set verl.ray_kwargs.ray_init.addr"),
         ([*JOINED, f"{VARIABLES}.WANDB_API_KEY=x"], "env_vars.WANDB_API_KEY: a secret would be written into the run's"),
         ([*JOINED, f"{VARIABLES}.hf_token=x"], "env_vars.hf_token: a secret"),
@@ -68,6 +76,10 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
 def test_what_could_only_fail_later_is_refused(words: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read("train", *words)
+
+
+def test_a_run_with_lora_has_one_model_and_one_precision() -> None:
+    read("train", "profile=single", "verl.actor_rollout_ref.actor.fsdp_config.model_dtype=bf16")
 
 
 def test_names_that_only_sound_like_secrets_pass() -> None:
