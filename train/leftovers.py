@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 MARK = "RAG_ZEVAL_TRAIN"  # in the environment of verl and all that it starts: the run folder
 SEGMENTS = "shared_memory.json"  # in the run folder: what its processes had of it
 SHARED = Path("/dev/shm")
-KINDS = ("psm_", "verl_weights_")  # Python's, which vLLM's workers talk through; verl's, where CUDA cannot share memory
+# Python's, which vLLM's workers talk through; verl's, where CUDA has none to share
+KINDS = ("psm_", "sem.mp-", "verl_weights_")
 
 
 def stop_leftovers(out_dir: Path) -> int:
