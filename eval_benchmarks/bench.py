@@ -21,10 +21,10 @@ from eval_benchmarks.jobs import ScoringJob, jobs, open_claim_checker
 from eval_benchmarks.model_checks import check_models
 from eval_benchmarks.output.run_files import write_run_files
 from eval_benchmarks.output.tables import open_console, show
-from eval_benchmarks.prices import Price, price_of, read_prices
 from eval_benchmarks.run_folder import write_manifest
 from eval_benchmarks.trials import Trial, scorer_name
 from rag_zeval.errors import InputError
+from rag_zeval.evaluation.prices import Price, price_of, read_prices
 from rag_zeval.files import write_text
 from rag_zeval.rows import RowWriter, StoredRows
 from rag_zeval.scorers.checked_claims import CheckedClaims

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, Metric
-from eval_benchmarks.prices import Price
+from rag_zeval.evaluation.prices import Price
 from rag_zeval.files import Row
 from rag_zeval.scorers.score import Scored
 from rag_zeval.statistics.bootstrap import Mask

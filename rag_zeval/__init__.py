@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag_zeval.decisions.assertions import assert_supported
+    from rag_zeval.evaluation.api import evaluate
     from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
     from rag_zeval.models.language_model import open_backend
 
 __version__ = "0.1.0"
-__all__ = ["Evaluation", "Evaluator", "Example", "open_backend"]
+__all__ = ["Evaluation", "Evaluator", "Example", "assert_supported", "evaluate", "open_backend"]
+PLACES = {
+    "assert_supported": "rag_zeval.decisions.assertions",
+    "evaluate": "rag_zeval.evaluation.api",
+    "open_backend": "rag_zeval.models.language_model",
+}
 
 
 def __getattr__(name: str) -> Any:  # loaded when first asked for: `import rag_zeval` answers at once
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from rag_zeval.judge import evaluator
-    from rag_zeval.models import language_model
-
-    return getattr(language_model if name == "open_backend" else evaluator, name)
+    return getattr(import_module(PLACES.get(name, "rag_zeval.judge.evaluator")), name)

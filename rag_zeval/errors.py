@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
     """Something the user gave is wrong; the message is one line that says where and what."""
+
+
+@contextmanager
+def needed(package: str, by: str) -> Iterator[None]:
+    """Around the import of a package that may be missing: InputError then says what needs it, and how to get it."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(f"{by} needs the {package} package: pip install {package}") from error
 
 
 def exit_status(stage: Callable[[], int]) -> int:

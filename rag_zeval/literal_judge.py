@@ -1,7 +1,7 @@
 """What a judge says that goes by the letter: a statement follows from a text exactly if its sentence stands in it.
 
-It knows every prompt of the scorers and RAG-Zeval's own, so whole runs can be tried, and their costs compared, without
-a model: `python -m rag_zeval.scripted_judge --literal`.
+It knows every prompt of the scorers, of test sets and RAG-Zeval's own, so whole runs can be tried, and their costs
+compared, without a model: `rag-zeval mock-judge`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from rag_zeval.judge.prompt import EVIDENCE, INPUTS, VARIANTS, Variant
+from rag_zeval.documents.kinds import QuestionPrompt
+from rag_zeval.judge.prompt import EVIDENCE, INPUTS, VARIANTS, Prompt, Variant
+from rag_zeval.judge.words import words
 from rag_zeval.scorers.asking import ScorerPrompt
+from rag_zeval.scorers.sentences import OTHER_ENDS
 
 
 def literal_reply(body: Mapping[str, Any]) -> str | None:
@@ -28,21 +31,27 @@ def literal_reply(body: Mapping[str, Any]) -> str | None:
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
     """The name of the prompt that a message holds, and the inputs in it. Raises ValueError if it is none of ours."""
-    for prompt in (*(ScorerPrompt(path.stem) for path in ScorerPrompt.folder.glob("*.txt")), *VARIANTS.values()):
+    for prompt in (*_stored(ScorerPrompt), *_stored(QuestionPrompt), *VARIANTS.values()):
         before, after = prompt.template.split(INPUTS)
         if content.startswith(before) and content.endswith(after):
             return prompt.name, json.loads(content[len(before) : len(content) - len(after)])
     raise ValueError(f"no prompt of ours: {content[:80]}")
 
 
+def _stored(kind: type[Prompt]) -> list[Prompt]:
+    """The prompts that lie in the folder of this kind."""
+    return [kind(path.stem) for path in kind.folder.glob("*.txt")]
+
+
 def count_tokens(text: str) -> int:
     """Words and punctuation marks: near enough to compare scorers by, and the same for every model."""
-    return len(re.findall(r"\w+|[^\w\s]", text))
+    return len(words(text))
 
 
 def sentences(text: str) -> list[str]:
     """A text's sentences, without their full stops and citations."""
-    return [part.strip() for part in re.sub(r"\[\d+\]", "", text).replace("\n", " ").split(".") if part.strip()]
+    parts = re.split(f"[.{OTHER_ENDS}]", re.sub(r"\[\d+\]", "", text).replace("\n", " "))
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _share_of(text: str, *others: str) -> float:
@@ -61,6 +70,26 @@ def _holds(statement: str, text: str) -> bool:
 
 def _verdict(statement: str, label: str) -> str:
     return f"- {statement} It is so. VERDICT: {label}\n"
+
+
+def _new_sentence(passage: str, asked: list[str]) -> str | None:
+    """The first sentence of a passage that no question names; None if there is none."""
+    return next((one for one in sentences(passage) if not any(one in question for question in asked)), None)
+
+
+def _easy_question(inputs: dict[str, Any]) -> dict[str, Any]:
+    one = _new_sentence(inputs["passage"], inputs["asked"])
+    return {"question": one and f"Is it so that {one}?", "answer": one, "snippet": one}
+
+
+def _multi_hop_question(inputs: dict[str, Any]) -> dict[str, Any]:
+    one, other = (sentences(passage)[0] for passage in inputs["passages"])
+    return {"question": f"What if {one}, and {other}?", "answer": f"{one}. {other}.", "snippets": [one, other]}
+
+
+def _unanswerable_question(inputs: dict[str, Any]) -> dict[str, Any]:
+    one = _new_sentence(inputs["passage"], inputs["asked"])
+    return {"question": one and f"Who has denied that {one}?"}
 
 
 def _trajectory(variant: Variant, inputs: dict[str, Any]) -> list[dict[str, Any]]:
@@ -139,4 +168,8 @@ LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
     },
     "citation_support": lambda inputs: {"support": "full_support"},
     "answered": lambda inputs: {"answered": "yes"},
+    "question_easy": _easy_question,
+    "question_multi_hop": _multi_hop_question,
+    "question_unanswerable": _unanswerable_question,
+    "question_answered": lambda inputs: {"answered": any(_holds(inputs["question"], p) for p in inputs["passages"])},
 }

@@ -1,78 +1,74 @@
-"""What `rag-zeval evaluate` writes: one result row per example and trial, and their summary."""
+"""Result rows: what `rag-zeval evaluate` writes for each case, metric and trial, and what other commands read."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-import re
+import math
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, first_difference
-from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
-from rag_zeval.models.language_model import known_total
-from rag_zeval.rows import RowWriter
-from rag_zeval.statistics.bootstrap import mean_interval
+from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, locate
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.scorers.score import Scored
 
-Asked = tuple[Example, int]  # and the trial
+OR_NONE = type(None)
+READ: FieldTypes = {  # what other commands read of a row
+    "case": str, "slice_tag": (str, OR_NONE), "metric": str, "trial": int, "systems": list, "question": str,
+    "reference": str, "answers": list, "scores": list, "statuses": list, "status": str, "trajectory": (list, OR_NONE),
+    "latency_s": (int, float, OR_NONE),
+}  # fmt: skip
+CLAIM: FieldTypes = {"claim": str, "is_supported": bool, "grounding_evidence": list, "analysis": str}
+SPENT = "spent before"  # the id of the row that keeps what rows cost which were tried again
 
 
-def row_id(example_id: str, trial: int) -> str:
-    """The id of a result row: the example's, with `#trial` from the second trial on."""
-    return example_id if trial == 0 else f"{example_id}#{trial}"
+def row_id(key: str, metric: str, trial: int) -> str:
+    """The id of a result row; `#trial` from the second trial on."""
+    return f"{key}|{metric}" + (f"#{trial}" if trial else "")
 
 
-def provenance(evaluator: Evaluator, example: Example) -> Row:
-    """What a result row depends on: two rows with equal provenance may stand in one file."""
-    text = json.dumps([example.question, example.reference, example.answers])
-    return {
-        "model": evaluator.backend.name,
-        "identity": evaluator.backend.identity,
-        "variant": evaluator.variant.name,
-        "prompt_hash": evaluator.variant.prompt_hash,
-        "sampling": dataclasses.asdict(evaluator.sampling),
-        "structured": evaluator.structured,
-        "input_sha256": hashlib.sha256(text.encode()).hexdigest()[:16],
+def input_sha256(example: Example) -> str:
+    """The first 16 hex digits of a hash of all that a scorer sees of an example."""
+    seen = [example.question, example.reference, example.answers, example.truth, example.chunks]
+    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
+
+
+def result_row(id_: str, case: Case, example: Example, metric: str, trial: int, scored: Scored, made_by: Row) -> Row:
+    """A case scored, as JSON. `made_by`: what the scores depend on besides the example."""
+    parts = dict(scored.parts)
+    statuses = [score.status for score in scored.scores]
+    row = {
+        "slice_tag": case.slice_tag,
+        "metric": metric,
+        "trial": trial,
+        "systems": list(case.answers),
+        "question": example.question,
+        "reference": example.reference,
+        "answers": example.answers,
+        "scores": scored.values,
+        "statuses": statuses,
+        "status": next((status for status in statuses if status.startswith("failed")), statuses[0]),
+        "trajectory": parts.pop("trajectory", None),
+        "reply": parts.pop("reply", None),
+        "parts": parts,
+        "calls": scored.calls,
+        "cached": scored.cached,
+        "prompt_tokens": scored.prompt_tokens,
+        "completion_tokens": scored.completion_tokens,
+        "paid_tokens": scored.paid_tokens,
+        "seconds": scored.seconds,
+        "latency_s": case.latency_s,
+        **made_by,
+        "input_sha256": input_sha256(example),
     }
-
-
-def result_row(evaluator: Evaluator, example: Example, evaluation: Evaluation, trial: int) -> Row:
-    """The evaluation as JSON, with where it came from."""
-    row = {**dataclasses.asdict(evaluation), "trial": trial, **provenance(evaluator, example)}
     # escapes in a reply can spell characters that no file can hold
     clean: Row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
-    return {**clean, "id": row_id(example.id, trial), "example": example.id}  # as they are: rows are found by them
-
-
-def failed_rows(writer: RowWriter, evaluator: Evaluator, examples: Mapping[str, Example]) -> dict[str, Asked]:
-    """The rows of a result file that have failed, to be tried again: what was asked, by row id.
-
-    Raises InputError if a row belongs to another model, prompt, sampling or input: one file holds one run.
-    """
-    failed: dict[str, Asked] = {}
-    for number, row in enumerate(writer.done.values(), 1):
-        try:
-            check_fields(row, {"example": str, "trial": int, "status": str})
-            _check_provenance(row, evaluator, examples)
-        except InputError as error:
-            raise InputError(f"{writer.path}:{number}: {error}; name another --out") from error
-        if row["status"].startswith("failed"):
-            failed[row["id"]] = (examples[row["example"]], row["trial"])
-    return failed
-
-
-def _check_provenance(row: Row, evaluator: Evaluator, examples: Mapping[str, Example]) -> None:
-    if row["example"] not in examples:
-        raise InputError(f"row {row['id']!r} is of another input")
-    now = provenance(evaluator, examples[row["example"]])
-    del now["model"]  # a name; `identity` says what it is
-    before = {"structured": False, **row}  # version 0.1.0 did not write it
-    if differing := first_difference({name: before.get(name) for name in now}, now):
-        raise InputError(f"row {row['id']!r} was made with another {differing}")
+    return {"id": id_, "case": case.id, **clean}  # these as they are: rows are found by them
 
 
 @dataclass(frozen=True)
@@ -87,74 +83,106 @@ class ResultRows:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Totals of a run. Means are over scored answers only; a missing score is never a number.
+class ResultFile:
+    """The rows of a result file: checked and read one by one, as often as they are gone through.
 
-    coverage: scored answers / answers; ci: 95% percentile bootstrap over examples, None with fewer than two scored;
-    trial_sd: standard deviation of the trials' means, None for one trial; tokens: of calls made, not of
-    cached replies, None if none of them told; untold: rows with calls that lack a count, so that these are minima.
+    required: fields and their types, those of READ among them. Raises InputError, when it is gone through, naming file,
+    line and field where it is no result file, or has no row.
     """
 
-    rows: int
-    answers: int
-    scored: int
-    mean: float | None
-    ci: tuple[float, float] | None
-    trial_sd: float | None
-    calls: int
-    cached: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    untold: int
-    statuses: dict[str, int]
+    path: str | Path
+    required: FieldTypes = field(default_factory=lambda: READ)
 
-    @property
-    def coverage(self) -> float:
-        return self.scored / self.answers
+    def __iter__(self) -> Iterator[Row]:
+        empty = True
+        for number, row in iter_jsonl(self.path, {"id": str}):
+            if row["id"] != SPENT:
+                with locate(f"{self.path}:{number}"):
+                    check_fields(row, self.required)
+                    _check_answers(row)
+                empty = False
+                yield row
+        if empty:
+            raise InputError(f"{self.path}: no rows")
 
 
-def summarize(rows: Iterable[Row]) -> Summary:
-    """The summary of result rows (at least one), gone through once and not kept."""
-    by_example: dict[str, list[float]] = {}
-    by_trial: dict[int, list[float]] = {}
-    kinds: dict[str, Counter[str]] = {}
-    tokens: list[tuple[int | None, int | None]] = []
-    count = answers = calls = cached = 0
+def _check_answers(row: Row) -> None:
+    """Raise InputError naming the first field that does not hold what it should, once for each system."""
+    for name, kind in (("systems", str), ("answers", str), ("statuses", str), ("scores", (int, float, OR_NONE))):
+        if len(row[name]) != len(row["systems"]):
+            raise InputError(f"field '{name}': has {len(row[name])}, must have one for each of 'systems'")
+        for value in row[name]:
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise InputError(f"field '{name}': holds {value!r}")
+    if not all(score is None or math.isfinite(score) for score in row["scores"]):
+        raise InputError("field 'scores': holds what is no finite number")
+    trajectory = row["trajectory"]
+    if trajectory is not None and len(trajectory) != len(row["systems"]):
+        raise InputError(f"field 'trajectory': has {len(trajectory)}, must have one for each of 'systems'")
+    for candidate in trajectory or ():
+        with locate("field 'trajectory'"):
+            check_fields(candidate, {"atomic_claims": list})
+            for claim in candidate["atomic_claims"]:
+                check_fields(claim, CLAIM)
+                if not all(isinstance(quote, str) for quote in claim["grounding_evidence"]):
+                    raise InputError("field 'grounding_evidence': must be a list of strings")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One answer by one metric; over trials, the mean of the scores that are there.
+
+    score: in the metric's own range, None where no trial has one; status: of the first trial that has a score, else of
+    the first. claims: the answer's atomic claims as JSON, None where the metric has none. latency_s: seconds that the
+    system took, where the input told them. judge: what the score depends on besides the answer, model and prompt.
+    """
+
+    case: str
+    question: str
+    slice_tag: str | None
+    system: str
+    metric: str
+    answer: str
+    reference: str
+    score: float | None
+    status: str
+    claims: tuple[dict[str, Any], ...] | None
+    latency_s: float | None = None
+    judge: str | None = None
+
+
+def read_judged(path: str | Path) -> list[Judged]:
+    """Every answer of a result file by every metric, in the file's order.
+
+    Raises InputError naming file, line and field where it is no result file, or holds no row.
+    """
+    return over_trials(ResultFile(path))
+
+
+def over_trials(rows: Iterable[Row]) -> list[Judged]:
+    """Every answer of these result rows by every metric, in the order in which they come."""
+    trials: dict[tuple[str, str, str], list[Judged]] = {}
     for row in rows:
-        for score in row["scores"]:
-            if score is not None:
-                by_example.setdefault(row["example"], []).append(score)
-                by_trial.setdefault(row["trial"], []).append(score)
-        kinds.setdefault(re.sub(r"\d+", "N", row["status"]), Counter())[row["status"]] += 1
-        if row["calls"]:
-            tokens.append((row["prompt_tokens"], row["completion_tokens"]))
-        count, answers = count + 1, answers + len(row["scores"])
-        calls, cached = calls + row["calls"], cached + row["cached"]
-    scores = [score for scored in by_example.values() for score in scored]
-    trial_means = [statistics.fmean(trial) for trial in by_trial.values()]
-    return Summary(
-        rows=count,
-        answers=answers,
-        scored=len(scores),
-        mean=statistics.fmean(scores) if scores else None,
-        ci=mean_interval(list(by_example.values())) if len(by_example) > 1 else None,
-        trial_sd=statistics.stdev(trial_means) if len(trial_means) > 1 else None,
-        calls=calls,
-        cached=cached,
-        prompt_tokens=known_total([prompt for prompt, _ in tokens]),
-        completion_tokens=known_total([completion for _, completion in tokens]),
-        untold=sum(None in counts for counts in tokens),
-        statuses=_statuses(kinds),
-    )
+        for one in _judged(row):
+            trials.setdefault((one.metric, one.system, one.case), []).append(one)
+    return [_mean(of_answer) for of_answer in trials.values()]
 
 
-def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
-    """Rows by status: those with a score first, then failures, the frequent first.
+def _judged(row: Row) -> Iterator[Judged]:
+    trajectory = row["trajectory"] or [None] * len(row["answers"])
+    made_by = [row[name] for name in ("identity", "prompt_hash") if row.get(name) is not None]
+    for system, answer, score, status, candidate in zip(
+        row["systems"], row["answers"], row["scores"], row["statuses"], trajectory, strict=True
+    ):
+        claims = tuple(candidate["atomic_claims"]) if candidate else None
+        yield Judged(
+            row["case"], row["question"], row["slice_tag"], system, row["metric"], answer, row["reference"], score,
+            status, claims, row["latency_s"], ", prompt ".join(made_by) or None,
+        )  # fmt: skip
 
-    kinds: the statuses that differ only in their numbers, which are one, named by the first that came.
-    """
-    counts: dict[str, int] = {}
-    for kind in kinds.values():
-        first, others = next(iter(kind)), kind.total() - kind[next(iter(kind))]
-        counts[f"{first} (and {others} like it)" if others else first] = kind.total()
-    return dict(sorted(counts.items(), key=lambda item: (item[0].startswith("failed"), -item[1])))
+
+def _mean(trials: Sequence[Judged]) -> Judged:
+    scored = [trial for trial in trials if trial.score is not None]
+    first = scored[0] if scored else trials[0]
+    score = statistics.fmean(trial.score for trial in scored if trial.score is not None) if scored else None
+    return replace(first, score=score)

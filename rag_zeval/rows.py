@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, ValuesView
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -129,15 +130,17 @@ class RowWriter:
         except BlockingIOError as error:
             raise InputError(f"{self.path}: another run is writing this file") from error
 
-    def settle(self, again: Collection[str] = ()) -> None:
+    def settle(self, again: Collection[str] = (), instead: Row | None = None) -> None:
         """Take out the rows of the ids `again`, which are to be done again, and a torn last line.
 
+        instead: a row that takes the place of those. Its id may be among them.
         A kill at any moment leaves all rows that stay: they wait in a second file (`.kept`) while this one is written.
         """
         self._settled, again = True, set(again)
         if again:
             part = self._kept.with_name(self._kept.name + ".part")  # under the lock: one that a kill left is taken over
-            write_chunks(self._kept, self.done.lines(id_ for id_ in self.done if id_ not in again), part)
+            kept = self.done.lines(id_ for id_ in self.done if id_ not in again)
+            write_chunks(self._kept, chain(kept, [json_line(instead)] if instead else []), part)
             self._take_kept()
             self.done = StoredRows(self.path, dict)
             return

@@ -10,7 +10,7 @@ from eval_benchmarks.output.page import render
 from eval_benchmarks.trials import ScorerTrials, by_benchmark
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.report import judged
+from rag_zeval.report.judgement import judged
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 

@@ -9,11 +9,11 @@ from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.bench_settings import read_settings as read_bench
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.output.tables import NONE, Table
-from eval_benchmarks.prices import MILLION, price_of, read_prices
 from experiments.paper.arms import Arms
 from experiments.paper.runs import BenchRun, PaperSettings
 from experiments.plan import RL, Command
 from experiments.timing.call_costs import measure
+from rag_zeval.evaluation.prices import MILLION, price_of, read_prices
 from rag_zeval.scorers.registry import JUDGE, MEASURES
 from rag_zeval.stages.config import load_config
 from train.dry_run import check_answers_to_come, checked_by_verl, sized

@@ -1,5 +1,7 @@
 """What each scorer asks of a judge: `python -m experiments.timing.call_costs` prints the table of docs/scorer-costs.md.
 
+It also writes what `rag-zeval scorers` shows of it, rag_zeval/scorers/costs.json.
+
 60 questions of the nano world, each with two answers of four sentences that cite two of five retrieved chunks, and a
 ground truth. Every scorer judges them alone, nothing cached before, by the judge that goes by the letter
 (`literal_judge`): how many calls there are, and how long prompts and replies, does not depend on a real judge's wit.
@@ -10,19 +12,21 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.timing.pairs import command
+from rag_zeval.evaluation.estimate import reply_by_the_letter
+from rag_zeval.files import write_json
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.literal_judge import count_tokens, literal_reply
+from rag_zeval.literal_judge import count_tokens
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding
-from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.registry import MEASURES
+from rag_zeval.scorers.registry import COSTS, MEASURES
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scripted_judge import word_vector
 from rag_zeval.stages import world
@@ -58,14 +62,6 @@ class WordEmbedder:
         return Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
 
 
-def reply_by_the_letter(request: Request) -> Reply:
-    """The literal judge's reply, with its tokens counted."""
-    text = literal_reply({"messages": request.messages})
-    assert text is not None
-    prompt = sum(count_tokens(message["content"]) for message in request.messages)
-    return Reply(text, "ok", prompt, count_tokens(text), calls=1)
-
-
 def measure(name: str) -> tuple[float, float, float, float]:
     """What a scorer, a Measure or RAG-Zeval, costs: judge calls, texts embedded, prompt tokens and reply tokens.
 
@@ -89,9 +85,18 @@ def measure(name: str) -> tuple[float, float, float, float]:
     return backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS
 
 
-def table() -> str:
-    """The costs of all scorers that ask a judge or embed texts, the cheapest first, as a Markdown table."""
-    costs = {name: measure(name) for name in (RagZeval.name, *MEASURES)}
+def all_costs() -> dict[str, tuple[float, float, float, float]]:
+    """What `measure` says of every scorer that asks a judge or embeds texts, by its name."""
+    return {name: measure(name) for name in (RagZeval.name, *MEASURES)}
+
+
+def shipped(costs: Mapping[str, tuple[float, float, float, float]]) -> dict[str, list[int]]:
+    """What `rag-zeval scorers` shows of them: calls and tokens, rounded."""
+    return {name: [round(calls), round(prompt + reply)] for name, (calls, _, prompt, reply) in costs.items()}
+
+
+def table(costs: Mapping[str, tuple[float, float, float, float]]) -> str:
+    """The costs, the cheapest first, as a Markdown table."""
     tokens = {name: prompt + reply for name, (_, _, prompt, reply) in costs.items()}
     lines = [f"| {' | '.join(HEADS)} |", "|---|" + "---:|" * (len(HEADS) - 1)]
     for name in sorted(costs, key=lambda name: (tokens[name], name)):
@@ -103,7 +108,9 @@ def table() -> str:
 
 def main(argv: Sequence[str]) -> int:
     command("call_costs", __doc__).parse_args(argv)
-    sys.stdout.write(table())
+    costs = all_costs()
+    write_json(COSTS, shipped(costs))
+    sys.stdout.write(table(costs))
     return 0
 
 

@@ -13,9 +13,7 @@ from rag_zeval.judge.prompt import find_variant, judge_messages, without_surroga
 from rag_zeval.judge.schema import LETTERS, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
-
-REPLY_SHARE = 4  # at least 1/4 of the window stays free for the reply, where max_tokens asks for more than that
+from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling, one_line
 
 
 @dataclass(frozen=True)
@@ -79,37 +77,36 @@ class Evaluator:
 
     def evaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
         """Judge the candidate answers to one question. Raises InputError unless there are 1 to 26, each a string."""
-        if isinstance(answers, str):
-            raise InputError("answers: one string given, must be a list of strings")
-        (evaluation,) = self.evaluate_many([Example("", question, reference, tuple(answers))])
+        (evaluation,) = self.evaluate_many([_example(question, reference, answers)])
         return evaluation
 
-    def request(self, example: Example, trial: int = 0) -> Request:
+    async def aevaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
+        """As `evaluate`, for `await`: many of them may be awaited side by side."""
+        example = _example(question, reference, answers)
+        _check(example)
+        return await self.judge(example)
+
+    def request(self, example: Example) -> Request:
         """What the model is asked about this example."""
         messages = judge_messages(self.variant.name, example.question, example.reference, example.answers)
         schema = response_schema(len(example.answers), self.variant.name) if self.structured else None
-        return Request(tuple(messages), self.sampling, trial, schema)
+        return Request(tuple(messages), self.sampling, response_schema=schema)
 
-    def evaluate_many(self, examples: Iterable[Example], trial: int = 0) -> Iterator[Evaluation]:
+    def evaluate_many(self, examples: Iterable[Example]) -> Iterator[Evaluation]:
         """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
 
-        trial: number of the repetition, for sampled judges: another trial is another sample, not a cached reply.
         An example whose reference is blank fails without a call. Raises InputError, before any call, for an example
         without answers or with more than 26, or with anything but strings.
         """
         examples = list(examples)
         for example in examples:
-            if not 1 <= len(example.answers) <= len(LETTERS):
-                raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
-            for text in _texts(example):
-                if not isinstance(text, str):
-                    raise InputError(f"example '{example.id}': found {type(text).__name__} where a string must be")
-        for _, evaluation in as_finished(lambda example: self.judge(example, trial), examples, self.backend.at_once):
+            _check(example)
+        for _, evaluation in as_finished(self.judge, examples, self.backend.at_once):
             yield evaluation
 
-    async def judge(self, example: Example, trial: int = 0) -> Evaluation:
+    async def judge(self, example: Example) -> Evaluation:
         """The evaluation of one example, whose answers `evaluate_many` would take. A failure is a status."""
-        request = self.request(example, trial)
+        request = self.request(example)
         refusal = self._refusal(request.messages, example.reference)
         if refusal is not None:
             return Evaluation(example.id, [None] * len(example.answers), refusal)
@@ -158,6 +155,20 @@ class Evaluator:
             reply.seconds,
             reply.text,
         )
+
+
+def _example(question: str, reference: str, answers: Sequence[str]) -> Example:
+    if isinstance(answers, str):
+        raise InputError("answers: one string given, must be a list of strings")
+    return Example("", question, reference, tuple(answers))
+
+
+def _check(example: Example) -> None:
+    if not 1 <= len(example.answers) <= len(LETTERS):
+        raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
+    for text in _texts(example):
+        if not isinstance(text, str):
+            raise InputError(f"example '{example.id}': found {type(text).__name__} where a string must be")
 
 
 def _texts(example: Example) -> tuple[str, ...]:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import re
+import sys
 from array import array
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.judge.words import WORD, composed, words
 
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\w\s]")
-
+NOWHERE = sys.maxsize
 SEARCHED = 200_000  # characters of quotes that are looked for; a judge's reply of 16,384 tokens has fewer
-
-
-def words(text: str) -> list[str]:
-    """Words and punctuation marks; CJK characters one by one, for they are written without spaces."""
-    return _WORD.findall(text)
 
 
 @dataclass(frozen=True)
@@ -27,12 +22,13 @@ class Quoted:
     verbatim: for each quote, longest run of its words that stands in the reference / words of the quote, in [0, 1]. It
     is the evidence reward's measure on words, without its minimum length: a report shows short quotes as they are. None
     for quotes that were not looked for.
-    starts, ends: the characters from which and up to which all words of a quote stand in a row; places that overlap
-    or touch are one.
+    first: for each quote all of whose words stand in a row, the characters from which and up to which they first do.
+    starts, ends: the same of all such places of all quotes; those that overlap or touch are one.
     """
 
     reference: str
     verbatim: dict[str, float | None]
+    first: dict[str, tuple[int, int]]
     starts: array[int]
     ends: array[int]
 
@@ -49,11 +45,13 @@ class Quoted:
 
 
 def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
-    """Find quotes in a reference, word by word: spacing does not matter.
+    """Find quotes in a reference, word by word: spacing does not matter, nor how Unicode codes what looks the same.
+
+    All that can be seen does: case, punctuation, full-width forms, Arabic vowel signs and elongation.
 
     A quote with which they have more than SEARCHED characters in all is not looked for: a server may send any length.
     """
-    found = Quoted(reference, dict.fromkeys(quotes), array("q"), array("q"))
+    found = Quoted(reference, dict.fromkeys(quotes), {}, array("q"), array("q"))
     wanted: dict[str, tuple[str, ...]] = {}
     room = SEARCHED
     for text in found.verbatim:
@@ -79,13 +77,19 @@ def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
         inherited[state] = own[link[state]] or inherited[link[state]]
 
     reached = [0] * len(link)  # words of the longest run of the reference that came to a state
-    begins = array("q")  # of the reference's words
+    first = [NOWHERE] * len(link)  # the reference's word with which what a state stands for was first complete
+    begins, finishes = array("q"), array("q")  # of the reference's words
     starts, ends = found.starts, found.ends
-    places, texts = itertools.tee(_WORD.finditer(reference))
-    for place, (state, run) in zip(places, index.follow(text.group() for text in texts), strict=True):
+    places, texts = itertools.tee(WORD.finditer(reference))
+    found_runs = index.follow(composed(text.group()) for text in texts)
+    for at, (place, (state, run)) in enumerate(zip(places, found_runs, strict=True)):
         begins.append(place.start())
+        finishes.append(place.end())
         if run > reached[state]:
             reached[state] = run
+        complete = state if own[state] <= run else link[state]
+        if first[complete] == NOWHERE:
+            first[complete] = at
         if whole := own[state] if 0 < own[state] <= run else inherited[state]:
             start = begins[-whole]
             while ends and ends[-1] >= start:
@@ -97,8 +101,13 @@ def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
     for state in reversed(short_first):  # what ends in a state ends in its link as well
         if reached[state]:
             reached[link[state]] = length[link[state]]
+        first[link[state]] = min(first[link[state]], first[state])
     for state in short_first:
         reached[state] = reached[state] or reached[link[state]]
     runs = {quote: max(min(at, reached[state]) for at, state in enumerate(path, 1)) for quote, path in paths.items()}
-    found.verbatim.update({text: runs[quote] / len(quote) for text, quote in wanted.items() if quote})
+    for text, quote in wanted.items():
+        if quote:
+            found.verbatim[text] = runs[quote] / len(quote)
+            if (last := first[paths[quote][-1]]) != NOWHERE:
+                found.first[text] = begins[last - len(quote) + 1], finishes[last]
     return found

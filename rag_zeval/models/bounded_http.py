@@ -86,17 +86,32 @@ def _whole_number(digits: str) -> int | float:
     return int(digits) if len(digits) < 20 else float(digits)  # Python reads no int of more than 4,300 digits
 
 
+def innermost_reason(error: BaseException) -> str:
+    """Why a connection failed: "connection refused" stands at the bottom of a chain of wrappers."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
 def error_text(response: Any, text: str) -> str:
     """What a server says went wrong: `HTTP status: message`, or where it sends us."""
     status = f"HTTP {response.status_code}"
     if response.has_redirect_location:
         return f"{status}: sends us on to {response.headers['location']}, where prompts do not follow"
+    message, _ = error_fields(text)
+    return f"{status}: {message}" if message.strip() else status
+
+
+def error_fields(text: str) -> tuple[str, str]:
+    """The message of an error's body, or else the whole text, and the parameter of the request that it names, or ""."""
     try:
         body = read_json(text)
     except ValueError:
-        body = None
-    if isinstance(body, dict):
-        error = body.get("error", body)
-        message = error.get("message") if isinstance(error, dict) else error
-        text = message if isinstance(message, str) else text
-    return f"{status}: {text}" if text.strip() else status
+        return text, ""
+    error = body.get("error", body) if isinstance(body, dict) else None
+    message, parameter = (error.get("message"), error.get("param")) if isinstance(error, dict) else (error, None)
+    return message if isinstance(message, str) else text, parameter if isinstance(parameter, str) else ""

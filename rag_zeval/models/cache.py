@@ -112,19 +112,24 @@ class ReplyCache:
 
 
 class CachedBackend:
-    """A backend that asks another only for what the cache lacks. Equal requests side by side are asked once."""
+    """A backend that asks another only for what the cache lacks. Equal requests side by side are asked once.
+
+    forgets: while it is set nothing is asked; a reply that is there is handed out and dropped, to be asked for anew.
+    """
 
     def __init__(self, backend: Backend, cache: ReplyCache):
         self.backend, self.cache = backend, cache
+        self.forgets = False
         self.name, self.identity, self.card = backend.name, backend.identity, backend.card
         self.max_context, self.batched, self.at_once = backend.max_context, backend.batched, backend.at_once
 
     def count_tokens(self, messages: Messages) -> int | None:
         return self.backend.count_tokens(messages)
 
-    def forget(self, request: Request) -> None:
-        """Ask the backend again when this request comes next."""
-        self.cache.forget(reply_key(self.identity, request))
-
     async def complete(self, request: Request) -> Reply:
-        return await self.cache.reply(reply_key(self.identity, request), lambda: self.backend.complete(request))
+        key = reply_key(self.identity, request)
+        if self.forgets:
+            kept = self.cache.get(key)
+            self.cache.forget(key)
+            return kept or Reply(None, "failed: not in the cache")
+        return await self.cache.reply(key, lambda: self.backend.complete(request))

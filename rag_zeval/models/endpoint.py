@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, open_http, read_json
+from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
 from rag_zeval.models.keys import key_remover, read_key
 from rag_zeval.models.language_model import Reply, one_line
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 KEY_ENV = "OPENAI_API_KEY"
 MOST_TOKENS = 2**53  # a count beyond it is none
+REFUSED = (400, 422)  # HTTP statuses of a request that would be refused again as it is
+MOST_MENDS = 10  # of one request: as many as a server can have reason for (see `Refusals`)
 
 Body = dict[str, Any]
 Reader = Callable[[Any], tuple[str, str]]  # of an answer's JSON: text and status; ValueError says why there is none
+Mend = Callable[[Body, str], Body | None]  # what to send in place of a body that was refused with this answer
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,10 @@ class Endpoint:
             if status == 401:
                 raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
 
-    async def post(self, path: str, body: Body, read: Reader) -> Reply:
+    async def post(self, path: str, body: Body, read: Reader, mend: Mend | None = None) -> Reply:
         """Post one request and `read` the JSON of its answer; whatever goes wrong is the fate of this request only.
+
+        What `mend` makes of a refused body is sent in its place, up to ten times; each is one of the reply's calls.
 
         It waits for one of the endpoint's places. The client sends, waits and retries as ever, but makes no objects of
         its own of what goes out and comes in: that takes a third of its time. Raises InputError, to all that ask, when
@@ -112,7 +117,7 @@ class Endpoint:
             await asyncio.shield(session.probe)
             self._reached = True
         async with session.places:
-            return await self._send(session.client, path, body, read)
+            return await self._send(session.client, path, body, read, mend)
 
     def _open_session(self) -> _Session:
         import openai
@@ -129,7 +134,7 @@ class Endpoint:
         probe = None if self._reached else loop.create_task(self._probe(http))
         return _Session(loop, client, asyncio.Semaphore(self.at_once), probe)
 
-    async def _send(self, client: Any, path: str, body: Body, read: Reader) -> Reply:
+    async def _send(self, client: Any, path: str, body: Body, read: Reader, mend: Mend | None) -> Reply:
         import anyio
 
         under_way = Exchange()
@@ -140,7 +145,7 @@ class Endpoint:
         try:
             # the client's timeout is one of silence; a server that drips bytes is stopped here
             with anyio.fail_after(self._timeout):
-                await client.post(path, body=body, cast_to=str)
+                await _post_mended(client, path, body, mend)
             if under_way.refusal:
                 raise ValueError(under_way.refusal)
             answer = read_json(without_key(under_way.text))
@@ -163,22 +168,31 @@ class Endpoint:
         return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
     def _connection_reason(self, error: BaseException) -> str:
-        """The innermost cause: "connection refused" stands at the bottom of a chain of wrappers."""
         kind = type(error).__name__  # of the HTTP client that openai brings, of which there are two generations
         if kind == "ConnectTimeout":
             return f"no connection within {self._connect_timeout:g} s"
         if kind.endswith("Timeout"):
             return f"no answer within {self._timeout:g} s"
-        while (cause := error.__cause__ or error.__context__) is not None:
-            error = cause
-        if isinstance(error, ConnectionRefusedError):
-            return "connection refused"
-        if isinstance(error, OSError) and error.strerror:
-            return error.strerror
-        return str(error) or type(error).__name__
+        return innermost_reason(error)
 
     def _key(self) -> str:
         return read_key(self._key_env) or "none"  # a local server asks for none, the client insists on one
+
+
+async def _post_mended(client: Any, path: str, body: Body, mend: Mend | None) -> None:
+    import openai
+
+    for _ in range(MOST_MENDS):
+        try:
+            await client.post(path, body=body, cast_to=str)
+            return
+        except openai.APIStatusError as error:
+            if mend is None or error.status_code not in REFUSED:
+                raise
+            if (mended := mend(body, exchange.get().text)) is None:
+                raise
+            body = mended
+    await client.post(path, body=body, cast_to=str)
 
 
 def _count(answer: Any, field: str) -> int | None:

@@ -19,8 +19,12 @@ Messages = Sequence[Mapping[str, str]]
 _ENDPOINT = re.compile(
     r"openai:((?:(?!://).)+)@(https?://(?:[\w.-]+|\[[\da-fA-F:]+\])(?::\d{1,5})?(?:/[\w./~:%+-]*)?)", re.ASCII
 )
+# No "@", "/" or port: an endpoint whose http:// was forgotten is no model of OpenAI's.
+_OPENAI_MODEL = re.compile(r"openai:(?!.*:\d+$)([\w.:-]+)", re.ASCII)
+OPENAI_URL = "https://api.openai.com/v1"
 LINE_READ = 10_000  # characters of a foreign text that are looked at
-SPECS = "transformers:FOLDER, openai:MODEL@http://host:port/v1 or vllm:FOLDER"
+REPLY_SHARE = 4  # at least 1/4 of the window stays free for the reply, where max_tokens asks for more than that
+SPECS = "transformers:FOLDER, openai:MODEL of OpenAI, openai:MODEL@http://host:port/v1 or vllm:FOLDER"
 
 
 @dataclass(frozen=True)
@@ -120,10 +124,13 @@ def known_total(counts: Sequence[int | None]) -> int | None:
 def check_spec(spec: str) -> tuple[str, str] | None:
     """Model and URL that an endpoint's spec names; None for a folder's, whether or not the folder is there.
 
-    Raises InputError for a spec of no such form, or with a secret in its URL; the message shows nothing of it.
+    Without a URL it is OpenAI's own. Raises InputError for a spec of no such form, or with a secret in its URL; the
+    message shows nothing of it.
     """
     if not spec.startswith("openai:") and "://" not in spec:
         return None
+    if (openai_model := _OPENAI_MODEL.fullmatch(spec)) is not None:
+        return openai_model[1], OPENAI_URL
     match = _ENDPOINT.fullmatch(spec)
     if match is None:
         raise InputError("model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query")
@@ -146,9 +153,10 @@ def open_backend(
 ) -> Backend:
     """The backend a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
 
-    concurrency: open requests at once; timeout: seconds for one request with its retries; connect_timeout: seconds for
-    a connection, and for a server's first sign of life; max_body_mib: MiB of an answer; api_key_env: NAME of the
-    environment variable with the key (default OPENAI_API_KEY). All five matter to an endpoint only.
+    Without its URL, `openai:MODEL` is at OpenAI. concurrency: open requests at once; timeout: seconds for one
+    request with its retries; connect_timeout: seconds for a connection, and for a server's first sign of life;
+    max_body_mib: MiB of an answer; api_key_env: NAME of the environment variable with the key (default
+    OPENAI_API_KEY). All five matter to an endpoint only.
     Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Messages, Reply, Request, one_line
+from rag_zeval.models.refusals import Refusals, unwrapped
 
 
 class OpenAIBackend(Endpoint):
-    """Chat completions of an Endpoint."""
+    """Chat completions of an Endpoint. What it refuses is asked for otherwise, or not at all (see `Refusals`)."""
 
     max_context: int | None = None
     batched = False
     card: Mapping[str, str] = MappingProxyType({})
 
+    def __init__(self, model: str, url: str, **calls: Any):
+        super().__init__(model, url, **calls)
+        self._refusals = Refusals(f"{self.url}: {model}")
+
     def count_tokens(self, messages: Messages) -> None:
         return None  # only the server knows its tokenizer
 
     async def complete(self, request: Request) -> Reply:
-        return await self.post("/chat/completions", self._arguments(request), _read)
+        asked, refusals = self._arguments(request), self._refusals
+        read = _read if request.response_schema is None else _read_structured
+        return await self.post("/chat/completions", refusals.allowed(asked), read, partial(refusals.mended, asked))
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         sampling = request.sampling
@@ -48,3 +56,8 @@ def _read(completion: Any) -> tuple[str, str]:
     if not isinstance(text, str) or reason == "content_filter":
         raise ValueError(f"the endpoint sent no text (finish_reason {one_line(str(reason))})")
     return text, "truncated" if reason == "length" else "ok"
+
+
+def _read_structured(completion: Any) -> tuple[str, str]:
+    text, status = _read(completion)
+    return unwrapped(text), status

@@ -53,7 +53,7 @@ class Judge:
         self.late = False
 
     async def ask(
-        self, prompt: ScorerPrompt, read: Callable[[Any], T], *, temperature: float = 0.0, trial: int = 0, **inputs: Any
+        self, prompt: Prompt, read: Callable[[Any], T], *, temperature: float = 0.0, trial: int = 0, **inputs: Any
     ) -> T:
         """What `read` makes of the JSON in the reply to a prompt about `inputs` (they stand in it as one JSON object).
 
@@ -69,9 +69,7 @@ class Judge:
         except Unreadable as error:
             raise Failed(_cut_off(reply) if reply.status == "truncated" else f"{prompt.name}: {error}") from error
 
-    async def ask_text(
-        self, prompt: ScorerPrompt, read: Callable[[str], T], *, temperature: float = 0.0, **inputs: Any
-    ) -> T:
+    async def ask_text(self, prompt: Prompt, read: Callable[[str], T], *, temperature: float = 0.0, **inputs: Any) -> T:
         """The same of a reply that is plain text, which `read` gets whole. A reply that was cut off does not count."""
         reply = await self._reply(prompt, temperature, 0, inputs)
         if reply.status == "truncated":
@@ -95,7 +93,7 @@ class Judge:
         """Cosine of two texts' vectors, in [-1, 1]. Raises Failed when there is none."""
         return similarity_of(*await together(self.embed(first), self.embed(second)))
 
-    async def _reply(self, prompt: ScorerPrompt, temperature: float, trial: int, inputs: Mapping[str, Any]) -> Reply:
+    async def _reply(self, prompt: Prompt, temperature: float, trial: int, inputs: Mapping[str, Any]) -> Reply:
         assert self._model is not None, "a measure that asks a judge names its prompts"
         self._check_time()
         sampling = replace(self._sampling, temperature=temperature)
@@ -155,7 +153,7 @@ class Measure:
 
     needs: fields of Example without which there is no value; only: what it judges, in words, and whether an example has
     it: a benchmark of which none does is left out. embeds: whether texts are embedded. Without prompts no judge is
-    asked.
+    asked. lower_is_better: whether a better answer has a lower value.
     """
 
     name: str
@@ -164,6 +162,7 @@ class Measure:
     needs: tuple[str, ...] = ()
     embeds: bool = False
     only: tuple[str, Callable[[Example], bool]] | None = None
+    lower_is_better: bool = False
 
     def lacks(self, example: Example) -> list[str]:
         """The needed fields that the example does not have."""

@@ -1,5 +1,6 @@
 """Sentence BLEU-4 as the paper's tables have it: cased whitespace tokens, no smoothing, 0 if any precision is 0.
 
+Where texts are not mostly ASCII, tokens are words and punctuation marks: a Chinese sentence would be one token.
 Papineni et al. 2002, through sacrebleu (whose own defaults, 13a tokens and exponential smoothing, give other numbers).
 """
 
@@ -9,6 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored
 
 
@@ -21,7 +23,7 @@ class Bleu:
     def __init__(self) -> None:
         import sacrebleu
 
-        self.identity = f"sacrebleu {sacrebleu.__version__} bleu4 tokenize=none smooth=none"
+        self.identity = f"sacrebleu {sacrebleu.__version__} bleu4 tokenize=none, else words, smooth=none"
         self._bleu = sacrebleu.BLEU(tokenize="none", smooth_method="none", effective_order=False)
         # sacrebleu warns, at each call, that a sentence score without smoothing is often 0: here that is meant
         logging.getLogger("sacrebleu").setLevel(logging.ERROR)
@@ -32,5 +34,7 @@ class Bleu:
 
     def value(self, answer: str, reference: str) -> float:
         """BLEU-4 of one answer; 0 for an empty one."""
-        percent = self._bleu.sentence_score(" ".join(answer.split()), [" ".join(reference.split())]).score
+        tokens = str.split if mostly_ascii(answer, reference) else words
+        hypothesis, target = (" ".join(tokens(composed(text))) for text in (answer, reference))
+        percent = self._bleu.sentence_score(hypothesis, [target]).score
         return min(float(percent), 100.0) / 100  # rounding may leave a little more than 100

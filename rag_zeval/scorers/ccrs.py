@@ -15,6 +15,7 @@ import re
 import string
 from collections.abc import Callable
 from typing import Any
+from unicodedata import category
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
@@ -32,8 +33,11 @@ INPUTS: dict[str, Callable[[Example, str], Any]] = {
 
 
 def normalised(text: str) -> str:
-    """Lower case, without ASCII punctuation, articles and spare spaces (Rajpurkar et al. 2016, arXiv:1606.05250)."""
-    text = "".join(letter for letter in text.lower() if letter not in string.punctuation)
+    """Lower case, without punctuation, English articles and spare spaces (Rajpurkar et al. 2016, arXiv:1606.05250).
+
+    Punctuation is that of ASCII and what Unicode calls so, "。" for one (MLQA: Lewis et al. 2020, arXiv:1910.07475).
+    """
+    text = "".join(letter for letter in text.lower() if letter not in string.punctuation and category(letter)[0] != "P")
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 

@@ -10,6 +10,7 @@ from rag_zeval.judge.parser import claims_hold_text
 from rag_zeval.judge.patterns import read_patterns
 from rag_zeval.judge.schema import as_json
 from rag_zeval.judge.scoring import support_scores
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Sampling
 from rag_zeval.scorers.score import Score, Scored, costs
 
@@ -22,8 +23,8 @@ class RagZeval:
     variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
     structured: whether the JSON schema of the reply is sent with each request.
     patterns: whether a reply that cannot be read is read by regular expressions, as the paper does (status "patterns").
-    `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, and "strict": whether the reply
-    keeps the format as the reward has it (None if no reply came).
+    `parts` of a row: "trajectory" (None if there is none), "status" of the evaluation, "strict": whether the reply
+    keeps the format as the reward has it (None if no reply came), and "reply", as it came, where it could not be read.
     """
 
     name = "rag_zeval"
@@ -47,11 +48,12 @@ class RagZeval:
         self.group = backend.at_once if backend.batched else None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        examples = list(examples)
-        answers = {example.id: len(example.answers) for example in examples}
-        for evaluation in self._evaluator.evaluate_many(examples):
-            count = answers[evaluation.id]
+        for _, (example, evaluation) in as_finished(self._judge, examples, self._evaluator.backend.at_once):
+            count = len(example.answers)
             yield _scored(_by_patterns(evaluation, count) if self.patterns else evaluation, count, self.variant)
+
+    async def _judge(self, example: Example) -> tuple[Example, Evaluation]:
+        return example, await self._evaluator.judge(example)
 
 
 def _by_patterns(evaluation: Evaluation, answers: int) -> Evaluation:
@@ -85,6 +87,7 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
             "trajectory": as_json(evaluation.trajectory) if evaluation.trajectory else None,
             "status": evaluation.status,
             "strict": _keeps_format(evaluation, variant) if replied else None,
+            "reply": evaluation.reply if evaluation.trajectory is None else None,
         },
         **costs([reply]),
     )

@@ -148,7 +148,7 @@ WHOSE_CLAIMS = {"correct": ANSWER, "recalled": TRUTH, "supported": ANSWER, "retr
 NEEDS = {"correct": "truth", "recalled": "truth", "supported": "chunks", "retrieved": "truth chunks"}
 
 
-def _measure(value: Callable[[Checks], float], wanted: str) -> Measure:
+def _measure(value: Callable[[Checks], float], wanted: str, lower_is_better: bool = False) -> Measure:
     """The measure that makes the wanted checks, and its value of them."""
     checks = wanted.split()
 
@@ -170,7 +170,9 @@ def _measure(value: Callable[[Checks], float], wanted: str) -> Measure:
         return Found(value(Checks(**made)), {"claims": claims, **made})
 
     needs = dict.fromkeys(need for check in checks for need in NEEDS[check].split())
-    return Measure(f"ragchecker_{value.__name__}", steps, (CLAIMS, CHECK), tuple(needs))
+    return Measure(
+        f"ragchecker_{value.__name__}", steps, (CLAIMS, CHECK), tuple(needs), lower_is_better=lower_is_better
+    )
 
 
 MEASURES = (
@@ -181,8 +183,8 @@ MEASURES = (
     _measure(claim_recall, "retrieved"),
     _measure(context_precision, "retrieved"),
     _measure(context_utilization, "recalled retrieved"),
-    _measure(noise_sensitivity_in_relevant, "correct supported retrieved"),
-    _measure(noise_sensitivity_in_irrelevant, "correct supported retrieved"),
-    _measure(hallucination, "correct supported"),
-    _measure(self_knowledge, "correct supported"),
+    _measure(noise_sensitivity_in_relevant, "correct supported retrieved", lower_is_better=True),
+    _measure(noise_sensitivity_in_irrelevant, "correct supported retrieved", lower_is_better=True),
+    _measure(hallucination, "correct supported", lower_is_better=True),
+    _measure(self_knowledge, "correct supported", lower_is_better=True),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from rag_zeval.files import read_json
 from rag_zeval.scorers import (
     answered,
     ares,
@@ -46,24 +48,31 @@ MODELS: dict[Any, str] = {  # of the scorers that are no measures
     CheckedClaims: "a claim checker, a judge",
     RagZeval: "a judge",
 }
+COSTS = Path(__file__).with_name("costs.json")
 FIELDS = {"truth": "the ground truth", "chunks": "the retrieved chunks"}  # every example has the others
 
 
 class Line(NamedTuple):
-    """A scorer's name, the method it belongs to, and what it needs besides question and answer."""
+    """A scorer's name, the method it belongs to, what it needs besides question and answer, what it asks.
+
+    calls, tokens: for a question with two answers of four sentences and five chunks, by a judge that goes by the
+    letter; None where nothing is asked. `python -m experiments.timing.call_costs` measures them.
+    """
 
     name: str
     method: str
     needs: str
+    calls: int | None
+    tokens: int | None
 
 
 def overview() -> list[Line]:
     """A line for every scorer of the registry, in its order."""
-    lines = [Line(name, _title(scorer.__module__), "no model") for name, scorer in TEXT_SCORERS.items()]
-    lines += [Line(scorer.name, _title(scorer.__module__), needs) for scorer, needs in MODELS.items()]
-    for family in FAMILIES:
-        lines += [Line(measure.name, _title(family.__name__), _needs(measure)) for measure in family.MEASURES]
-    return lines
+    scorers = [(name, scorer.__module__, "no model") for name, scorer in TEXT_SCORERS.items()]
+    scorers += [(scorer.name, scorer.__module__, needs) for scorer, needs in MODELS.items()]
+    scorers += [(measure.name, family.__name__, _needs(measure)) for family in FAMILIES for measure in family.MEASURES]
+    costs: dict[str, list[int | None]] = read_json(COSTS)
+    return [Line(name, _title(module), needs, *costs.get(name, (None, None))) for name, module, needs in scorers]
 
 
 def _title(module: str) -> str:
@@ -74,3 +83,9 @@ def _needs(measure: Measure) -> str:
     models = ["a judge"] * bool(measure.prompts) + ["an embedding model"] * measure.embeds
     fields = [FIELDS[name] for name in measure.needs if name in FIELDS]
     return ", ".join([*models, *fields, *([measure.only[0]] if measure.only else [])])
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether better answers have lower values of this metric: a scorer's name, or `scorer@what it judged by`."""
+    measure = MEASURES.get(metric.partition("@")[0])
+    return measure is not None and measure.lower_is_better

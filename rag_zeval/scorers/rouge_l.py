@@ -1,5 +1,7 @@
 """ROUGE-L F1 as the paper's tables have it: rouge-score's own tokens (lower case, a-z and 0-9), no stemmer.
 
+Of a Chinese or Arabic text these are the numbers alone: where texts are not mostly ASCII, tokens are words of any
+script.
 Lin 2004, through Google's rouge-score.
 """
 
@@ -9,7 +11,15 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored
+
+
+class _Words:
+    """A tokenizer as rouge-score takes it."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return [word for word in words(text.lower()) if word[0].isalnum()]
 
 
 class RougeL:
@@ -21,8 +31,9 @@ class RougeL:
     def __init__(self) -> None:
         from rouge_score.rouge_scorer import RougeScorer
 
-        self.identity = f"rouge-score {version('rouge-score')} rougeL no stemmer"
+        self.identity = f"rouge-score {version('rouge-score')} rougeL no stemmer, else words of any script"
         self._rouge = RougeScorer(["rougeL"], use_stemmer=False)
+        self._any_script = RougeScorer(["rougeL"], tokenizer=_Words())
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
@@ -30,4 +41,6 @@ class RougeL:
 
     def value(self, answer: str, reference: str) -> float:
         """ROUGE-L F1 of one answer; 0 for an empty one."""
-        return float(self._rouge.score(target=reference, prediction=answer)["rougeL"].fmeasure)
+        answer, reference = composed(answer), composed(reference)
+        rouge = self._rouge if mostly_ascii(answer, reference) else self._any_script
+        return float(rouge.score(target=reference, prediction=answer)["rougeL"].fmeasure)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.judge.scoring import support_scores
+from rag_zeval.judge.words import words
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sentences import sentences_of
 
@@ -29,7 +30,7 @@ class WordRule:
     """Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence."""
 
     name = "word_rule"
-    identity = "word rule 1"
+    identity = "word rule 2"
     group: int | None = None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
@@ -57,7 +58,7 @@ def judge_by_words(question: str, reference: str, answers: Sequence[str]) -> Tra
 
 def content_words(text: str) -> dict[str, None]:
     """The different words of a text that are no function words, in lower case, in their order."""
-    return {word: None for word in re.findall(r"\w+", text.casefold()) if word not in FUNCTION_WORDS}
+    return {word: None for word in words(text.casefold()) if re.match(r"\w", word) and word not in FUNCTION_WORDS}
 
 
 def _claims(answer: str) -> Iterator[str]:

@@ -24,6 +24,7 @@ CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
 DRAWS = 10_000  # of `mean_interval`
 HELD = 8_000_000  # multiplicities kept for all statistics, to bound memory
 BLOCK = 1_000_000  # of them made at a time where they are more
+IN_CACHE = 100_000  # numbers worked on at a time where they are used once: these stay in the cache
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
@@ -111,14 +112,19 @@ def consistency(values: Sequence[float]) -> float | None:
 @lru_cache(maxsize=4)
 def multiplicities(n: int, draws: int, seed: int) -> Floats:
     """Array (draws, n): how often each of n instances falls into each bootstrap sample of size n."""
-    return np.concatenate(list(_blocks(n, draws, seed)))
+    return np.concatenate(list(_blocks(np.ones(n, dtype=np.int64), draws, seed)))
 
 
-def _blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
-    """The same in parts of at most BLOCK numbers (but a draw at least), one after the other."""
-    random, rows = np.random.default_rng(seed), max(1, BLOCK // n)
+def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]:
+    """How often each kind of instance falls into each sample of as many instances as there are.
+
+    alike: how many instances there are of each kind. In parts of at most BLOCK numbers (but a draw at least), one after
+    the other.
+    """
+    n, rows = int(alike.sum()), max(1, BLOCK // len(alike))
+    random = np.random.default_rng(seed)
     for start in range(0, draws, rows):
-        yield random.multinomial(n, np.full(n, 1 / n), size=min(rows, draws - start)).astype(np.float64)
+        yield random.multinomial(n, alike / n, size=min(rows, draws - start)).astype(np.float64)
 
 
 def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
@@ -134,7 +140,8 @@ def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
     n = int(keep.sum())
     together = n * draws <= HELD  # then they are made once for all statistics
-    blocks = [multiplicities(n, draws, seed)] if together else _blocks(n, draws, seed)
+    alike = np.ones(n, dtype=np.int64)
+    blocks = [multiplicities(n, draws, seed)] if together else _blocks(alike, draws, seed)
     return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
 
 
@@ -147,12 +154,40 @@ def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[flo
     """95% percentile bootstrap interval of the mean of all values, whole groups drawn together.
 
     groups: values that hang together (the answers of one question), at least one group, none of them empty.
-    Efron and Tibshirani 1993, chapter 13; DRAWS resamples of as many groups as there are.
+    Efron and Tibshirani 1993, chapter 13; DRAWS resamples of as many groups as there are. Groups with equal sum and
+    length are drawn as one kind: shares of a few claims have few values, and 10,000 groups take no longer than 100.
     """
-    mean_of_all = Ratio(np.array([sum(group) for group in groups]), np.array([len(group) for group in groups]))
-    bounds = interval(mean_of_all, np.ones(len(groups), dtype=bool), DRAWS, seed)
+    totals = np.array([(sum(group), len(group)) for group in groups], dtype=np.float64)
+    kinds, alike = np.unique(totals, axis=0, return_counts=True)
+    mean_of_all, keep = Ratio(kinds[:, 0], kinds[:, 1]), np.ones(len(kinds), dtype=bool)
+    bounds = percentiles(np.concatenate([mean_of_all.draws(keep, weights) for weights in _blocks(alike, DRAWS, seed)]))
     assert bounds is not None, "the mean of no group is undefined"
     return bounds
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def mean_estimates(values: Floats, draws: int, seed: int) -> list[Estimate]:
+    """The mean of each column of `values` (instances, columns), with its 95% percentile bootstrap interval.
+
+    There must be an instance; a draw takes it with all its columns. The interval is that of `interval` but for the
+    random numbers: here a draw is a list of instances, which for thousands of them is ten times as fast.
+    """
+    random, rows, n = np.random.default_rng(seed), max(1, IN_CACHE // len(values)), len(values)
+    columns = np.ascontiguousarray(values.T)
+    means: list[Floats] = []
+    for start in range(0, draws, rows):
+        chosen = random.integers(n, size=(min(rows, draws - start), n))
+        means.append(np.stack([column.take(chosen).mean(1) for column in columns], axis=1))
+    bounds = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0)
+    return [Estimate(*map(float, column)) for column in zip(values.mean(0), *bounds, strict=True)]
 
 
 def share_interval(hits: int, n: int) -> tuple[float, float]:

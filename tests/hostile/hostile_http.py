@@ -25,6 +25,7 @@ from hostile_server import HostileServer, shows_key
 
 from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply
+from rag_zeval.results import SPENT
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("evaluate", "bench")
@@ -92,7 +93,8 @@ def _line(command: str, inputs: Path, url: str) -> list[str]:
 
 def _rows(command: str, folder: Path) -> Rows:
     paths = folder.glob("rows.jsonl" if command == "evaluate" else "out/rows/*.jsonl")  # BENCHMARK__SCORER__MODEL.jsonl
-    return {(path.name.partition("__")[2].split("__")[0], row["id"]): row for path in paths for row in read_jsonl(path)}
+    rows = [(path, row) for path in paths for row in read_jsonl(path) if row["id"] != SPENT]
+    return {(path.name.partition("__")[2].split("__")[0], row["id"]): row for path, row in rows}
 
 
 def _scores(row: Row) -> list[float | None]:

@@ -292,6 +292,10 @@ MODES: dict[str, Respond] = {
     "an error as text of escapes": lambda at: plain(ESCAPES),
     "an error in a codec of bad repute": lambda at: plain("no" + "é" * 30_000, 400, "text/x; charset=punycode"),
     "an error of half characters": lambda at: whole({"error": {"message": "no \ud800 \udfff"}}, status=400),
+    "an error that names every parameter": error(400, "temperature, top_p, seed, max_tokens, max_completion_tokens"),
+    "an error that names every parameter, 422": error(422, "no response_format, top_p, max_completion_tokens"),
+    "an error with a window of one token": error(400, "maximum context length is 1 tokens (0 in the messages)"),
+    "an error with a longest reply of one token": error(400, "max_tokens: at most 1"),
     # the key comes back
     "the key in an error": lambda at: plain(f'{{"error": {{"message": "Incorrect API key provided: {at.key}."}}}}'),
     "the key in a text error": lambda at: plain(f"no such key: {at.key}", 403),

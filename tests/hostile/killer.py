@@ -28,6 +28,7 @@ from findings import Findings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.literal_judge import literal_reply
+from rag_zeval.results import SPENT
 from rag_zeval.scripted_judge import ScriptedJudge
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,11 @@ def opened(name: str, folder: Path) -> Iterator[Stage]:
         yield Stage(name, ["synthesize", *words], "responses.jsonl", [])
         return
     examples = NanoEval(ROWS // 2, 1, 2).examples
-    ids = {judge_messages("paper", one.question, one.reference, one.answers)[0]["content"]: one.id for one in examples}
+    suffix = "|rag_zeval" if name == "evaluate" else ""
+    ids = {
+        judge_messages("paper", one.question, one.reference, one.answers)[0]["content"]: one.id + suffix
+        for one in examples
+    }
     paid: list[str] = []
 
     def reply(body: dict[str, Any]) -> str | None:
@@ -126,6 +131,8 @@ def rows_of(stage: Stage, out: Path) -> tuple[Rows, list[str]]:
             for line in place.read_bytes().splitlines(keepends=True) if place.exists() else []:
                 if line.endswith(b"\n"):
                     row = json.loads(line)
+                    if row["id"] == SPENT:
+                        continue
                     if not kept and (path.name, row["id"]) in rows:
                         doubled.append(f"{path.name}: {row['id']}")
                     rows[path.name, row["id"]] = row

@@ -26,6 +26,7 @@ VERL_WORKER_MODULES = {"train.linear_decay", "train.replay", "train.verl_cpu"}
 CPU_SECONDS = 1.0  # 0.4 to 0.6 as measured; a heavy package takes a second or more
 COMMANDS = (
     "-c 'import rag_zeval'", "-m rag_zeval --help", "-m rag_zeval evaluate --help", "-m rag_zeval serve --help",
+    *(f"-m rag_zeval {name} --help" for name in "compare gate questions collect check-set sample audit".split()),
     "-m rag_zeval scorers", "-m rag_zeval.scripted_judge --help", "-m synthesize --help", "-m train --help",
     "-m train.sft --help", "-m train.nano.base --help", "-m eval_benchmarks --help",
     "-m eval_benchmarks.datasets.download --help", "-m experiments --help", "-m experiments.run_report --help",

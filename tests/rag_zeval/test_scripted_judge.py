@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.documents.kinds import QuestionPrompt
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import LITERAL, literal_reply
@@ -80,8 +81,8 @@ def test_by_the_letter_it_knows_every_prompt_and_no_other(scripted_judge: Script
     )
     assert (found.status, found.scores) == ("ok", [0.5])
     assert text(scripted_judge.spec(), "another prompt") is None
-    prompts = {*(path.stem for path in ScorerPrompt.folder.glob("*.txt")), *VARIANTS}
-    assert set(LITERAL) == prompts
+    stored = [path.stem for kind in (ScorerPrompt, QuestionPrompt) for path in kind.folder.glob("*.txt")]
+    assert sorted(LITERAL) == sorted([*stored, *VARIANTS])
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.judge.evidence import ReferenceIndex
-from rag_zeval.judge.quotes import find_quotes, words
+from rag_zeval.judge.quotes import find_quotes
+from rag_zeval.judge.words import words
 
 repetitive = st.text("ab. ", max_size=40)
 
@@ -36,6 +39,18 @@ def splits(text: str, at: int) -> bool:
 def test_every_place_of_every_quote_is_marked(reference: str, quotes: list[str]) -> None:
     marked = [quoted for text, quoted in find_quotes(reference, quotes).pieces() for _ in text]
     assert marked == marked_by_looking(reference, quotes)
+
+
+@given(repetitive, st.lists(repetitive, max_size=5))
+def test_the_first_place_of_a_quote_is_found(reference: str, quotes: list[str]) -> None:
+    found = find_quotes(reference, quotes)
+    assert found.first.keys() == {quote for quote in quotes if found.verbatim[quote] == 1}
+    spans = [match.span() for match in re.finditer(r"[ab]+|\.", reference)]
+    for quote, (start, end) in found.first.items():
+        assert words(reference[start:end]) == words(quote)
+        wanted, tokens = words(quote), words(reference)
+        places = [at for at in range(len(tokens)) if tokens[at : at + len(wanted)] == wanted]
+        assert (start, end) == (spans[places[0]][0], spans[places[0] + len(wanted) - 1][1])
 
 
 @given(st.lists(st.sampled_from("ab.c"), max_size=40), st.lists(st.lists(st.sampled_from("ab.d"), max_size=12)))
@@ -71,9 +86,12 @@ def test_repetitive_texts_take_linear_time(kind: str, growth: Callable[[Callable
     assert growth(attempt, 4_000) < 8
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("It's 3.5 km", ["It", "'", "s", "3", ".", "5", "km"]), ("東京は首都", list("東京は首都")), ("größe", ["größe"])],
-)
-def test_words(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+VISIBLE = ("größe", "Größe", "مدرسة", "مَدرسة", "مـدرسة", "１９５０", "1950", "“", '"')
+
+
+@pytest.mark.parametrize("quote", VISIBLE)
+def test_a_quote_is_verbatim_if_it_looks_the_same(quote: str) -> None:
+    assert all(find_quotes(text, [quote]).verbatim[quote] == (text == quote) for text in VISIBLE)
+    for text in (normalize("NFD", quote), f"\u202b{quote}\u200f"):
+        found = find_quotes(f"a {text} b", [quote])
+        assert found.verbatim[quote] == 1 and text.strip("\u202b\u200f") in dict(found.pieces())

@@ -256,7 +256,10 @@ def test_trials_have_seeds_of_their_own() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        "openai:m",
+        "openai:",
+        "openai:m@host:8000/v1",
+        "openai:host:8000",
+        "openai:host/v1",
         "openai:m@ftp://host",
         "openai:m@http://host:port/v1",
         "openai:m@http://me:secret@host/v1",
@@ -282,6 +285,24 @@ def test_a_bad_spec_is_refused_and_a_secret_in_it_not_shown(spec: str) -> None:
     ("spec", "found"),
     [
         ("openai:judge@http://host", ("judge", "http://host")),
+        ("openai:gpt-4o-mini", ("gpt-4o-mini", "https://api.openai.com/v1")),
+        (
+            "openai:ft:gpt-4o-mini-2024-07-18:us::Ab1",
+            ("ft:gpt-4o-mini-2024-07-18:us::Ab1", "https://api.openai.com/v1"),
+        ),
+        (
+            "openai:anthropic/claude-sonnet@https://openrouter.ai/api/v1",
+            ("anthropic/claude-sonnet", "https://openrouter.ai/api/v1"),
+        ),
+        ("openai:qwen2.5:7b@http://localhost:11434/v1", ("qwen2.5:7b", "http://localhost:11434/v1")),
+        (
+            "openai:my-deployment@https://my-name.openai.azure.com/openai/v1",
+            ("my-deployment", "https://my-name.openai.azure.com/openai/v1"),
+        ),
+        (
+            "openai:gemini-2.5-flash@https://generativelanguage.googleapis.com/v1beta/openai",
+            ("gemini-2.5-flash", "https://generativelanguage.googleapis.com/v1beta/openai"),
+        ),
         ("openai:Qwen/Qwen2.5-7B@https://a-host:8000/v1/", ("Qwen/Qwen2.5-7B", "https://a-host:8000/v1/")),
         ("openai:@cf/qwen:7b@http://[::1]:80/a/b-c/v1", ("@cf/qwen:7b", "http://[::1]:80/a/b-c/v1")),
         ("runs/not/there", None),

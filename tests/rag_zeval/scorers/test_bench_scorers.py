@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,13 +13,21 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.bleu import Bleu
 from rag_zeval.scorers.rouge_l import RougeL
 
-WORDS = st.lists(st.sampled_from("the cat sat on a mat . The ü x1".split()), max_size=14).map(" ".join)
-TEXTS = WORDS | st.text(max_size=40) | st.text(alphabet="ab c\n\u00a0\x1f", max_size=40)
+WORDS = st.lists(st.sampled_from("the cat sat on a mat . The x1".split()), max_size=14).map(" ".join)
+ASCII = st.text(st.characters(codec="ascii"), max_size=40)
+TEXTS = WORDS | ASCII | st.text(alphabet="ab c\n\u00a0\x1f", max_size=40)
+HAN = st.text("猫坐在垫子上。", max_size=14).map("猫{}".format)
+ARABIC = st.lists(st.sampled_from("قطة على مُقعد، 7 .".split()), max_size=14).map(" ".join).map("قطة {}".format)
+Tokens = Callable[[str], list[str]]
 
 
-def textbook_bleu(answer: str, reference: str) -> float:
+def ascii_words(text: str) -> list[str]:
+    return re.sub("[^a-z0-9]+", " ", text.lower()).split()
+
+
+def textbook_bleu(answer: str, reference: str, tokens: Tokens = str.split) -> float:
     """Papineni et al. 2002, one reference, n = 1..4."""
-    hypothesis, target = answer.split(), reference.split()
+    hypothesis, target = tokens(answer), tokens(reference)
     logs = []
     for n in range(1, 5):
         grams = Counter(tuple(hypothesis[i : i + n]) for i in range(len(hypothesis) - n + 1))
@@ -31,9 +40,9 @@ def textbook_bleu(answer: str, reference: str) -> float:
     return math.exp(brevity + sum(logs) / 4)
 
 
-def textbook_rouge_l(answer: str, reference: str) -> float:
+def textbook_rouge_l(answer: str, reference: str, tokens: Tokens = ascii_words) -> float:
     """Lin 2004: F1 of the longest common subsequence, by the dynamic programme."""
-    a, b = (re.sub("[^a-z0-9]+", " ", text.lower()).split() for text in (answer, reference))
+    a, b = tokens(answer), tokens(reference)
     table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
     for i, word in enumerate(a):
         for j, other in enumerate(b):
@@ -47,6 +56,7 @@ def textbook_rouge_l(answer: str, reference: str) -> float:
 @example("the cat sat on the mat", "the cat sat on the mat")
 @example("", "the cat")
 @example("the cat sat", "the cat sat")
+@example("a cat sat on (紫禁城) Müller's mat", "the cat sat on (紫禁城) Müller's mat")  # English all the same
 def test_bleu_is_the_textbook_definition(answer: str, reference: str) -> None:
     assert Bleu().value(answer, reference) == pytest.approx(textbook_bleu(answer, reference), abs=1e-9)
 
@@ -54,8 +64,26 @@ def test_bleu_is_the_textbook_definition(answer: str, reference: str) -> None:
 @settings(deadline=None)  # the first example imports the scorer's package
 @given(TEXTS, TEXTS)
 @example("Running dogs", "run dog")
+@example("A café in Zürich", "the café of Zürich, a cafe")
 def test_rouge_l_is_the_textbook_definition(answer: str, reference: str) -> None:
     assert RougeL().value(answer, reference) == pytest.approx(textbook_rouge_l(answer, reference), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(HAN, HAN)
+def test_chinese_is_counted_by_characters(answer: str, reference: str) -> None:
+    assert Bleu().value(answer, reference) == pytest.approx(textbook_bleu(answer, reference, list), abs=1e-9)
+    expected = textbook_rouge_l(answer, reference, lambda text: list(text.replace("。", "")))
+    assert RougeL().value(answer, reference) == pytest.approx(expected, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(ARABIC, ARABIC)
+def test_arabic_is_counted_by_words_with_their_vowel_signs(answer: str, reference: str) -> None:
+    expected = textbook_bleu(answer, reference, lambda text: text.replace("،", " ،").split())
+    assert Bleu().value(answer, reference) == pytest.approx(expected, abs=1e-9)
+    expected = textbook_rouge_l(answer, reference, lambda text: re.sub("[،.]", "", text).split())
+    assert RougeL().value(answer, reference) == pytest.approx(expected, abs=1e-9)
 
 
 @settings(deadline=None)

@@ -19,7 +19,8 @@ from rag_zeval.scorers.embedding_similarity import THRESHOLD
 EXAMPLE = Example("x", "Who was it?", "a passage", ("The cat.",), "a  CAT", ("One passage.", "Another."))
 QUESTION, ANSWER, TRUTH = {"question": "Who was it?"}, {"answer": "The cat."}, {"ground_truth": "a  CAT"}
 CONTEXT = {"context": ["One passage.", "Another."]}
-WORDS = st.lists(st.sampled_from("a an the cat Theatre AN 3.5 it's don't — ü".split()), max_size=6).map(" ".join)
+KNOWN = "a an the cat Theatre AN 3.5 it's don't — ü 巴黎 巴黎。".split()
+WORDS = st.lists(st.sampled_from(KNOWN), max_size=6).map(" ".join)
 QUESTIONS: list[tuple[str, Any, Any, Any, float]] = [
     ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "yes"}, 1),
     ("answered", {}, {**QUESTION, **ANSWER}, {"answered": "no"}, 0),
@@ -81,7 +82,7 @@ def test_answer_correctness_is_seven_tenths_exact_match(number: float, matches: 
 @given(WORDS, WORDS)
 def test_only_case_punctuation_articles_and_spaces_are_no_difference(first: str, second: str) -> None:
     def kept(text: str) -> list[str]:
-        bare = text.lower().translate(str.maketrans("", "", string.punctuation))
+        bare = text.lower().translate(str.maketrans("", "", string.punctuation + "—。"))
         return [word for word in bare.split() if word not in ("a", "an", "the")]
 
     assert exact_match(first, second) == (kept(first) == kept(second) != [])

@@ -22,6 +22,7 @@ from rag_zeval.statistics.bootstrap import (
     drawn,
     interval,
     mean,
+    mean_estimates,
     mean_interval,
     multiplicities,
     paired_interval,
@@ -131,14 +132,31 @@ def test_what_is_constant_has_no_correlation() -> None:
     assert interval(constant, everything, 50, 0) is None
 
 
-def test_the_interval_of_a_mean_of_single_values_is_close_to_the_normal_one() -> None:
+@pytest.mark.parametrize("draw", [lambda rng: rng.gauss(5, 2), lambda rng: rng.choice([0.0, 0.25, 1.0])])
+def test_the_interval_of_a_mean_of_single_values_is_close_to_the_normal_one(draw: Any) -> None:
+    """Also where many values are equal, which are drawn together."""
     rng = random.Random(0)
-    values = [rng.gauss(5, 2) for _ in range(400)]
+    values = [draw(rng) for _ in range(400)]
     mean = sum(values) / 400
     half = 1.96 * (sum((v - mean) ** 2 for v in values) / 400) ** 0.5 / 400**0.5
     low, high = mean_interval([[v] for v in values])
     assert low == pytest.approx(mean - half, abs=0.1 * half)
     assert high == pytest.approx(mean + half, abs=0.1 * half)
+
+
+@pytest.mark.parametrize("n", [1, 7, 300])
+def test_means_are_estimated_as_by_scipy_and_as_by_multiplicities(n: int) -> None:
+    values = np.random.default_rng(n).gamma(2.0, size=(n, 2))
+    values[:, 1] -= values[:, 0]
+    for column, found in zip(values.T, mean_estimates(values, 10_000, 0), strict=True):
+        assert found.value == pytest.approx(column.mean())
+        if n == 1:
+            assert (found.low, found.high) == pytest.approx((column[0], column[0]))
+            continue
+        theirs = stats.bootstrap((column,), np.mean, method="percentile", n_resamples=10_000, rng=1).confidence_interval
+        ours = interval(Ratio(column, np.ones(n)), np.ones(n, bool), 10_000, 0)
+        for bounds in ((theirs.low, theirs.high), ours):
+            assert (found.low, found.high) == pytest.approx(bounds, abs=0.05 * (theirs.high - theirs.low))
 
 
 def test_the_interval_of_a_mean_draws_groups_whole() -> None:

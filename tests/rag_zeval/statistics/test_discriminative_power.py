@@ -3,11 +3,13 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from rag_zeval.statistics.discriminative_power import Pair, discriminative_power, holm
+from rag_zeval.statistics.discriminative_power import Pair, discriminative_power, holm, randomisation_p
 
 FEW = settings(max_examples=10)
 SCORES = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=6)
@@ -55,6 +57,24 @@ def test_many_questions_are_sampled_with_a_seed_and_finely_enough_for_holm() -> 
     systems = {str(i): [i / 10 + (q * 7 % 10) / 100 for q in range(40)] for i in range(4)}
     power, pairs = discriminative_power(systems, seed=3)
     assert power == 1 and discriminative_power(systems, seed=3)[1] == pairs
+
+
+@pytest.mark.parametrize("n", [14, 100, 1000])
+def test_p_of_many_questions_is_that_of_scipy(n: int) -> None:
+    difference = np.random.default_rng(n).normal(1.6 / n**0.5, 1, n).round(1)
+    test = stats.permutation_test(
+        (difference, np.zeros(n)),
+        lambda ours, theirs, axis: (ours - theirs).mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=4_000,
+        rng=1,
+    )
+    assert 0.01 < test.pvalue < 0.6
+    found = randomisation_p(difference, 4_000, 0)
+    assert found == pytest.approx(test.pvalue, abs=5 * (test.pvalue / 4_000) ** 0.5)
+    assert randomisation_p(np.append(difference, np.zeros(50)), 4_000, 0) == found  # a tie says nothing
+    assert randomisation_p(-difference, 4_000, 0) == found
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.001, 0.999))

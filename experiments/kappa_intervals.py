@@ -1,0 +1,66 @@
+"""`python -m experiments.kappa_intervals`: how wide the interval of `rag-zeval audit` is around Cohen's kappa.
+
+For numbers of labelled rows and true kappas, over simulated annotators: the mean width, and the share of intervals that
+hold the true kappa. The table of docs/judge-audit.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from rag_zeval.audit.agreement import Estimate, Ratings, estimate, kappa
+
+ROWS = (25, 50, 100, 200, 400)
+KAPPAS = (0.5, 0.7, 0.9)
+SUPPORTED = 0.8  # of rows, by each rater
+PER_CASE = 2
+COPIED = 0.2  # of a case's further rows: their raters do as on its first, for rows of a case are alike
+
+
+def simulated(true: float, rows: int, random: np.random.Generator, oversampled: float = 1.0) -> Ratings:
+    """Rows, an even number, on which two raters have this kappa in the population.
+
+    oversampled: how many times as often a row is drawn that the first rater does not support.
+    """
+    both = SUPPORTED**2 + true * SUPPORTED * (1 - SUPPORTED)
+    cells = np.array([1 - 2 * SUPPORTED + both, SUPPORTED - both, SUPPORTED - both, both])  # 2 * first + second
+    rate = np.array([oversampled, oversampled, 1, 1])
+    drawn = random.choice(4, size=(rows // PER_CASE, PER_CASE), p=cells * rate / (cells @ rate))
+    drawn = np.where(random.random(drawn.shape) < COPIED, drawn[:, :1], drawn)
+    cell, cases = drawn.ravel(), np.repeat(np.arange(rows // PER_CASE), PER_CASE)
+    return Ratings((cell // 2).astype(float), (cell % 2).astype(float), 1 / rate[cell], cases.astype(str).tolist())
+
+
+def estimates(true: float, rows: int, simulations: int, oversampled: float = 1.0) -> list[Estimate]:
+    """The kappa of as many simulated audits."""
+    random = np.random.default_rng(0)
+    return [estimate(kappa, simulated(true, rows, random, oversampled)) for _ in range(simulations)]
+
+
+def holds(found: Estimate, true: float) -> bool:
+    """Whether the interval holds the true value; an undefined one does not."""
+    return found.interval is not None and found.interval[0] <= true <= found.interval[1]
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("python -m experiments.kappa_intervals", description=__doc__)
+    parser.add_argument("simulations", type=int, nargs="?", default=1_000)
+    simulations = parser.parse_args(argv).simulations
+    print("| rows |" + "".join(f" kappa {true} |" for true in KAPPAS))
+    print("|---:|" + "---:|" * len(KAPPAS))
+    for rows in ROWS:
+        cells = []
+        for true in KAPPAS:
+            found = estimates(true, rows - rows % PER_CASE, simulations)
+            widths = [one.interval[1] - one.interval[0] for one in found if one.interval]
+            cells.append(f"{np.mean(widths):.2f} ({np.mean([holds(one, true) for one in found]):.1%})")
+        print(f"| {rows} | {' | '.join(cells)} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

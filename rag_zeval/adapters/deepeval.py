@@ -1,0 +1,28 @@
+"""RAG-Zeval as a metric of DeepEval, by retrieval context or expected output; ValueError where there is no score."""
+
+import asyncio
+from typing import Any
+
+from deepeval.metrics import BaseMetric
+
+from rag_zeval.judge.evaluator import Evaluator
+
+
+class RagZevalMetric(BaseMetric):  # type: ignore[misc]
+    def __init__(self, judge: Evaluator, threshold: float = 0.8):
+        self.judge, self.threshold = judge, threshold
+
+    def measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
+        return asyncio.run(self.a_measure(test_case))
+
+    async def a_measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
+        reference = "\n\n".join(test_case.retrieval_context or [test_case.expected_output or ""])
+        found = await self.judge.aevaluate(test_case.input, reference, [test_case.actual_output])
+        if found.trajectory is None or found.scores[0] is None:
+            raise ValueError(found.status)
+        failed = [claim.claim for claim in found.trajectory[0].atomic_claims if not claim.is_supported]
+        self.score, self.reason = found.scores[0], "; ".join(f"not supported: {claim}" for claim in failed)
+        return self.score
+
+    def is_successful(self) -> bool:
+        return bool(self.score >= self.threshold)

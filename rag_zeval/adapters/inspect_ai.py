@@ -1,0 +1,28 @@
+"""RAG-Zeval as a scorer of Inspect: `Task(dataset=..., solver=..., scorer=rag_zeval_scorer(judge))`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+
+from rag_zeval.judge.evaluator import Evaluator
+
+
+@scorer(metrics=[mean(), stderr()])  # type: ignore[untyped-decorator]
+def rag_zeval_scorer(judge: Evaluator, contexts: str = "contexts") -> Scorer:
+    """Supported claims / claims, by the list of texts under `contexts` in a sample's metadata, else by its target.
+
+    Without a score a sample is unscored. The explanation names the claims that are not supported.
+    """
+
+    async def score(state: Any, target: Target) -> Score:
+        reference = "\n\n".join(state.metadata.get(contexts, ())) or target.text
+        evaluation = await judge.aevaluate(state.input_text, reference, [state.output.completion])
+        (value,) = evaluation.scores
+        claims = evaluation.trajectory[0].atomic_claims if evaluation.trajectory else ()
+        if value is None:
+            return Score.unscored(reason="no claims" if evaluation.trajectory else evaluation.status)
+        return Score(value=value, explanation="\n".join(one.claim for one in claims if not one.is_supported))
+
+    return score

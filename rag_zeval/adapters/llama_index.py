@@ -1,0 +1,20 @@
+"""Query engines of LlamaIndex: what `query` gives back, without importing LlamaIndex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rag_zeval.collect.answers import Found, ask_each
+from rag_zeval.files import Row
+
+
+def ask(engine: Any, questions: Iterable[Row]) -> Iterator[Row]:
+    """Rows as `rag-zeval collect` writes them, of an engine that does not stream."""
+
+    def call(text: str) -> Found:
+        said = engine.query(text)
+        nodes = [scored.node for scored in said.source_nodes]
+        return Found(said.response, tuple(node.text for node in nodes), tuple(node.node_id for node in nodes))
+
+    return ask_each(questions, call)

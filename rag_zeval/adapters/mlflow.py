@@ -1,0 +1,24 @@
+"""Results in MLflow: `with mlflow.start_run(): log_results(results)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rag_zeval.evaluation.summary import columns_of
+from rag_zeval.results import Judged
+
+
+def log_results(judged: Sequence[Judged]) -> None:
+    """Log mean, interval and coverage of each metric and system, and all answers as answers.json, to the active run.
+
+    judged: what `rag_zeval.evaluate` or `read_judged` gave. What is not there is not logged.
+    """
+    import mlflow
+
+    for column in columns_of(judged):
+        values = {"mean": column.mean, "low": column.ci and column.ci[0], "high": column.ci and column.ci[1]}
+        for name, value in {**values, "coverage": column.coverage}.items():
+            if value is not None:
+                mlflow.log_metric(f"{column.metric}/{column.system}/{name}".replace("@", "."), value)
+    mlflow.log_dict({"answers": [asdict(one) for one in judged]}, "answers.json")

@@ -1,0 +1,27 @@
+"""Results in Weights & Biases: `log_results(results, wandb.init())`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rag_zeval.evaluation.summary import columns_of
+from rag_zeval.results import Judged
+
+
+def log_results(judged: Sequence[Judged], run: Any) -> None:
+    """Put mean, interval and coverage of each metric and system into the run's summary, and all answers into a table.
+
+    judged: what `rag_zeval.evaluate` or `read_judged` gave; run: what `wandb.init` gave.
+    """
+    import wandb
+
+    for column in columns_of(judged):
+        values = {"mean": column.mean, "low": column.ci and column.ci[0], "high": column.ci and column.ci[1]}
+        for name, value in {**values, "coverage": column.coverage}.items():
+            run.summary[f"{column.metric}/{column.system}/{name}"] = value
+    rows = [{**asdict(one), "claims": json.dumps(one.claims)} for one in judged]
+    table = wandb.Table(columns=list(rows[0]), data=[list(row.values()) for row in rows])
+    run.log({"answers": table})

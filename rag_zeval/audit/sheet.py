@@ -1,0 +1,161 @@
+"""The sheet that people label, as CSV for any spreadsheet program; and beside it, apart, how its rows were drawn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_zeval.audit.items import ANSWER, CLAIM, UNITS, Item
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, check_fields, locate, read_json, write_json, write_text
+from rag_zeval.models.language_model import one_line
+
+COLUMNS = {
+    CLAIM: ("id", "question", "reference", "answer", "claim", "label", "note"),
+    ANSWER: ("id", "question", "reference", "answer", "label", "note"),
+}
+_WORDS = {"yes": 1.0, "true": 1.0, "supported": 1.0, "no": 0.0, "false": 0.0, "unsupported": 0.0, "not supported": 0.0}
+LABELS = {
+    CLAIM: {**_WORDS, "1": 1.0, "0": 0.0},
+    ANSWER: {**_WORDS, "1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0},
+}
+ASKED = {
+    CLAIM: "supported or not supported (or yes and no, true and false, 1 and 0)",
+    ANSWER: "a grade from 1 (all wrong) to 5 (all right), or yes (as 5) and no (as 1)",
+}
+FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take for a formula, behind any apostrophes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a sheet was drawn: of which metric and unit, and each row's probability of being in it, by its id."""
+
+    metric: str
+    unit: str
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a person wrote in a row: the label from 0 to 1 (a grade g counts (g - 1) / 4), its text, and the note."""
+
+    value: float
+    text: str
+    note: str
+
+
+def plan_path(sheet: Path) -> Path:
+    """The file beside a sheet that holds its plan."""
+    return sheet.with_name(f"{sheet.name}.json")
+
+
+def write_sheet(path: Path, metric: str, unit: str, drawn: Sequence[tuple[Item, float]], seed: int) -> None:
+    """Write the sheet, which shows no score and nothing that depends on one, and its plan, which does.
+
+    Raises InputError if one of them is there already: it may hold somebody's labels.
+    """
+    for file in (path, plan_path(path)):
+        if file.exists():
+            raise InputError(f"{file}: is there already, and may hold labels; name another --out")
+    rows = [{**vars(item), "label": "", "note": ""} for item, _ in drawn]
+    write_text(path, sheet_text(COLUMNS[unit], [[row[name] for name in COLUMNS[unit]] for row in rows]))
+    draws = {item.id: {"stratum": item.stratum, "probability": probability} for item, probability in drawn}
+    write_json(plan_path(path), {"metric": metric, "unit": unit, "seed": seed, "rows": draws})
+
+
+def read_plan(sheet: Path) -> Plan:
+    """The plan of a sheet. Raises InputError naming file and field."""
+    path = plan_path(sheet)
+    if not path.exists():
+        raise InputError(
+            f"{path}: is missing: `rag-zeval sample` wrote it beside the sheet; copies need it by their name"
+        )
+    plan = read_json(path)
+    with locate(path):
+        check_fields(plan, {"metric": str, "unit": str, "rows": dict})
+        if plan["unit"] not in UNITS:
+            raise InputError(f"field 'unit': must be one of {', '.join(UNITS)}")
+        probabilities = {}
+        for id_, row in plan["rows"].items():
+            with locate(f"row '{id_}'"):
+                check_fields(row, {"probability": (int, float)})
+                if not 0 < row["probability"] <= 1:
+                    raise InputError("field 'probability': must be above 0 and at most 1")
+            probabilities[id_] = float(row["probability"])
+    return Plan(plan["metric"], plan["unit"], probabilities)
+
+
+def read_labels(path: Path, plan: Plan) -> dict[str, Label]:
+    """The labels of a sheet by row id, empty ones left out; texts that a program may have changed are not looked at.
+
+    Raises InputError naming file, line and field: a label that is none, an id that is not of the plan or stands twice.
+    """
+    labels: dict[str, Label] = {}
+    seen = set()
+    for line, row in sheet_rows(path):
+        with locate(f"{path}:{line}"):
+            check_fields(row, {"id": str, "label": str})
+            id_, text = row["id"], row["label"]
+            if id_ not in plan.probabilities:
+                raise InputError(f"field 'id': '{one_line(id_)}' is no row that was drawn")
+            if id_ in seen:
+                raise InputError(f"field 'id': '{id_}' stands twice")
+            seen.add(id_)
+            word = " ".join(text.split()).casefold()
+            if word and word not in LABELS[plan.unit]:
+                raise InputError(f"field 'label': '{one_line(text)}' (row {id_}), must be {ASKED[plan.unit]}, or empty")
+        if word:
+            labels[id_] = Label(LABELS[plan.unit][word], text.strip(), row.get("note", ""))
+    return labels
+
+
+def sheet_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """CSV that `sheet_rows` reads back as it was, but for NUL, which no CSV holds, and which becomes U+FFFD.
+
+    All cells are quoted. An apostrophe stands before what could be taken for a formula, as OWASP's page on CSV
+    injection has it, and is taken off in reading. The mark at the start has Excel read UTF-8.
+    """
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+    writer.writerow(columns)
+    writer.writerows([_shielded(cell) for cell in row] for row in rows)
+    return "\ufeff" + file.getvalue()
+
+
+def _shielded(cell: str) -> str:
+    cell = cell.replace("\0", "\ufffd")
+    return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+def sheet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield `(the line a row begins on, its cells by column)`, separated by commas, or by semicolons as Excel may do.
+
+    Raises InputError naming the file, and the line where there is one.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8") from error
+    header = text.partition("\n")[0]
+    delimiter = ";" if ";" in header and "," not in header else ","
+    csv.field_size_limit(1 << 30)  # a reference may be longer than the 128 KiB that are the default
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="", strict=True)
+    line = 2
+    try:
+        for row in reader:
+            if None in row:
+                raise InputError(f"{path}:{line}: has more cells than the first row names")
+            yield line, {name: _bare(cell) for name, cell in row.items()}
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path}:{line}: is not CSV: {error}") from error
+
+
+def _bare(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell

@@ -1,0 +1,77 @@
+"""A question with what a RAG system made of it, and the example that a scorer sees of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rag_zeval.errors import InputError
+from rag_zeval.judge.evaluator import Example
+
+REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
+SOURCES = {CONTEXTS: "retrieved contexts", TRUTH: "a true answer", REFERENCE: "a reference"}  # of what to judge by
+ALL, NO_SLICE = "all", "(none)"  # what tables call all cases, and the slice of those without a tag
+BETWEEN = "\n\n"  # retrieved chunks, where they are the reference
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question, what was retrieved for it, and the answers of one or more systems.
+
+    answers: text by system; judged together, by one reference. contexts: retrieved chunks, best first, and
+    `context_ids` theirs. truth: the true answer. reference: the text to judge by, where the file itself says which.
+    gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took.
+    """
+
+    id: str
+    question: str
+    answers: Mapping[str, str]
+    contexts: tuple[str, ...] = ()
+    truth: str | None = None
+    reference: str | None = None
+    slice_tag: str | None = None
+    context_ids: tuple[str, ...] = ()
+    gold_chunk_ids: tuple[str, ...] = ()
+    latency_s: float | None = None
+
+    def source(self, against: str) -> str | None:
+        """The text to judge by: the reference, the true answer, or all contexts; None where the case has none."""
+        if against == CONTEXTS:
+            return BETWEEN.join(self.contexts) or None
+        return (self.truth if against == TRUTH else self.reference) or None
+
+
+class CaseSet:
+    """The cases of one command, in the order of its files. `keys` names each of them in a result file.
+
+    Raises InputError if two of one system have the same id.
+    """
+
+    def __init__(self, cases: Sequence[Case]):
+        self.cases = cases
+        several = len({case.id for case in cases}) < len(cases)  # several systems, each with contexts of its own
+        self.keys = [f"{', '.join(case.answers)}:{case.id}" if several else case.id for case in cases]
+        if len(set(self.keys)) < len(cases):
+            twice = Counter(self.keys).most_common(1)[0][0]
+            raise InputError(f"field 'id': '{twice}' stands twice")
+
+    def sources(self, against: str | None) -> list[str]:
+        """What to judge by: "reference", "contexts", "truth", or "both" of the last two; None: what the cases have.
+
+        Raises InputError if no case has it.
+        """
+        there = [source for source in (REFERENCE, CONTEXTS, TRUTH) if any(case.source(source) for case in self.cases)]
+        wanted = [CONTEXTS, TRUTH] if against == "both" else [against] if against else there[:1]
+        if not wanted:
+            raise InputError("no case has a reference, retrieved contexts or a true answer to judge by")
+        for source in wanted:
+            if source not in there:
+                raise InputError(f"--against {against}: no case has {SOURCES[source]}")
+        return wanted
+
+    def example(self, at: int, against: str) -> Example:
+        """What a scorer sees of a case; its reference is blank where the case has nothing of that kind."""
+        case = self.cases[at]
+        answers = tuple(case.answers.values())
+        return Example(self.keys[at], case.question, case.source(against) or "", answers, case.truth, case.contexts)

@@ -1,0 +1,1 @@
+"""The commands of `rag-zeval`, a module each."""

@@ -1,0 +1,37 @@
+"""What several commands do with their arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rag_zeval.errors import InputError
+
+
+def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
+    """Raises InputError if two of the files that a command names are one, or one to be written is no regular file."""
+    from rag_zeval.files import check_regular
+
+    seen: list[tuple[str, Path]] = []
+    for name, path in files:
+        if path is None:
+            continue
+        if name != "INPUT":
+            check_regular(path)
+        for other, before in seen:
+            hard = path.exists() and before.exists() and path.samefile(before)
+            if hard or os.path.realpath(path) == os.path.realpath(before):
+                raise InputError(f"{name} {path}: is the file of {other}; name another")
+        seen.append((name, path))
+
+
+def read_names(words: Sequence[str]) -> Mapping[str, str]:
+    """`["question=q"]` as `{"question": "q"}`. Raises InputError for a word of another form."""
+    names = {}
+    for word in words:
+        ours, sign, theirs = word.partition("=")
+        if not (ours and sign and theirs):
+            raise InputError(f"--map {word}: must be like question=q")
+        names[ours] = theirs
+    return names

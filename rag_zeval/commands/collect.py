@@ -1,0 +1,102 @@
+"""`rag-zeval collect`: the answers of a running RAG system."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rag_zeval.cases.case import NO_SLICE
+from rag_zeval.commands.arguments import check_files
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+
+
+def collect(
+    questions: Annotated[Path, typer.Argument(help="JSONL: {id?, question, truth?, slice_tag?, gold_chunk_ids?}.")],
+    url: Annotated[str, typer.Option(help="Where the system takes questions, by POST.")],
+    out: Annotated[Path, typer.Option(help="The answers, JSONL, as `evaluate` reads them.")],
+    answer: Annotated[str, typer.Option(help="JSONPath of the answer in what it sends, such as '$.answer'.")],
+    contexts: Annotated[str | None, typer.Option(help="Of the retrieved chunks, such as '$.docs[*].text'.")] = None,
+    context_ids: Annotated[str | None, typer.Option(help="Of their ids, such as '$.docs[*].id'.")] = None,
+    question_field: Annotated[str, typer.Option(help="The field in which it wants the question.")] = "question",
+    header: Annotated[list[str] | None, typer.Option(help="NAME=VARIABLE: a header, its value in a variable.")] = None,
+    system: Annotated[str | None, typer.Option(help="The system's name, for comparisons.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Open requests at once.")] = 4,
+    timeout: Annotated[float, typer.Option(help="Seconds for an answer.")] = 60.0,
+) -> None:
+    """Ask a running RAG system every question of QUESTIONS, and keep answers, retrieved chunks and seconds.
+
+    Rows are written as they finish; the same command goes on after a stop, and asks the questions that failed again.
+    """
+    from rag_zeval.collect.answers import failed_rows, read_questions
+    from rag_zeval.collect.system import AnswerPaths, System
+    from rag_zeval.models.as_finished import as_finished
+    from rag_zeval.rows import RowWriter
+
+    if not 0 < timeout < math.inf:
+        raise InputError(f"--timeout is {timeout:g}, must be a number above 0")
+    check_files([("INPUT", questions), ("--out", out)])
+    asked = read_questions(questions)
+    headers = {}
+    for given in header or []:
+        name, equals, variable = given.partition("=")
+        if not equals:
+            raise InputError("--header: expected NAME=VARIABLE, the variable being one of the environment")
+        headers[name] = variable
+    paths = AnswerPaths(answer, contexts, context_ids)
+    source = System(url, paths, question_field=question_field, headers=headers, timeout=timeout)
+    made_by = {"system": system, "collected": source.settings}
+    with RowWriter(out) as rows:
+        rows.settle(failed_rows(rows, asked, made_by))
+        todo = [question for question in asked if question["id"] not in rows.done]
+        for row in _track(as_finished(source.ask, todo, concurrency), len(todo)):
+            rows.append({**row, **{name: value for name, value in made_by.items() if value is not None}})
+        answers = list(rows.done.values())
+    _print_table(answers)
+    print(f"answers: {out}")
+    if contexts is not None and not any(row.get("contexts") for row in answers):
+        print(f"note: {contexts} finds no chunk in any answer", file=sys.stderr)
+    if failed := [row["status"] for row in answers if row["status"].startswith("failed")]:
+        print(f"{len(failed)} of {len(asked)} questions have no answer ({failed[0]});", file=sys.stderr)
+        print("the same command asks them again", file=sys.stderr)
+    if len(failed) == len(asked):
+        raise typer.Exit(1)
+
+
+def _track(results: Iterable[tuple[int, Row]], total: int) -> Iterator[Row]:
+    from rich.console import Console
+    from rich.progress import track
+
+    for _, row in track(results, "asking", total, console=Console(stderr=True)):
+        yield row
+
+
+def _print_table(rows: Sequence[Row]) -> None:
+    """Seconds by slice: the median and the 95th percentile over the questions with an answer."""
+    from rich.console import Console
+    from rich.table import Table
+
+    slices: dict[str, list[Row]] = {}
+    for row in rows:
+        slices.setdefault(NO_SLICE if row.get("slice_tag") is None else row["slice_tag"], []).append(row)
+    table = Table("slice", "answered", "failed", "p50 latency (s)", "p95 latency (s)")
+    for name, members in [("all", rows), *slices.items()]:
+        seconds = [row["latency_s"] for row in members if row["latency_s"] is not None]
+        counts = str(len(seconds)), str(len(members) - len(seconds))
+        table.add_row(name, *counts, _quantile(seconds, 0.5), _quantile(seconds, 0.95))
+    Console(markup=False, highlight=False).print(table)
+
+
+def _quantile(seconds: Sequence[float], p: float) -> str:
+    """With its 95% interval; an end for which there are too few values is "?"."""
+    from rag_zeval.statistics.quantiles import quantile, quantile_interval
+
+    if not seconds:
+        return "no answer"
+    ends = ["?" if end is None else f"{end:.2f}" for end in quantile_interval(seconds, p)]
+    return f"{quantile(seconds, p):.2f} [{', '.join(ends)}]"

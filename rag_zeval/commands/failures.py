@@ -1,0 +1,84 @@
+"""`rag-zeval failures`: why do answers fail?"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag_zeval.commands.arguments import check_files, read_names
+from rag_zeval.commands.evaluate import Map
+from rag_zeval.commands.table import print_table
+from rag_zeval.errors import InputError
+
+if TYPE_CHECKING:
+    from rag_zeval.golden.failure_classes import Classified, Share
+
+ResultFile = Annotated[Path, typer.Argument(help="What `rag-zeval evaluate` wrote.")]
+GoldFiles = Annotated[list[Path], typer.Argument(help="The files it read, with context_ids and gold_chunk_ids.")]
+Correct = Annotated[str | None, typer.Option(help="Metric of a right answer (default: ...@truth or is_correct).")]
+Supported = Annotated[
+    str | None, typer.Option(help="Metric of a supported answer (default: ...@contexts or rag_zeval).")
+]
+Threshold = Annotated[float, typer.Option(help="From which score on an answer is right, or supported; 0 to 1.")]
+InPrompt = Annotated[int | None, typer.Option(min=1, help="How many retrieved chunks the prompt held (default: all).")]
+OutPath = Annotated[Path | None, typer.Option(help="Also write every answer with its class, JSONL.")]
+EXAMPLES, SHOWN = 10, 120  # of each class; characters of a text
+
+
+def failures(
+    results: ResultFile,
+    gold: GoldFiles,
+    correct: Correct = None,
+    supported: Supported = None,
+    threshold: Threshold = 0.5,
+    k: InPrompt = None,
+    map: Map = [],  # noqa: B006 (typer reads it)
+    out: OutPath = None,
+) -> None:
+    """Put every answer of RESULTS in one class: why it is wrong, or whether what is right is supported.
+
+    Wrong answers: no gold chunk was retrieved, or it stood below the first K, or it stood in the prompt. Where a score
+    or an id is missing the class is not known. Counts by slice with 95% Wilson intervals, ten examples of each class.
+    """
+    from rag_zeval.cases.reading import read_cases
+    from rag_zeval.files import json_line, write_chunks
+    from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, choose_metrics, classify, shares
+    from rag_zeval.results import read_judged
+
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is {threshold}, must be 0 to 1")
+    check_files([("INPUT", results), *(("INPUT", path) for path in gold), ("--out", out)])
+    judged = read_judged(results)
+    metrics = choose_metrics(judged, correct, supported, threshold)
+    names = read_names(map)
+    classified = classify(judged, [case for path in gold for case in read_cases(path, names)], metrics, k)
+    several = len({one.system for one in classified}) > 1
+    print(f"right: {metrics.correct} ≥ {threshold:g}; supported: {metrics.supported} ≥ {threshold:g}")
+    heads = ("slice", "class", "answers", "of", "share", "95% Wilson")
+    print_table(("system", *heads) if several else heads, [_cells(share, several) for share in shares(classified)])
+    for name in CLASSES:
+        members = [one for one in classified if one.class_name == name]
+        if members:
+            print(f"{name}: {min(EXAMPLES, len(members))} of {len(members)}")
+            last = "why" if name == NOT_KNOWN else "true answer"
+            examples = [_example(one, several) for one in members[:EXAMPLES]]
+            print_table(("case", "question", "answer", last), examples)
+    if out is not None:
+        write_chunks(out, (json_line(dataclasses.asdict(one)) for one in classified))
+        print(f"all of them: {out}")
+
+
+def _cells(share: Share, several: bool) -> tuple[str, ...]:
+    interval = share.interval
+    numbers = (f"{share.count / share.of:.3f}", f"{interval[0]:.3f} to {interval[1]:.3f}") if interval else ("-", "-")
+    cells = (share.slice_name, share.class_name, str(share.count), str(share.of), *numbers)
+    return (share.system, *cells) if several else cells
+
+
+def _example(one: Classified, several: bool) -> tuple[str, ...]:
+    texts = (one.question, one.answer or "", one.why or one.truth or "")
+    case = f"{one.system}:{one.case}" if several else one.case
+    return (case, *(text if len(text) <= SHOWN else f"{text[:SHOWN]}…" for text in texts))

@@ -1,0 +1,58 @@
+"""`rag-zeval gate`: whether a new version may replace the baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rag_zeval.commands.arguments import check_files
+
+Baseline = Annotated[str, typer.Argument(metavar="A", help="The baseline: a result file, or FILE#SYSTEM.")]
+Candidate = Annotated[str, typer.Argument(metavar="B", help="The new version: the same.")]
+MaxDrop = Annotated[float, typer.Option(help="How much worse the mean of a metric may be, in its units.")]
+SliceMaxDrop = Annotated[float, typer.Option(help="The same in a slice.")]
+MinCoverage = Annotated[float, typer.Option(help="The share of cases that B must have a score for.")]
+Metrics = Annotated[list[str] | None, typer.Option(help="Only this metric; may be given several times.")]
+JunitPath = Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML.")]
+SummaryPath = Annotated[Path | None, typer.Option(help="Also write them as Markdown, for a pull request.")]
+
+
+def gate(
+    a: Baseline,
+    b: Candidate,
+    max_drop: MaxDrop = 0.02,
+    slice_max_drop: SliceMaxDrop = 0.05,
+    min_coverage: MinCoverage = 0.95,
+    metric: Metrics = None,
+    junit: JunitPath = None,
+    summary: SummaryPath = None,
+) -> None:
+    """Exit status 0 if B may replace the baseline A, else 1.
+
+    It may not if it has too few scores, or if the mean of a metric, over all cases or in a slice, is worse by more than
+    its limit and a test says that this is no chance. What may be chance is a warning. At most 5 of 100 comparisons of
+    equal systems fail.
+    """
+    from rag_zeval.decisions.comparison import compare
+    from rag_zeval.decisions.gate import Limits, decide, passed
+    from rag_zeval.decisions.gate_files import write_junit, write_summary
+    from rag_zeval.decisions.printing import print_checks, print_sides
+    from rag_zeval.decisions.sides import check_questions, file_and_system, read_side, shared_metrics
+
+    limits = Limits(max_drop, slice_max_drop, min_coverage)
+    inputs = dict.fromkeys(file_and_system(side)[0] for side in (a, b))  # one file may hold both
+    check_files([*(("INPUT", path) for path in inputs), ("--junit", junit), ("--summary", summary)])
+    first, second = read_side(a), read_side(b)
+    check_questions(first, second)
+    metrics = shared_metrics([first, second], metric or list(first.judged))
+    checks = decide([compare(first, second, name) for name in metrics], limits)
+    if junit is not None:
+        write_junit(junit, checks)
+    if summary is not None:
+        write_summary(summary, [a, b], checks)
+    print_sides([a, b])
+    print_checks(checks)
+    if not passed(checks):
+        raise typer.Exit(1)

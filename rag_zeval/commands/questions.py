@@ -1,0 +1,105 @@
+"""`rag-zeval questions`: a test set from documents."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag_zeval.commands.arguments import check_files
+from rag_zeval.commands.evaluate import KeyEnv
+from rag_zeval.errors import InputError
+from rag_zeval.models.language_model import SPECS, open_backend
+
+if TYPE_CHECKING:
+    from rag_zeval.documents.questions import Outcome
+    from rag_zeval.rows import RowWriter
+
+
+def questions(
+    docs: Annotated[list[Path], typer.Argument(help="Files or folders of text, Markdown, HTML or PDF.")],
+    model: Annotated[str, typer.Option(help=f"The model that writes: {SPECS}.")],
+    out: Annotated[Path, typer.Option(help="The questions, JSONL.")],
+    n: Annotated[int, typer.Option(min=1, help="How many questions.")] = 50,
+    kinds: Annotated[str, typer.Option(help="Kinds of questions, in equal parts.")] = "easy,multi-hop,unanswerable",
+    embeddings: Annotated[str | None, typer.Option(help="Tells duplicates: FOLDER or openai:MODEL@URL.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps replies, to never pay twice.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the order in which the documents are asked about.")] = 0,
+    api_key_env: KeyEnv = None,
+) -> None:
+    """Write questions with their true answers, and the snippets that give them, from DOCS.
+
+    The documents are cut into chunks of whole paragraphs, at most 200 words each. Questions whose snippet does not
+    stand in its chunk word for word are dropped, duplicates too, and unanswerable ones that are answered after all.
+    Rows are written as they finish; the same command goes on after a stop.
+    """
+    from rag_zeval.documents.chunks import split_document
+    from rag_zeval.documents.documents import read_documents
+    from rag_zeval.documents.kinds import KINDS
+    from rag_zeval.documents.questions import QuestionWriter, quotas
+    from rag_zeval.models.cache import CachedBackend, ReplyCache
+    from rag_zeval.models.embeddings import CachedEmbedder, open_embedder
+    from rag_zeval.rows import RowWriter
+
+    names = [name.strip() for name in kinds.split(",")]
+    for name in names:
+        if name not in KINDS or names.count(name) > 1:
+            raise InputError(f"--kinds: '{name}' must be one of {', '.join(KINDS)}, once")
+    check_files([("--out", out), ("--cache", cache)])
+    documents, left_out = read_documents(docs)
+    for name, reason in left_out.items():
+        print(f"left out: {name}: {reason}", file=sys.stderr)
+    chunks = [chunk for document in documents for chunk in split_document(document)]
+    backend = open_backend(model, api_key_env=api_key_env)
+    embedder = open_embedder(embeddings, api_key_env=api_key_env) if embeddings is not None else None
+    if cache is not None:
+        replies = ReplyCache(cache)
+        backend = CachedBackend(backend, replies)
+        embedder = CachedEmbedder(embedder, replies) if embedder is not None else None
+    wanted = quotas(n, names)
+    with RowWriter(out) as rows:
+        dropped = _write(QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows), rows, n)
+        written = Counter(row["slice_tag"] for row in rows.done.values())
+    print(f"{len(documents)} documents, {len(chunks)} chunks")
+    _print_table(wanted, written, dropped)
+    print(f"questions: {out}")
+    if short := [kind for kind in wanted if written[kind] < wanted[kind]]:
+        print(f"error: fewer than {n} questions: {', '.join(short)}; the same command tries again", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _write(outcomes: Iterable[Outcome], rows: RowWriter, n: int) -> Counter[str]:
+    """Go through the outcomes: how often each reason came. Of failed replies, which have many, the first is told."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    dropped: Counter[str] = Counter()
+    failed = []
+    columns = (TextColumn("writing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("writing", total=n, completed=len(rows.done))
+        for outcome in outcomes:
+            progress.advance(bar, outcome.row is not None)
+            if outcome.failed:
+                failed.append(outcome.reason)
+            elif outcome.row is None:
+                dropped[outcome.reason] += 1
+    if failed:
+        dropped[f"no reply that can be read (the first: {failed[0]})"] = len(failed)
+    return dropped
+
+
+def _print_table(wanted: Mapping[str, int], written: Mapping[str, int], dropped: Mapping[str, int]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False)
+    for kind, number in wanted.items():
+        table.add_row(kind, f"{written[kind]} of {number}")
+    for reason, count in dropped.items():
+        table.add_row(f"dropped: {reason}", str(count))
+    Console(markup=False, highlight=False).print(table)

@@ -1,0 +1,167 @@
+"""Two systems on the same questions: what changed by a metric, over all cases and in each slice.
+
+Missing scores count in no mean: a case without a score on one side is left out of the pairs and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rag_zeval.cases.case import ALL, NO_SLICE
+from rag_zeval.decisions.sides import Side
+from rag_zeval.results import Judged
+from rag_zeval.scorers.registry import lower_is_better
+from rag_zeval.statistics.bootstrap import DRAWS, Estimate, mean_estimates
+from rag_zeval.statistics.discriminative_power import holm, randomisation_p
+from rag_zeval.statistics.weighted_correlations import Floats
+
+RESAMPLES_PER_TEST = 400  # so that the smallest p is a twentieth of what Holm asks of the first of all tests
+SHOWN = 10  # questions that got worse, and as many that got better
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How many of the cases that either file has a side has a score for."""
+
+    scored: int
+    cases: int
+
+    @property
+    def share(self) -> float:
+        return self.scored / self.cases
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changed from A to B over the n pairs of a slice in which both have a score.
+
+    slice_tag: ALL for all cases. first, second, change: means of A, of B and of B - A, each None without a pair.
+    sd: standard deviation of B - A, None for fewer than two pairs. p: of the paired randomisation test, two-sided, 1
+    without a pair. p_holm: the same after Holm's correction over the slices of the metric; None for all cases.
+    """
+
+    slice_tag: str
+    n: int
+    first: Estimate | None
+    second: Estimate | None
+    change: Estimate | None
+    sd: float | None
+    p: float
+    p_holm: float | None = None
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A case that both sides have a score for, another one each."""
+
+    first: Judged
+    second: Judged
+    change: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Side A (`first`) and side B (`second`) by one metric.
+
+    judges: what gave the scores of each, None where the file does not say. only_first, only_second: cases that one file
+    alone has. lost: cases in both files that a side has no score for.
+    bounds: the least and the largest that the change could be over all cases of either file, if each missing score
+    were any number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80,
+    319-323); None where nothing is missing or the metric has scores beyond 0 and 1. slices: none if all cases are of
+    one. worse, better: the cases that changed most, the largest change first.
+    """
+
+    metric: str
+    lower_is_better: bool
+    judges: tuple[str | None, str | None]
+    first: Coverage
+    second: Coverage
+    only_first: int
+    only_second: int
+    lost: int
+    bounds: tuple[float, float] | None
+    overall: Difference
+    slices: tuple[Difference, ...]
+    worse: tuple[Changed, ...]
+    better: tuple[Changed, ...]
+
+
+def compare(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:
+    """Compare two sides by a metric that both have.
+
+    A case's slice is its tag in the first file, or in the second where the first has none. draws: of the bootstrap; of
+    random signs there are more if so many slices and metrics are tested that Holm's correction asks for smaller p.
+
+        comparison = compare(read_side("old.jsonl"), read_side("new.jsonl"), "rag_zeval")
+        comparison.overall.change  # B - A: Estimate(value=-0.081, low=-0.112, high=-0.05)
+    """
+    ours, theirs = first.judged[metric], second.judged[metric]
+    cases = list(dict.fromkeys([*ours, *theirs]))
+    scores = np.array([[_score(ours, case), _score(theirs, case)] for case in cases])
+    tags = np.array([_tag(ours, case) or _tag(theirs, case) or NO_SLICE for case in cases], dtype=object)
+    scored = ~np.isnan(scores)
+    paired = scored.all(1)
+    in_both = sum(case in theirs for case in ours)
+    slices = list(dict.fromkeys(tags))
+    slices = slices if len(slices) > 1 else []
+    tests = (1 + len(slices)) * len(first.judged.keys() & second.judged.keys())
+    sizes = draws, max(draws, RESAMPLES_PER_TEST * tests)
+    overall = _difference(ALL, scores[paired], *sizes, seed)
+    differences = [_difference(tag, scores[paired & (tags == tag)], *sizes, seed) for tag in slices]
+    adjusted = holm([difference.p for difference in differences])
+    changed = [
+        Changed(ours[case], theirs[case], float(b - a))
+        for case, (a, b), both in zip(cases, scores, paired, strict=True)
+        if both and a != b
+    ]
+    changed.sort(key=lambda one: -abs(one.change))  # ties in the file's order
+    low = lower_is_better(metric)
+    return Comparison(
+        metric=metric,
+        lower_is_better=low,
+        judges=(_judge(ours), _judge(theirs)),
+        first=Coverage(int(scored[:, 0].sum()), len(cases)),
+        second=Coverage(int(scored[:, 1].sum()), len(cases)),
+        only_first=len(ours) - in_both,
+        only_second=len(theirs) - in_both,
+        lost=in_both - int(paired.sum()),
+        bounds=_bounds(scores),
+        overall=overall,
+        slices=tuple(replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)),
+        worse=tuple([one for one in changed if (one.change > 0) == low][:SHOWN]),
+        better=tuple([one for one in changed if (one.change < 0) == low][:SHOWN]),
+    )
+
+
+def _judge(judged: Mapping[str, Judged]) -> str | None:
+    return " and ".join(sorted({one.judge for one in judged.values() if one.judge})) or None
+
+
+def _score(judged: Mapping[str, Judged], case: str) -> float:
+    score = judged[case].score if case in judged else None
+    return np.nan if score is None else score
+
+
+def _tag(judged: Mapping[str, Judged], case: str) -> str | None:
+    return judged[case].slice_tag if case in judged else None
+
+
+def _difference(slice_tag: str, scores: Floats, draws: int, resamples: int, seed: int) -> Difference:
+    """Of scores (pairs, 2), none of them missing."""
+    n, change = len(scores), scores[:, 1] - scores[:, 0]
+    if not n:
+        return Difference(slice_tag, 0, None, None, None, None, 1.0)
+    means = mean_estimates(np.column_stack([scores, change]), draws, seed)
+    sd = float(change.std(ddof=1)) if n > 1 else None
+    return Difference(slice_tag, n, means[0], means[1], means[2], sd, randomisation_p(change, resamples, seed))
+
+
+def _bounds(scores: Floats) -> tuple[float, float] | None:
+    missing = np.isnan(scores)
+    if not missing.any() or (scores < 0).any() or (scores > 1).any():
+        return None
+    least, most = np.where(missing, 0.0, scores), np.where(missing, 1.0, scores)
+    return float((least[:, 1] - most[:, 0]).mean()), float((most[:, 1] - least[:, 0]).mean())

@@ -1,0 +1,50 @@
+"""The HTML page of a comparison: one file, no outside assets, the answers that changed most side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.decisions.comparison import Changed, Comparison
+from rag_zeval.decisions.wording import COLUMNS, cells, notes
+from rag_zeval.files import write_chunks
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.report import TEMPLATES
+from rag_zeval.report.judgement import judged
+from rag_zeval.results import Judged
+
+
+def write_page(path: Path, names: Sequence[str], comparisons: Sequence[Comparison]) -> None:
+    """Write the page of the comparisons of two sides, by their names. All text in it is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
+    page = environment.get_template("comparison.html").generate(
+        names=names, columns=COLUMNS, metrics=[_metric(one) for one in comparisons]
+    )
+    write_chunks(path, (piece.encode("utf-8", "replace") for piece in page))
+
+
+def _metric(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "name": comparison.metric,
+        "notes": notes(comparison),
+        "rows": [cells(one) for one in (comparison.overall, *comparison.slices)],
+        "changed": [
+            ("Got worse most", [_changed(one) for one in comparison.worse]),
+            ("Got better most", [_changed(one) for one in comparison.better]),
+        ],
+    }
+
+
+def _changed(changed: Changed) -> dict[str, Any]:
+    return {"case": changed.first, "sides": [_answer(changed.first), _answer(changed.second)]}
+
+
+def _answer(of: Judged) -> dict[str, Any]:
+    """The answer as a report shows it, with its score and claims."""
+    example = Example(of.case, of.question, of.reference, (of.answer,))
+    trajectory = [{"atomic_claims": of.claims}] if of.claims else None
+    found: dict[str, Any] = judged(example, {"trajectory": trajectory, "scores": [of.score]})["answers"][0]
+    return found

@@ -1,0 +1,86 @@
+"""What is compared: the judged answers of one system in a result file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_zeval.errors import InputError
+from rag_zeval.models.language_model import one_line
+from rag_zeval.results import Judged, read_judged
+
+
+@dataclass(frozen=True)
+class Side:
+    """One system's judged answers by metric and case. `name` is the FILE or FILE#SYSTEM that the user gave."""
+
+    name: str
+    judged: Mapping[str, Mapping[str, Judged]]
+
+    @property
+    def questions(self) -> dict[str, str]:
+        """The question of each case."""
+        return {case: one.question for by_case in self.judged.values() for case, one in by_case.items()}
+
+
+def file_and_system(spec: str) -> tuple[Path, str]:
+    """What `FILE` or `FILE#SYSTEM` names, the system "" if none is named; a file may have the mark in its name."""
+    path, mark, system = spec.rpartition("#")
+    return (Path(path), system) if mark and not Path(spec).exists() else (Path(spec), "")
+
+
+def read_side(spec: str) -> Side:
+    """The side that `FILE` or `FILE#SYSTEM` names.
+
+    Raises InputError, naming the systems, if a file holds several and none is named, or not the one that is.
+    """
+    path, system = file_and_system(spec)
+    rows = read_judged(path)
+    systems = list(dict.fromkeys(row.system for row in rows))
+    if system and system not in systems:
+        raise InputError(f"{path}: there is no system {system!r}; there is: {_list(systems)}")
+    if not system and len(systems) > 1:
+        raise InputError(f"{path}: holds {len(systems)} systems, name one as {path}#SYSTEM: {_list(systems)}")
+    judged: dict[str, dict[str, Judged]] = {}
+    for row in rows:
+        if row.system == (system or systems[0]):
+            judged.setdefault(row.metric, {})[row.case] = row
+    return Side(spec, judged)
+
+
+def check_questions(first: Side, second: Side) -> None:
+    """Raise InputError unless the sides share cases, and a case that both have asks the same question."""
+    ours, theirs = first.questions, second.questions
+    shared = [case for case in ours if case in theirs]
+    if not shared:
+        raise InputError(f"{second.name}: has none of the cases of {first.name}; cases are paired by their ids")
+    other = [case for case in shared if ours[case] != theirs[case]]
+    if other:
+        case = other[0]
+        raise InputError(
+            f"{second.name}: is of another input: {len(other)} of {len(shared)} cases ask something else than in "
+            f"{first.name}, the first is case {case!r}: {one_line(theirs[case])!r} instead of {one_line(ours[case])!r}"
+        )
+
+
+def shared_metrics(sides: Sequence[Side], wanted: Sequence[str] = ()) -> list[str]:
+    """The metrics to compare: those wanted, by default all that every side has.
+
+    Raises InputError if a side lacks one that is wanted, or there is none that all have.
+    """
+    for metric in wanted:
+        for side in sides:
+            if metric not in side.judged:
+                raise InputError(f"{side.name}: has no metric {metric!r}; it has: {_list(side.judged)}")
+    if wanted:
+        return list(dict.fromkeys(wanted))
+    shared = [metric for metric in sides[0].judged if all(metric in side.judged for side in sides)]
+    if not shared:
+        has = "; ".join(f"{side.name} has {_list(side.judged)}" for side in sides)
+        raise InputError(f"there is no metric that all have: {has}")
+    return shared
+
+
+def _list(names: Iterable[str]) -> str:
+    return one_line(", ".join(names))

@@ -1,0 +1,100 @@
+"""Documents cut into chunks: whole paragraphs, or whole sentences of one that is too long."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_zeval.documents.documents import Document, read_documents
+from rag_zeval.judge.words import words
+from rag_zeval.scorers.sentences import sentence_spans
+
+WORDS = 200  # of a chunk at most, punctuation marks and single CJK characters among them
+_BLANK_LINES = re.compile(r"\n\s*\n|\Z")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a document. id: the document's name, "#" and its number there, from 1."""
+
+    id: str
+    document: str
+    text: str
+
+
+def read_chunks(paths: Sequence[Path]) -> list[Chunk]:
+    """The chunks of all documents in these files and folders, as `rag-zeval questions` names them.
+
+    To index exactly these in a RAG system, so that its retrieval can be judged by `gold_chunk_ids`:
+
+        for chunk in read_chunks([Path("handbook")]):
+            index.add(chunk.id, chunk.text)
+    """
+    return [chunk for document in read_documents(paths)[0] for chunk in split_document(document)]
+
+
+def split_document(document: Document, most: int = WORDS) -> list[Chunk]:
+    """The document's chunks, each of at most `most` words (`rag_zeval.judge.quotes.words`) unless it is one sentence.
+
+    Each is as long as can be; between two of them there is only white space. Text added at the end of a document leaves
+    all its chunks but the last as they were, with their ids.
+    """
+    text = document.text
+    spans = _together(text, _units(text, most), most)
+    texts = [text[start:end].strip() for start, end in spans]
+    return [Chunk(f"{document.name}#{number}", document.name, text) for number, text in enumerate(texts, 1)]
+
+
+def _units(text: str, most: int) -> Iterator[tuple[int, int]]:
+    """What is not cut: paragraphs, and the sentences of those that are too long."""
+    start = 0
+    for blank in _BLANK_LINES.finditer(text):
+        paragraph = text[start : blank.start()]
+        if len(words(paragraph)) > most:
+            yield from ((start + first, start + last) for first, last in sentence_spans(paragraph))
+        elif paragraph.strip():
+            yield start, blank.start()
+        start = blank.end()
+
+
+def _together(text: str, units: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
+    begin = end = count = 0
+    for start, stop in units:
+        length = len(words(text[start:stop]))
+        if count and count + length > most:
+            yield begin, end
+            count = 0
+        if not count:
+            begin = start
+        end, count = stop, count + length
+    if count:
+        yield begin, end
+
+
+class ChunkIndex:
+    """Which chunks have most in common with a text: the sum of ln(chunks / chunks with the word) over shared words."""
+
+    def __init__(self, chunks: Sequence[Chunk]):
+        self._chunks = chunks
+        self._places: dict[str, list[int]] = defaultdict(list)  # of each word
+        for place, chunk in enumerate(chunks):
+            for word in _distinct(chunk.text):
+                self._places[word].append(place)
+
+    def nearest(self, text: str, but: Chunk) -> list[Chunk]:
+        """The chunks that share a word with the text that not all have, nearest first, without one of them."""
+        scores: dict[int, float] = defaultdict(float)
+        for word in _distinct(text):
+            places = self._places.get(word, [])
+            for place in places:
+                scores[place] += math.log(len(self._chunks) / len(places))
+        ranked = sorted((-score, place) for place, score in scores.items() if score > 0)
+        return [self._chunks[place] for _, place in ranked if self._chunks[place] != but]
+
+
+def _distinct(text: str) -> Iterable[str]:
+    return dict.fromkeys(words(text.casefold()))  # in their order: sums of floats depend on it

@@ -1,0 +1,202 @@
+"""A test set: as many questions of each kind as are wanted, none of them twice, in a file that a stop leaves whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+from rag_zeval.documents.chunks import Chunk, ChunkIndex
+from rag_zeval.documents.kinds import KINDS, Attempt, Dropped, Written
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, check_fields, first_difference, locate
+from rag_zeval.judge.words import words
+from rag_zeval.models.as_finished import as_finished
+from rag_zeval.models.embeddings import Embedder, Vector
+from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.rows import RowWriter
+from rag_zeval.scorers.asking import Failed, Judge, similarity_of
+
+DUPLICATE = "says the same as another question"
+ALIKE = 0.9  # the cosine from which two questions are the same
+PASSES = 10  # times that each chunk is asked about at most, for each kind
+AskedAbout = dict[frozenset[Chunk], list[str]]  # the questions there are about chunks that were tried
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attempt came to: a row, or the reason why there is none. failed: there was no reply that can be read."""
+
+    row: Row | None = None
+    reason: str = ""
+    failed: bool = False
+
+
+def quotas(n: int, kinds: Sequence[str]) -> dict[str, int]:
+    """How many of n questions are of each kind: equal parts; where that leaves a rest, one more of the first ones."""
+    return {kind: n // len(kinds) + (place < n % len(kinds)) for place, kind in enumerate(kinds)}
+
+
+class QuestionWriter:
+    """Writes questions about chunks with a model; `seed` draws the order of the chunks.
+
+    embedder: two questions are the same whose vectors have a cosine of at least ALIKE; without it, those that have the
+    same words, whatever their case and punctuation.
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], model: Backend, embedder: Embedder | None = None, seed: int = 0):
+        self._chunks, self._index = chunks, ChunkIndex(chunks)
+        self._model, self._embedder, self._seed = model, embedder, seed
+        texts = json.dumps([[chunk.id, chunk.text] for chunk in chunks])
+        self._input_sha256 = hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+    def write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Outcome]:
+        """Bring the file to the `wanted` number of questions of each kind, as far as can be; the outcomes as they come.
+
+        The kinds come one after the other. Each chunk is asked about once before any is again; a kind ends with its
+        number, after PASSES, or when no chunk brought anything. No more is asked than is lacking, and rows are written
+        in the order of attempts. So the rows depend neither on which reply comes first nor on stops: what was dropped
+        is asked again after one (a cache then has the reply).
+        Raises InputError if a row that is there is of another kind, or of other chunks, prompts, model or seed.
+        """
+        self._check(wanted, rows)
+        return self._write(wanted, rows)
+
+    def _write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Outcome]:
+        there = list(rows.done.values())
+        known = _Known(self._embedder, [row["question"] for row in there])
+        for kind, number in wanted.items():
+            lacking = number - sum(row["slice_tag"] == kind for row in there)
+            asked: AskedAbout = {}
+            for trial in range(PASSES):
+                before = sum(map(len, asked.values()))
+                todo = self._attempts(kind, trial, asked, rows)
+                while batch := list(islice(todo, max(0, lacking))):
+                    for attempt, outcome in self._outcomes(kind, batch, known):
+                        if outcome.row is not None:
+                            rows.append(outcome.row)
+                            asked[frozenset(attempt.chunks)].append(outcome.row["question"])
+                            lacking -= 1
+                        yield outcome
+                if lacking <= 0 or sum(map(len, asked.values())) == before:
+                    break
+
+    def _check(self, wanted: Mapping[str, int], rows: RowWriter) -> None:
+        for kind in wanted:
+            if KINDS[kind].chunks > len(self._chunks):
+                raise InputError(f"kind '{kind}': needs {KINDS[kind].chunks} chunks, the documents have 1")
+        for number, row in enumerate(rows.done.values(), 1):
+            with locate(f"{rows.path}:{number}"):
+                check_fields(row, {"question": str, "slice_tag": str})
+                if row["slice_tag"] not in wanted:
+                    raise InputError(f"row {row['id']!r} is of a kind that --kinds does not name; name another --out")
+                now = self._made_by(row["slice_tag"])
+                del now["model"]  # a name; `identity` says what it is
+                if differing := first_difference({name: row.get(name) for name in now}, now):
+                    raise InputError(f"row {row['id']!r} was made with another {differing}; name another --out")
+
+    def _made_by(self, kind: str) -> Row:
+        """What a row of this kind depends on."""
+        return {
+            "model": self._model.name,
+            "identity": self._model.identity,
+            "prompt_hash": KINDS[kind].prompt_hash,
+            "seed": self._seed,
+            "input_sha256": self._input_sha256,
+        }
+
+    def _attempts(self, kind: str, trial: int, asked: AskedAbout, rows: RowWriter) -> Iterator[Attempt]:
+        """The attempts of one pass over the chunks that have no row; the questions of the others go into `asked`."""
+        order = random.Random(f"{self._seed} {kind}").sample(self._chunks, len(self._chunks))
+        for number, chunk in enumerate(order, trial * len(order)):
+            chunks: tuple[Chunk, ...] = (chunk,)
+            if KINDS[kind].chunks == 2:  # with the nearest chunk; in the next pass with the second nearest
+                chunks += tuple(self._index.nearest(chunk.text, but=chunk)[trial : trial + 1])
+                if len(chunks) == 1 or frozenset(chunks) in asked:
+                    continue
+            about = asked.setdefault(frozenset(chunks), [])
+            id_ = f"{kind}-{number}"
+            if id_ in rows.done:
+                about.append(rows.done[id_]["question"])
+            else:
+                yield Attempt(id_, chunks, tuple(about), trial)
+
+    def _outcomes(self, kind: str, batch: Sequence[Attempt], known: _Known) -> Iterator[tuple[Attempt, Outcome]]:
+        async def ask(attempt: Attempt) -> tuple[Written, Vector | None] | Dropped | Failed:
+            judge = Judge(self._model, self._embedder, Sampling(seed=self._seed))
+            try:
+                written = await KINDS[kind].write(judge, attempt, self._index)
+                return written, await judge.embed(written.question) if self._embedder else None
+            except (Dropped, Failed) as reason:
+                return reason
+
+        for attempt, found in zip(batch, _in_order(ask, batch, self._model.at_once), strict=True):
+            try:
+                if isinstance(found, Exception):
+                    raise found
+                written, vector = found
+                known.add(written.question, vector)
+            except (Dropped, Failed) as reason:
+                yield attempt, Outcome(reason=str(reason), failed=isinstance(reason, Failed))
+            else:
+                yield attempt, Outcome(self._row(kind, attempt, written))
+
+    def _row(self, kind: str, attempt: Attempt, written: Written) -> Row:
+        return {
+            "id": attempt.id,
+            "question": written.question,
+            "truth": written.truth,
+            "snippets": written.snippets,
+            "gold_chunk_ids": [chunk.id for chunk in attempt.chunks] if written.snippets else [],
+            "slice_tag": kind,
+            "origin": "generated",
+            "documents": list(dict.fromkeys(chunk.document for chunk in attempt.chunks)),
+            **self._made_by(kind),
+        }
+
+
+class _Known:
+    """The questions that are in the test set. Raises InputError if one has no vector: duplicates could not be told."""
+
+    def __init__(self, embedder: Embedder | None, questions: Sequence[str]):
+        self._vectors: list[Vector] = []
+        self._texts: set[tuple[str, ...]] = set(map(_normalised, questions))
+        if embedder is not None:
+            for place, embedding in as_finished(embedder.embed, questions, embedder.at_once):
+                if embedding.vector is None:
+                    raise InputError(f"no vector of the question {questions[place]!r}: {embedding.status}")
+                self._vectors.append(embedding.vector)
+
+    def add(self, question: str, vector: Vector | None) -> None:
+        """Take a question in. Raises Dropped if one that says the same is there, Failed if the vectors do not tell."""
+        if vector is None:
+            alike = _normalised(question) in self._texts
+            self._texts.add(_normalised(question))
+        else:
+            similarity_of(vector, vector)  # a zero vector must not get in: the next questions could not be compared
+            alike = any(similarity_of(vector, other) >= ALIKE for other in self._vectors)
+            self._vectors += [] if alike else [vector]
+        if alike:
+            raise Dropped(DUPLICATE)
+
+
+def _normalised(question: str) -> tuple[str, ...]:
+    return tuple(word for word in words(question.casefold()) if word[0].isalnum())
+
+
+def _in_order(ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int) -> Iterator[Result]:
+    """The results of `as_finished` in the order of the items."""
+    early: dict[int, Result] = {}
+    turn = 0
+    for place, result in as_finished(ask, items, at_once):
+        early[place] = result
+        while turn in early:
+            yield early.pop(turn)
+            turn += 1

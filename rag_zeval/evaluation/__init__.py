@@ -1,0 +1,1 @@
+"""`rag-zeval evaluate`: metrics on cases, their rows, what they cost."""

@@ -1,0 +1,88 @@
+"""What `rag-zeval evaluate` does, for Python: cases in, answers with their scores out, in the order of the cases."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rag_zeval.cases.case import CaseSet
+from rag_zeval.cases.reading import read_cases
+from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers
+from rag_zeval.evaluation.run import Plan
+from rag_zeval.evaluation.run import evaluate as run
+from rag_zeval.evaluation.spending import Spending
+from rag_zeval.evaluation.summary import Summary, summarize
+from rag_zeval.models.cache import ReplyCache
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.results import Judged, over_trials
+from rag_zeval.rows import RowWriter
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
+
+
+@dataclass(frozen=True)
+class Results(Sequence[Judged]):
+    """Every answer by every metric: metric by metric, in the order of the cases; and the run's summary."""
+
+    judged: tuple[Judged, ...]
+    summary: Summary
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.judged[at]
+
+    def __len__(self) -> int:
+        return len(self.judged)
+
+    def __iter__(self) -> Iterator[Judged]:
+        return iter(self.judged)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each answer and metric, with the fields of `Judged`. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame([asdict(one) for one in self.judged])
+
+
+def evaluate(
+    source: Any,
+    *,
+    scorers: Sequence[str] = ("rag_zeval",),
+    model: str | None = None,
+    against: str | None = None,
+    names: Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+    cache: str | Path | None = None,
+    trials: int = 1,
+    variant: str | None = None,
+    sampling: Sampling | None = None,
+    structured: bool = False,
+    embeddings: str | None = None,
+    **calls: Any,
+) -> Results:
+    """Score every answer of a file, a DataFrame, a `datasets.Dataset` or a list of dicts.
+
+    The keywords are the options of `rag-zeval evaluate`: names is its --map, calls are concurrency, timeout,
+    connect_timeout, max_body_mib and api_key_env. With `out` the rows are kept there, and the same call goes on after
+    a stop. Raises InputError as the command does.
+
+        results = evaluate(frame, model="openai:gpt-4o-mini", against="contexts")
+        results.to_pandas().groupby("slice_tag").score.mean()
+    """
+    judges = Judges(model, variant, sampling or Sampling(), structured, trials, embeddings, calls=calls)
+    check_scorers(scorers, judges)
+    cases = CaseSet(read_cases(source, names))
+    check_needs(scorers, cases)
+    plan = Plan(cases, {case.id for case in cases.cases}, list(scorers), cases.sources(against), judges)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.jsonl" if out is None else Path(out)
+        replies = ReplyCache(Path(folder) / "replies.sqlite" if cache is None else cache)
+        with RowWriter(path) as writer:
+            rows = run(plan, writer, replies, Spending())
+            judged = over_trials(rows)
+            summary = summarize(rows)
+        replies.close()
+    return Results(tuple(judged), summary)

@@ -1,0 +1,196 @@
+"""Metrics: a scorer and what it judges by, opened by the names that users give."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rag_zeval.cases.case import REFERENCE, CaseSet
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+from rag_zeval.models.cache import CachedBackend, ReplyCache
+from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
+
+if TYPE_CHECKING:
+    from rag_zeval.models.embeddings import Embedder
+    from rag_zeval.scorers.asking import Measure
+    from rag_zeval.scorers.score import Scorer
+
+EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
+RAG_ZEVAL, BERT_SCORE, HHEM, CHECKED_CLAIMS = "rag_zeval", "bert_score", "hhem", "checked_claims"
+
+
+@dataclass(frozen=True)
+class Judges:
+    """The models that scorers ask, and how. `calls`: how endpoints are called, as `open_backend` takes it.
+
+    model, embeddings: specs; claim_checker, bert_score: folders. trials: how often each case is judged.
+    """
+
+    model: str | None = None
+    variant: str | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    structured: bool = False
+    trials: int = 1
+    embeddings: str | None = None
+    claim_checker: str | None = None
+    bert_score: str | None = None
+    calls: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What stands in a column: a scorer on one source of truth. `trial` numbers the samples of a judge, from 0.
+
+    made_by: what its values depend on besides the example, for its rows. cached: the backend that keeps its replies.
+    """
+
+    name: str
+    against: str
+    scorer: Scorer
+    made_by: Row
+    trial: int = 0
+    cached: CachedBackend | None = None
+
+
+def check_scorers(names: Sequence[str], judges: Judges) -> None:
+    """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named."""
+    from rag_zeval.judge.prompt import find_variant
+    from rag_zeval.scorers.registry import MEASURES, SCORERS
+    from rag_zeval.stages.config import nearest
+
+    for name in names:
+        if name not in SCORERS:
+            raise InputError(f"--scorers: there is no '{name}'{nearest(name, SCORERS)}; `rag-zeval scorers` lists them")
+        if judges.model is None and _asks(name):
+            raise InputError(f"no judge named: add --model with one of {SPECS}, for example --model {EXAMPLE}")
+        if judges.embeddings is None and name in MEASURES and MEASURES[name].embeds:
+            raise InputError(f"{name}: embeds texts: add --embeddings with a folder or an endpoint's model")
+        if judges.claim_checker is None and name in (HHEM, CHECKED_CLAIMS):
+            raise InputError(f"{name}: asks a claim checker: add --claim-checker with its folder")
+        if judges.bert_score is None and name == BERT_SCORE:
+            raise InputError(f"{name}: add --bert-score with the folder of an encoder")
+    if CHECKED_CLAIMS in names and RAG_ZEVAL not in names:
+        raise InputError(f"{CHECKED_CLAIMS}: checks the claims of {RAG_ZEVAL}: name both in --scorers")
+    if judges.variant is not None:
+        find_variant(judges.variant)
+    if judges.structured and judges.model is not None:
+        check_structured(judges.model)
+
+
+def check_structured(model: str) -> None:
+    """Raises InputError if replies should follow a schema and this model's cannot be made to."""
+    if not can_constrain(model):
+        raise InputError(
+            f"--structured: replies of {model} cannot be held to a schema; those of an endpoint or vLLM can"
+        )
+
+
+def check_needs(names: Sequence[str], cases: CaseSet) -> None:
+    """Raises InputError for a scorer that needs something which no case has."""
+    from rag_zeval.scorers.registry import FIELDS, MEASURES
+
+    there = {"truth": any(case.truth for case in cases.cases), "chunks": any(case.contexts for case in cases.cases)}
+    for measure in (MEASURES[name] for name in names if name in MEASURES):
+        if lacking := [FIELDS[need] for need in measure.needs if not there.get(need, True)]:
+            raise InputError(f"{measure.name}: needs {' and '.join(lacking)}, which no case has")
+
+
+def _asks(name: str) -> bool:
+    from rag_zeval.scorers.registry import MEASURES
+
+    return name == RAG_ZEVAL or (name in MEASURES and bool(MEASURES[name].prompts))
+
+
+def _by_reference(name: str) -> bool:
+    """Whether a scorer judges by the reference; the others look at true answer or chunks, whatever that is."""
+    from rag_zeval.scorers.registry import MEASURES
+
+    return REFERENCE in MEASURES[name].needs if name in MEASURES else name != HHEM
+
+
+def metric_name(scorer: str, against: str) -> str:
+    """`rag_zeval`, where the file itself has a reference; else `rag_zeval@truth`, `rag_zeval@contexts`."""
+    return f"{scorer}@{against}" if against != REFERENCE and _by_reference(scorer) else scorer
+
+
+def places(names: Sequence[str], sources: Sequence[str]) -> list[tuple[str, str]]:
+    """(scorer, source) of each metric: scorers that judge by the reference once for every source, others once."""
+    return [(name, source) for name in names for source in (sources if _by_reference(name) else sources[:1])]
+
+
+def open_metrics(
+    names: Sequence[str],
+    sources: Sequence[str],
+    judges: Judges,
+    cache: ReplyCache | None,
+    backend: Backend | None = None,
+) -> list[Metric]:
+    """The metrics of scorers (see `check_scorers`), their models loaded. `checked_claims` is opened by its run.
+
+    backend: the judge, if it is open already. Raises InputError for a model that cannot be used.
+    """
+    from rag_zeval.models.embeddings import CachedEmbedder, open_embedder
+    from rag_zeval.models.nli import open_checker
+    from rag_zeval.scorers.bert_score import BertScore
+    from rag_zeval.scorers.hhem import Hhem
+    from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
+
+    if backend is None and judges.model is not None and any(map(_asks, names)):
+        backend = open_backend(judges.model, **judges.calls)
+    asked = CachedBackend(backend, cache) if backend and cache else backend
+    embedder: Embedder | None = None
+    if any(name in MEASURES and MEASURES[name].embeds for name in names):
+        assert judges.embeddings is not None  # checked before
+        embedder = open_embedder(judges.embeddings, **judges.calls)
+        embedder = CachedEmbedder(embedder, cache) if cache else embedder
+    metrics = []
+    for name, source in places(names, sources):
+        full = metric_name(name, source)
+        if name in TEXT_SCORERS:
+            metrics.append(_without_a_judge(full, source, TEXT_SCORERS[name]()))
+        elif name == BERT_SCORE:
+            metrics.append(_without_a_judge(full, source, BertScore(str(judges.bert_score))))
+        elif name == HHEM:
+            metrics.append(_without_a_judge(full, source, Hhem(open_checker(str(judges.claim_checker), False))))
+        elif name in MEASURES and not MEASURES[name].prompts:
+            metrics.append(_without_a_judge(full, source, _asking(MEASURES[name], None, judges, embedder, 0)))
+        elif name != CHECKED_CLAIMS:
+            assert asked is not None  # checked before
+            metrics += [_by_judge(name, source, asked, judges, embedder, trial) for trial in range(judges.trials)]
+    return metrics
+
+
+def _without_a_judge(name: str, against: str, scorer: Scorer) -> Metric:
+    return Metric(name, against, scorer, {"model": None, "identity": scorer.identity})
+
+
+def _asking(measure: Measure, backend: Backend | None, judges: Judges, embedder: Embedder | None, trial: int) -> Scorer:
+    from rag_zeval.scorers.asking import AskingScorer
+
+    return AskingScorer(measure, backend, _sampling(judges, trial), embedder)
+
+
+def _by_judge(
+    name: str, against: str, backend: Backend, judges: Judges, embedder: Embedder | None, trial: int
+) -> Metric:
+    from rag_zeval.scorers.rag_zeval import RagZeval
+    from rag_zeval.scorers.registry import MEASURES
+
+    sampling = _sampling(judges, trial)
+    made_by: Row = {"model": backend.name, "sampling": dataclasses.asdict(sampling)}
+    scorer: Any
+    if name == RAG_ZEVAL:
+        scorer = RagZeval(backend, judges.variant, sampling, judges.structured)
+        made_by |= {"variant": scorer.variant, "structured": judges.structured}
+    else:
+        scorer = _asking(MEASURES[name], backend, judges, embedder, trial)
+    made_by |= {"prompt_hash": scorer.prompt_hash, "identity": scorer.identity}
+    cached = backend if isinstance(backend, CachedBackend) else None
+    return Metric(metric_name(name, against), against, scorer, made_by, trial, cached)
+
+
+def _sampling(judges: Judges, trial: int) -> Sampling:
+    return dataclasses.replace(judges.sampling, seed=judges.sampling.seed + trial)

@@ -1,0 +1,54 @@
+"""What judging costs, by a price list that the user gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_zeval.errors import InputError
+from rag_zeval.files import check_object, read_json
+from rag_zeval.models.language_model import check_spec
+from rag_zeval.scorers.score import Scored
+
+MILLION = 1e6
+PRICE_FIELDS = {"prompt": (int, float), "completion": (int, float)}
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars for a million tokens of prompts and of replies."""
+
+    prompt: float
+    completion: float
+
+    def paid(self, scored: Scored) -> float | None:
+        """Dollars for the replies that an example was asked for; None where one did not tell its tokens."""
+        return None if scored.paid_tokens is None else self.of(*scored.paid_tokens)
+
+    def of(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """Dollars for so many tokens."""
+        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / MILLION
+
+
+def read_prices(path: str | Path) -> dict[str, Price]:
+    """`{MODEL: {"prompt": 0.15, "completion": 0.6}}`, in dollars per million tokens.
+
+    Raises InputError naming file, model and field for anything else.
+    """
+    prices = {}
+    for model, entry in read_json(path).items():
+        place = f"{path}: model '{model}'"
+        check_object(place, entry, PRICE_FIELDS)
+        dollars = [entry[name] for name in PRICE_FIELDS]
+        if not all(0 <= price < float("inf") for price in dollars):
+            raise InputError(f"{place}: a price must be 0 or more, found {dollars}")
+        prices[model] = Price(*map(float, dollars))
+    return prices
+
+
+def price_of(spec: str | None, prices: dict[str, Price]) -> Price | None:
+    """The price of the model that a spec names, by the name its endpoint knows or by the whole spec."""
+    if spec is None:
+        return None
+    endpoint = check_spec(spec)
+    return prices.get(spec) or (prices.get(endpoint[0]) if endpoint else None)

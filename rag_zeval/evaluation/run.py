@@ -1,0 +1,162 @@
+"""A run of `evaluate`: every case by every metric, a row written as soon as it is there; nothing is done twice."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rag_zeval.cases.case import CaseSet
+from rag_zeval.errors import InputError
+from rag_zeval.evaluation.metrics import CHECKED_CLAIMS, RAG_ZEVAL, Judges, Metric, metric_name, open_metrics
+from rag_zeval.evaluation.spending import Spending, spent_before
+from rag_zeval.files import Row, check_fields, first_difference
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.cache import ReplyCache
+from rag_zeval.results import SPENT, ResultRows, input_sha256, result_row, row_id
+from rag_zeval.rows import RowWriter
+from rag_zeval.scorers.score import Scored
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be judged: cases, by scorers, each by sources of truth ("reference", "contexts", "truth").
+
+    known: the ids of all cases that rows may be of, also where only some of them are judged this time.
+    """
+
+    cases: CaseSet
+    known: Collection[str]
+    scorers: Sequence[str]
+    sources: Sequence[str]
+    judges: Judges
+
+
+def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: Spending) -> ResultRows:
+    """Score what the file of rows lacks; all rows of this plan, metric by metric, in the order of the cases.
+
+    Rows without a score are tried again, and asked anew where a cache keeps what could not be read. With fewer rows
+    it ends when `spending` has reached its limit. Raises InputError if a row of the file is of another input, model or
+    prompt, and for a model that cannot be used.
+    """
+    metrics = open_metrics(plan.scorers, plan.sources, plan.judges, cache)
+    again = _failed_rows(plan, metrics, writer)
+    if again:
+        print(f"trying {len(again)} failed rows again", file=sys.stderr)
+    for metric in metrics:
+        _forget(metric, [plan.cases.example(at, metric.against) for at, of in again.values() if of is metric])
+    if again:
+        writer.settle([*again, SPENT], spent_before(writer.done, again))
+    else:
+        writer.settle()
+    for row in writer.done.values():
+        spending.add(row)
+    ids: list[str] = []
+    with _progress() as progress:
+        for metric in metrics:
+            ids += _score(plan.cases, metric, writer, progress, spending)
+        for metric in _of_claims(plan, writer) if CHECKED_CLAIMS in plan.scorers else ():
+            ids += _score(plan.cases, metric, writer, progress, spending)
+    return ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
+
+
+def _failed_rows(plan: Plan, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[int, Metric]]:
+    """The rows without a score that another try may have one for: the case and metric of each, by row id."""
+    cases, failed = plan.cases, {}
+    places = {row_id(key, m.name, m.trial): (at, m) for m in metrics for at, key in enumerate(cases.keys)}
+    if len(places) < len(metrics) * len(cases.keys):
+        raise InputError("with --trials or several scorers, ids like 'x' and 'x|rag_zeval#1' collide: rename them")
+    for number, row in enumerate(writer.done.values(), 1):
+        if row["id"] == SPENT:
+            continue
+        try:
+            check_fields(row, {"case": str, "metric": str, "status": str})
+            if row["case"] not in plan.known:
+                raise InputError(f"row {row['id']!r} is of another input")
+            if row["id"] in places:
+                at, metric = places[row["id"]]
+                _check_made_by(row, metric, cases.example(at, metric.against))
+                if row["status"].startswith("failed") and row["trajectory"] is None:  # else it has no claims
+                    failed[row["id"]] = at, metric
+        except InputError as error:
+            raise InputError(f"{writer.path}:{number}: {error}; name another --out") from error
+    return failed
+
+
+def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
+    now = {**metric.made_by, "input_sha256": input_sha256(example)}
+    now.pop("model")  # a name; `identity` says what it is
+    if differing := first_difference({name: row.get(name) for name in now}, now):
+        raise InputError(f"row {row['id']!r} was made with another {differing}")
+
+
+def _forget(metric: Metric, examples: Sequence[Example]) -> None:
+    """Drop the kept replies that scoring these examples would read again: nobody could read them before."""
+    if metric.cached is not None and examples:
+        metric.cached.forgets = True
+        list(metric.scorer.score(examples))
+        metric.cached.forgets = False
+
+
+def _of_claims(plan: Plan, writer: RowWriter) -> Iterator[Metric]:
+    """The metrics of `checked_claims`, on the trajectories that the judge gave in its first trial."""
+    from rag_zeval.models.nli import open_checker
+    from rag_zeval.scorers.checked_claims import CheckedClaims
+
+    checker = open_checker(str(plan.judges.claim_checker), False)
+    for source in plan.sources:
+        judged = {}
+        for key in plan.cases.keys:
+            if row := writer.done.get(row_id(key, metric_name(RAG_ZEVAL, source), 0)):
+                parts = {"trajectory": row["trajectory"], "status": row["status"]}
+                judged[key] = Scored(key, (), parts)
+        scorer = CheckedClaims(checker, judged, plan.judges.model or "")
+        yield Metric(metric_name(CHECKED_CLAIMS, source), source, scorer, {"model": None, "identity": scorer.identity})
+
+
+def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:
+    """Score the cases that have no row yet; the ids of all rows of this metric, there or not."""
+    ids = {key: row_id(key, metric.name, metric.trial) for key in cases.keys}
+    at_key = {key: at for at, key in enumerate(cases.keys)}
+    already = sum(id_ in writer.done for id_ in ids.values())
+    trial = f", trial {metric.trial + 1}" if metric.trial else ""
+    bar = progress.add_task(f"{metric.name}{trial}", total=len(ids), completed=already, pace="")
+
+    def missing() -> Iterator[Example]:
+        for key, at in at_key.items():
+            if spending.is_over:
+                return
+            if ids[key] not in writer.done:
+                yield cases.example(at, metric.against)
+
+    for scored in metric.scorer.score(missing()):
+        at = at_key[scored.id]
+        example = cases.example(at, metric.against)
+        row = result_row(ids[scored.id], cases.cases[at], example, metric.name, metric.trial, scored, metric.made_by)
+        writer.append(row)
+        spending.add(row)
+        progress.advance(bar)
+        progress.update(bar, pace=_pace(progress.tasks[bar], already, spending))
+    return list(ids.values())
+
+
+def _progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    start, pace = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}")
+    columns = (start, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace)
+    return Progress(*columns, console=Console(stderr=True))
+
+
+def _pace(task: Task, already: int, spending: Spending) -> str:
+    """Rate and time left since the start: rows come in batches, which rich's own recent speed makes nonsense of."""
+    rate = (task.completed - already) / max(task.elapsed or 0.0, 1e-3)
+    left = timedelta(seconds=round(((task.total or 0) - task.completed) / rate))
+    cost = "" if spending.dollars is None else f", ${spending.dollars:.4f}"
+    return f"{rate:.2f} rows/s, {left} left{cost}"

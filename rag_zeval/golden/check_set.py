@@ -1,0 +1,145 @@
+"""What is missing in a golden set: the questions, with gold chunks and true answers, that every version is judged by.
+
+The rules on size, slices and origin follow llmbestpractices.com/ai-agents/rag-eval: 50 to 200 questions with their gold
+chunks, true answer and slice, half of them from production, kept in version control. LEAST_IN_SLICE and ALIKE are ours.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_zeval.cases.case import NO_SLICE
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+from rag_zeval.golden.lines import chunk_ids, is_unanswerable, read_lines
+from rag_zeval.golden.slices import by_slice
+from rag_zeval.judge.words import words
+
+LEAST, MOST = 50, 200  # questions
+LEAST_IN_SLICE = 5  # below, even all right leaves a share of 0.51 or less in the 95% Wilson interval; 5 of 5: from 0.57
+ALIKE = 0.85  # a question with one word more is a near-duplicate from 6 words on; with another word, from 13 on
+PRODUCTION = "production"
+ENDS = " ?!.。"  # marks behind a question that make it no other
+TEXTS = {"question": ("question",), "truth": ("truth", "gold_answer"), "slice_tag": ("slice_tag",)}  # and their names
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to mend in a set. line: of the row, or where the set as a whole falls short."""
+
+    line: int
+    field: str
+    text: str
+
+
+Rows = Mapping[int, Row]  # by line number, whatever they lack
+
+
+def read_set(path: str | Path) -> tuple[Rows, dict[int, str]]:
+    """The rows of a JSONL file, and what is wrong with its lines that are no JSON objects, by line number from 1.
+
+    Raises InputError if the file cannot be read or holds no line.
+    """
+    return read_lines(path, lambda row: row)
+
+
+def findings(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
+    """All that there is to mend in a set as `read_set` gives it, by line.
+
+    Each question is held against each: 200 take a moment, 4,000 some seconds. Example:
+    `[finding.text for finding in findings(*read_set("golden.jsonl"))]`.
+    """
+    broken = [Finding(line, "row", text) for line, text in bad.items()]
+    found = [*broken, *_missing(rows), *_repeated(rows), *_size(rows, bad), *_small_slices(rows), *_origins(rows)]
+    return sorted(found, key=lambda finding: finding.line)
+
+
+def by_tag(rows: Rows) -> list[tuple[str, list[int]]]:
+    """The lines of all rows, then those of each slice, by name."""
+    return by_slice(rows, lambda line: _text(rows[line], "slice_tag"))
+
+
+def from_production(row: Row) -> bool:
+    """Whether a row says that its question was asked in production."""
+    return row.get("origin") == PRODUCTION
+
+
+def _text(row: Row, field: str) -> str | None:
+    """The field, if it is a text with something in it."""
+    value = row.get(field)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _missing(rows: Rows) -> list[Finding]:
+    found = []
+    for line, row in rows.items():
+        unanswerable = is_unanswerable(row)
+        for field, names in TEXTS.items():
+            if not (unanswerable and field == "truth") and all(_text(row, name) is None for name in names):
+                found.append(Finding(line, field, f"{' or '.join(names)} must be a text with something in it"))
+        try:
+            if not chunk_ids(row, "gold_chunk_ids") and not unanswerable:
+                found.append(Finding(line, "gold_chunk_ids", "is empty"))
+        except InputError as error:
+            found.append(Finding(line, "gold_chunk_ids", str(error)))
+        if not isinstance(row.get("origin", ""), str):
+            found.append(Finding(line, "origin", "must be a text"))
+    return found
+
+
+def _repeated(rows: Rows) -> list[Finding]:
+    """For each question the earlier one that is most like it, where that is too much like it.
+
+    Questions are duplicates if they are the same but for case, spacing and the marks at their end, and near-duplicates
+    if their sets of words and marks have a Jaccard index (shared / all) of at least ALIKE and the same numbers.
+    """
+    found = []
+    firsts: dict[tuple[str, ...], int] = {}
+    by_numbers: dict[frozenset[str], dict[int, frozenset[str]]] = {}
+    for line, row in rows.items():
+        if (question := _text(row, "question")) is None:
+            continue
+        spoken = tuple(words(unicodedata.normalize("NFKC", question).casefold().rstrip(ENDS))) or (question,)
+        if (first := firsts.setdefault(spoken, line)) != line:
+            found.append(Finding(line, "question", f"duplicate of the question in line {first}"))
+            continue
+        held = frozenset(spoken)
+        others = by_numbers.setdefault(frozenset(word for word in held if re.search(r"\d", word)), {})
+        shared = ((at, len(other), len(held & other)) for at, other in others.items())
+        jaccard = ((both / (len(held) + size - both), at) for at, size, both in shared)
+        alike, first = max(jaccard, default=(0.0, 0))
+        if alike >= ALIKE:
+            text = f"near-duplicate of the question in line {first}: Jaccard index of their words {alike:.2f}"
+            found.append(Finding(line, "question", text))
+        others[line] = held
+    return found
+
+
+def _size(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
+    n = len(rows)
+    if n < LEAST:
+        return [Finding(max([*rows, *bad]), "set", f"ends with {n} questions, should have {LEAST} to {MOST}")]
+    if n > MOST:
+        return [Finding(list(rows)[MOST], "set", f"{n} questions, should be {LEAST} to {MOST}: from here too many")]
+    return []
+
+
+def _small_slices(rows: Rows) -> list[Finding]:
+    return [
+        Finding(lines[0], "slice_tag", f"slice '{name}' has {len(lines)} questions, should have {LEAST_IN_SLICE}")
+        for name, lines in by_tag(rows)[1:]
+        if name != NO_SLICE and len(lines) < LEAST_IN_SLICE
+    ]
+
+
+def _origins(rows: Rows) -> list[Finding]:
+    others = [line for line, row in rows.items() if not from_production(row)]
+    if 2 * len(others) <= len(rows):
+        return []
+    untold = sum("origin" not in row for row in rows.values())
+    text = f"{len(rows) - len(others)} of {len(rows)} questions are from {PRODUCTION}, should be half"
+    return [Finding(others[0], "origin", f"{text} ({untold} do not say)" if untold else text)]

@@ -1,0 +1,158 @@
+"""Why answers fail: each falls in one class, by its scores and by where its gold chunks stood among the retrieved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rag_zeval.cases.case import Case
+from rag_zeval.errors import InputError
+from rag_zeval.golden.slices import by_slice
+from rag_zeval.results import Judged
+
+NOT_RETRIEVED = "wrong, not retrieved"
+BELOW_K = "wrong, retrieved below k"
+IN_PROMPT = "wrong, in the prompt"
+UNSUPPORTED = "right, without support"
+SUPPORTED = "right and supported"
+NOT_KNOWN = "not known"
+CLASSES = (NOT_RETRIEVED, BELOW_K, IN_PROMPT, UNSUPPORTED, SUPPORTED, NOT_KNOWN)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The names of the metric that says whether an answer is right, and of the one that says whether it is supported.
+
+    An answer is so from `threshold` on.
+    """
+
+    correct: str
+    supported: str
+    threshold: float = 0.5
+
+
+@dataclass(frozen=True)
+class Classified:
+    """An answer, its class, and what put it there; `why` says what is missing where the class is not known.
+
+    answer: None where the system has no result for the case. gold_rank: of the first gold chunk among the retrieved,
+    from 1; None if none is there, or it is not known.
+    """
+
+    case: str
+    system: str
+    slice_tag: str | None
+    question: str
+    answer: str | None
+    truth: str | None
+    correct: float | None
+    supported: float | None
+    gold_rank: int | None
+    class_name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many answers of a system and slice are in a class, of those whose class is known (for NOT_KNOWN, of all).
+
+    interval: 95%, Wilson's; None where `of` is 0.
+    """
+
+    system: str
+    slice_name: str
+    class_name: str
+    count: int
+    of: int
+    interval: tuple[float, float] | None
+
+
+def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str | None, threshold: float) -> Metrics:
+    """The metrics to go by; for a name that is None the first that ends in @truth or is "is_correct" (correct), the
+    first that ends in @contexts or is "rag_zeval" (supported).
+
+    Raises InputError if the results do not have it.
+    """
+    there = list(dict.fromkeys(one.metric for one in judged))
+    right = [name for name in there if name.endswith("@truth") or name == "is_correct"]
+    held = [name for name in there if name.endswith("@contexts") or name == "rag_zeval"]
+    for option, name, defaults in (("--correct", correct, right), ("--supported", supported, held)):
+        if name not in there and (name is not None or not defaults):
+            raise InputError(f"{option}: no rows by {name or 'such a metric'}; there are {', '.join(there)}")
+    return Metrics(correct or right[0], supported or held[0], threshold)
+
+
+def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, k: int | None) -> list[Classified]:
+    """Each answer that was judged, and each case that a system has no result for, with its class.
+
+    cases: with `context_ids` and `gold_chunk_ids`; one gold chunk among the first k retrieved is in the prompt (k None:
+    all of them stood in it). A right answer is no failure, wherever its gold chunks stood. A case of which an id, a
+    needed score or the judged answer is missing is NOT_KNOWN. Raises InputError if no case was judged.
+    """
+    of_case: dict[str, list[Case]] = {}
+    for case in cases:
+        of_case.setdefault(case.id, []).append(case)
+    rows: dict[tuple[str, str], dict[str, Judged]] = {}
+    for one in judged:
+        rows.setdefault((one.system, one.case), {})[one.metric] = one
+    if not any(id_ in of_case for _, id_ in rows):
+        raise InputError("no case of the results is among these cases: their ids differ")
+    found = [_classified(by_metric, of_case.get(id_, []), metrics, k) for (_, id_), by_metric in rows.items()]
+    for system in dict.fromkeys(system for system, _ in rows):
+        for id_, (case, *_) in of_case.items():
+            if (system, id_) not in rows:
+                found.append(
+                    Classified(
+                        id_, system, case.slice_tag, case.question, None, case.truth, None, None, None, NOT_KNOWN,
+                        "no result",
+                    )
+                )  # fmt: skip
+    return found
+
+
+def _classified(by_metric: Mapping[str, Judged], cases: Sequence[Case], metrics: Metrics, k: int | None) -> Classified:
+    one = next(iter(by_metric.values()))
+    correct, supported = by_metric.get(metrics.correct), by_metric.get(metrics.supported)
+    own_first = sorted(cases, key=lambda case: one.system not in case.answers)
+    case = next((case for case in own_first if one.answer in case.answers.values()), None)
+    rank = _gold_rank(case) if case else None
+    name, why = NOT_KNOWN, ""
+    if correct is None or correct.score is None:
+        why = f"{metrics.correct}: {correct.status if correct else 'no row'}"
+    elif correct.score >= metrics.threshold:
+        if supported is None or supported.score is None:
+            why = f"{metrics.supported}: {supported.status if supported else 'no row'}"
+        else:
+            name = SUPPORTED if supported.score >= metrics.threshold else UNSUPPORTED
+    elif case is None:
+        why = "the answer that was judged is none of the case's" if cases else "no such case"
+    elif not case.gold_chunk_ids or not case.context_ids:
+        why = "no context_ids" if case.gold_chunk_ids else "no gold_chunk_ids"
+    elif rank is None:
+        name = NOT_RETRIEVED
+    else:
+        name = IN_PROMPT if k is None or rank <= k else BELOW_K
+    return Classified(
+        one.case, one.system, one.slice_tag, one.question, one.answer, case.truth if case else None,
+        correct.score if correct else None, supported.score if supported else None, rank, name, why,
+    )  # fmt: skip
+
+
+def _gold_rank(case: Case) -> int | None:
+    return next((rank for rank, id_ in enumerate(case.context_ids, 1) if id_ in case.gold_chunk_ids), None)
+
+
+def shares(classified: Sequence[Classified]) -> list[Share]:
+    """Every class of every system: for all its answers, then by slice."""
+    from rag_zeval.statistics.bootstrap import share_interval  # loads numpy
+
+    found = []
+    for system in dict.fromkeys(one.system for one in classified):
+        of_system = [one for one in classified if one.system == system]
+        for slice_name, members in by_slice(of_system, lambda one: one.slice_tag):
+            counts = {name: sum(one.class_name == name for one in members) for name in CLASSES}
+            for name, count in counts.items():
+                of = len(members) - (counts[NOT_KNOWN] if name != NOT_KNOWN else 0)
+                interval = share_interval(count, of) if of else None
+                found.append(Share(system, slice_name, name, count, of, interval))
+    return found

@@ -1,0 +1,176 @@
+"""What an endpoint has refused, by its own words: parameters of a chat request, and more tokens than it has."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from functools import reduce
+from typing import Any
+
+from rag_zeval.judge.loose_json import unique_keys
+from rag_zeval.models.bounded_http import error_fields
+from rag_zeval.models.endpoint import Body
+from rag_zeval.models.language_model import LINE_READ, REPLY_SHARE
+
+LIST = "reply"  # the one field of an object around a list
+TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
+# How a refusal names what it refuses. Of two names the first is meant: Claude takes temperature or top_p, not both.
+NAMED = {
+    "response_format": re.compile(r"(?i)response[ _]format|json[ _]schema"),
+    **{name: re.compile(rf"\b{name}\b") for name in (*TOKEN_LIMITS, "top_p", "seed", "temperature")},
+}
+# In the words of OpenAI, OpenRouter, vLLM and SGLang (window and prompt), of OpenAI, Groq and DeepSeek (longest reply).
+WINDOW = re.compile(r"context length (?:is |of |\()(?:only )?(\d{1,9})|max_model_len=\D{0,20}(\d{1,9})")
+PROMPT = re.compile(
+    r"(\d{1,9}) (?:in the messages|in your prompt|of text input|input tokens|tokens from the input)"
+    r"|resulted in (\d{1,9}) tokens|input \((\d{1,9}) tokens"
+)
+LONGEST = re.compile(r"(?:at most|<=|less than or equal to|\[1,) ?`?(\d{1,9})")
+
+
+class Refusals:
+    """What a model at an endpoint refused so far: said once on stderr, and minded in every later request.
+
+    A parameter that is refused is sent in its other form where it has one (max_tokens as max_completion_tokens, the
+    schema of a list within an object), and left out where it has none, so that the endpoint decides. Where the window
+    is smaller than prompt and reply together, less is asked for; a prompt is never cut.
+
+        refusals = Refusals("https://api.openai.com/v1: o3")
+        body = refusals.allowed(asked)
+        while body is not None and (refusal := send(body)):
+            body = refusals.mended(asked, body, refusal)
+    """
+
+    def __init__(self, where: str):
+        self._where = where
+        self._refused: list[str] = []  # names in the order in which they were learnt; one that has two forms, twice
+        self._window: int | None = None
+        self._longest: int | None = None  # reply
+
+    def allowed(self, asked: Body) -> Body:
+        """The body of a chat request, with `max_tokens`, as far as the endpoint is known to take it.
+
+        As no prompt's tokens are known here, a reply gets at most half of a window that is known.
+        """
+        half = None if self._window is None else max(1, self._window // 2)
+        tokens = min(limit for limit in (asked["max_tokens"], half, self._longest) if limit is not None)
+        return self._with_limit(asked, tokens)
+
+    def mended(self, asked: Body, sent: Body, answer: str) -> Body | None:
+        """What to send in place of `sent`, which was refused with this answer; None: nothing that would be better.
+
+        Each answer leads to a form that was not tried before, or to a lower limit. Raises ValueError for a prompt that
+        leaves too little of the window.
+        """
+        message, parameter = error_fields(answer)
+        said = f"{message[:LINE_READ]} {parameter}"
+        limit = next((sent[name] for name in TOKEN_LIMITS if name in sent), None)
+        if limit is not None and (window := _number(WINDOW, said)) is not None:
+            lower = self._lower_limit(asked["max_tokens"], limit, window, _number(PROMPT, said))
+            return None if lower is None else self._with_limit(asked, lower)
+        named = [name for name in NAMED if name in sent and NAMED[name].search(said)]
+        if not named:
+            return None
+        name = parameter if parameter in named else named[0]
+        if name in TOKEN_LIMITS and (longest := _number(LONGEST, said)) is not None and 1 <= longest < sent[name]:
+            if self._longest is None:
+                self._tell(f"replies have at most {longest:,} tokens, where {asked['max_tokens']:,} were asked for")
+            self._longest = min(longest, self._longest or longest)
+            limit = longest
+        elif self._is_sent_yet(name, asked, sent):
+            self._refused.append(name)
+            self._tell(_consequence(name, self.allowed(asked)))
+        return self._with_limit(asked, limit or asked["max_tokens"])
+
+    def _is_sent_yet(self, name: str, asked: Body, sent: Body) -> bool:
+        """Whether a parameter would be sent as it was; False where another request has met the same refusal since."""
+        allowed = self.allowed(asked)
+        return name in allowed and (name in TOKEN_LIMITS or allowed[name] == sent[name])
+
+    def _lower_limit(self, wanted: int, limit: int, window: int, prompt: int | None) -> int | None:
+        """Tokens of a reply to ask for where `limit` was too many, None if there is no such number."""
+        if self._window is None:
+            self._tell(f"the window is {window:,} tokens: replies get what a prompt leaves of it, at most {wanted:,}")
+        self._window = min(window, self._window or window)
+        least = max(1, min(wanted, window // REPLY_SHARE))
+        if prompt is None or prompt + limit == window + 1:  # vLLM counts a prompt's tokens no further than that
+            room = window // 2
+        else:
+            room = window - prompt
+            if room < least:
+                raise ValueError(
+                    f"prompt needs {prompt} tokens, the model's window is {window} (reply at least {least})"
+                )
+        return next((tokens for tokens in (room, least) if tokens < limit), None)
+
+    def _with_limit(self, asked: Body, tokens: int) -> Body:
+        body = {**asked, "max_tokens": tokens}
+        for name in self._refused:
+            value = body.pop(name, None)
+            if value is not None and (other := _other_form(name, value)) is not None:
+                body.update(other)
+        return body
+
+    def _tell(self, consequence: str) -> None:
+        print(f"note: {self._where}: {consequence}", file=sys.stderr)
+
+
+def _other_form(name: str, value: Any) -> Body | None:
+    if name == "max_tokens":
+        return {"max_completion_tokens": value}
+    if name == "response_format" and (wrapped := in_an_object(value)) is not None:
+        return {"response_format": wrapped}
+    return None
+
+
+def _consequence(name: str, body: Body) -> str:
+    if name == "max_tokens":
+        return "max_tokens is refused; max_completion_tokens is sent in its place"
+    if name in body:
+        return "the schema of a list is refused; the list is asked for within an object"
+    return f"{name} is refused as it was asked for; it is left out, and the endpoint decides"
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    return None if found is None else int(next(filter(None, found.groups())))
+
+
+def in_an_object(response_format: Body) -> Body | None:
+    """`response_format` for endpoints that know less of JSON schema, as OpenAI's: the list is a field of an object.
+
+    One schema stands for all items, and none says how many there are. What is then no longer held to is the parser's
+    to see. None where the root is no list: there is no simpler form then.
+    """
+    schema = response_format["json_schema"]["schema"]
+    if schema["type"] != "array":
+        return None
+    around = {"type": "object", "properties": {LIST: _plain(schema)}, "required": [LIST], "additionalProperties": False}
+    return {**response_format, "json_schema": {**response_format["json_schema"], "schema": around}}
+
+
+def unwrapped(text: str) -> str:
+    """The list in a reply `{"reply": [...]}`, as it is written there; any other text as it is."""
+    try:
+        value = json.loads(text, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict) or list(value) != [LIST] or not isinstance(value[LIST], list):
+        return text
+    return text[text.index("[") : text.rindex("]") + 1]
+
+
+def _plain(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    if "prefixItems" in schema:
+        return {"type": "array", "items": _plain(reduce(_either, schema["prefixItems"]))}
+    return {name: _plain(value) for name, value in schema.items() if name not in ("minItems", "maxItems")}
+
+
+def _either(first: Any, second: Any) -> Any:
+    """One schema for two that differ in what they enumerate."""
+    if not isinstance(first, dict):
+        return first
+    return {name: one + second[name] if name == "enum" else _either(one, second[name]) for name, one in first.items()}

@@ -1,0 +1,133 @@
+"""The figures of a report as PNG, for a paper: means with intervals, histograms, slices."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError
+from rag_zeval.evaluation.summary import Column
+from rag_zeval.files import Row, write_bytes
+from rag_zeval.report.scores import BINS, Scale, ScoreTable
+
+DPI = 200
+WIDTH, LINE = 4.2, 0.32  # of a panel, and of a line in it, in inches
+LONGEST_NAME = 40  # characters
+SLICES = 30  # drawn at most, of the worst
+COLOURS = ("#0b5cad", "#d9730d", "#57606a", "#7a5195", "#3f8f4f", "#b23a48")  # of systems; their shapes differ as well
+SHAPES = "osD^vP"
+
+
+def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
+    """Write FOLDER/means.png, histograms.png and, where there are slices, slices.png; their paths.
+
+    Raises InputError where matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.text import Text
+    except ImportError as error:
+        raise InputError("--figures needs matplotlib: pip install matplotlib") from error
+
+    table = ScoreTable(rows)
+    draws: dict[str, Callable[[Figure, ScoreTable], None]] = {"means": _means, "histograms": _histograms}
+    if len(table.slices) > 1:
+        draws["slices"] = _slices
+    paths = []
+    for name, draw in draws.items():
+        figure = Figure(layout="constrained")
+        draw(figure, table)
+        texts: list[Any] = figure.findobj(Text)
+        for text in texts:
+            text.set_parse_math(False)  # a system may be called anything
+        image = io.BytesIO()
+        figure.savefig(image, format="png", dpi=DPI, metadata={"Software": None})
+        paths.append(folder / f"{name}.png")
+        write_bytes(paths[-1], image.getvalue())
+    return paths
+
+
+def _means(figure: Any, table: ScoreTable) -> None:
+    """A panel for each metric, a line for each system."""
+    panels = _panels(figure, 1, len(table.metrics), LINE * len(table.systems) + 0.9)[0]
+    for ax, metric in zip(panels, table.metrics, strict=True):
+        columns = [table.column(metric, system) for system in table.systems]
+        _estimates(ax, columns, COLOURS[0], SHAPES[0], 0.0)
+        labels = [f"{_short(name)}\n{_coverage(of)}" for name, of in zip(table.systems, columns, strict=True)]
+        _lines(ax, metric, labels, table.scale(metric))
+
+
+def _histograms(figure: Any, table: ScoreTable) -> None:
+    """A row of panels for each metric, one for each system."""
+    panels = _panels(figure, len(table.metrics), len(table.systems), 1.9)
+    for of_metric, metric in zip(panels, table.metrics, strict=True):
+        scale = table.scale(metric)
+        width = (scale.high - scale.low) / BINS
+        for ax, system in zip(of_metric, table.systems, strict=True):
+            if of := table.column(metric, system):
+                starts = [scale.low + at * width for at in range(BINS)]
+                ax.bar(starts, scale.histogram(of.scores), width=0.92 * width, align="edge", color=COLOURS[0])
+                if of.mean is not None:
+                    ax.axvline(of.mean, color=COLOURS[1], linestyle="--")
+            ax.set_xlim(scale.low, scale.high)
+            ax.set_title(f"{_short(metric)}, {_short(system)}\n{_coverage(of)}", fontsize=8)
+            ax.set_ylabel("answers")
+
+
+def _slices(figure: Any, table: ScoreTable) -> None:
+    """A panel for each metric, a line for each slice, the worst on top, in it a point for each system."""
+    by_metric = [table.worst_slices(metric)[:SLICES] for metric in table.metrics]
+    height = LINE * max(map(len, by_metric)) * max(1.0, len(table.systems) / 2) + 1.2
+    panels = _panels(figure, 1, len(table.metrics), height)[0]
+    for ax, metric, slices in zip(panels, table.metrics, by_metric, strict=True):
+        for at, system in enumerate(table.systems):
+            offset = (at - (len(table.systems) - 1) / 2) * 0.7 / len(table.systems)
+            colour, shape = COLOURS[at % len(COLOURS)], SHAPES[at % len(SHAPES)]
+            _estimates(ax, [columns[at] for _, columns in slices], colour, shape, offset)
+            ax.plot([], [], color=colour, marker=shape, linestyle="", label=_short(system))
+        labels = [f"{_short(tag)} (n = {_counts(columns)})" for tag, columns in slices]
+        _lines(ax, metric, labels, table.scale(metric))
+        if rest := len(table.slices) - len(slices):
+            ax.set_xlabel(f"{rest} better slices are not drawn", fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+
+
+def _panels(figure: Any, rows: int, columns: int, height: float) -> Any:
+    figure.set_size_inches(WIDTH * columns, height * rows)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for ax in panels.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=8)
+        ax.yaxis.label.set_size(8)
+    return panels
+
+
+def _estimates(ax: Any, columns: Sequence[Column | None], colour: str, shape: str, offset: float) -> None:
+    """Means with their intervals, from the top down."""
+    for at, of in enumerate(columns):
+        if of and of.mean is not None:
+            ax.plot(of.ci or [of.mean] * 2, [at + offset] * 2, color=colour, linewidth=1.6)
+            ax.plot(of.mean, at + offset, color=colour, marker=shape, markersize=4.5)
+
+
+def _lines(ax: Any, title: str, labels: Sequence[str], scale: Scale) -> None:
+    ax.set_title(_short(title) + (", lower is better" if scale.lower_is_better else ""), fontsize=9)
+    ax.set_yticks(range(len(labels)), labels, fontsize=8)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.set_xlim(scale.low - 0.02 * (scale.high - scale.low), scale.high + 0.02 * (scale.high - scale.low))
+    ax.grid(axis="x", linewidth=0.5, alpha=0.5)
+
+
+def _counts(columns: Sequence[Column | None]) -> str:
+    """Of the systems' scores, one number where they are the same."""
+    return ", ".join(dict.fromkeys(str(of.scored) for of in columns if of))
+
+
+def _coverage(of: Column | None) -> str:
+    return f"{of.scored} of {of.answers} scored" if of else "not asked"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

@@ -1,0 +1,122 @@
+"""Result rows as the page holds them: JSON that no text can leave, each text once, quotes by their place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rag_zeval.evaluation.summary import slice_of
+from rag_zeval.files import FieldTypes, Row
+from rag_zeval.judge.quotes import Quoted, find_quotes
+from rag_zeval.report.scores import ScoreTable
+from rag_zeval.results import OR_NONE, READ
+
+ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # characters that are two units of UTF-16
+SHOWN: FieldTypes = {  # of a result row
+    **READ, "reply": (str, OR_NONE), "parts": dict, "calls": int, "cached": int, "prompt_tokens": (int, OR_NONE),
+    "completion_tokens": (int, OR_NONE), "seconds": (int, float),
+}  # fmt: skip
+ESCAPED = "<>&\u2028\u2029"  # what could end the element that the JSON stands in, or a line of a script
+
+
+def embedded_json(value: Any) -> str:
+    """The value as JSON that may stand in any HTML element. Raises ValueError for NaN and infinities."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for char in ESCAPED:
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
+    """The object that report.js reads, in pieces: one for each row.
+
+    "metrics" are objects with a name and a scale, "systems" and "slices" names. Rows name those, and all texts, by
+    number: a text stands in "new" of the first row that has it, and texts are numbered as they come.
+    """
+    numbers = {
+        "metric": {name: at for at, name in enumerate(table.metrics)},
+        "system": {name: at for at, name in enumerate(table.systems)},
+        "slice": {name: at for at, name in enumerate(table.slices)},
+    }
+    metrics = [{"name": name, **vars(table.scale(name))} for name in table.metrics]
+    head = embedded_json({"metrics": metrics, "systems": table.systems, "slices": table.slices})
+    yield f'{head[:-1]},"rows":['
+    texts: dict[bytes, int] = {}
+    for at, row in enumerate(rows):
+        new: list[str] = []
+        question, reference, *answers = (
+            _number(text, texts, new) for text in (row["question"], row["reference"], *row["answers"])
+        )
+        shown = {
+            "case": row["case"],
+            "slice": numbers["slice"][slice_of(row)],
+            "metric": numbers["metric"][row["metric"]],
+            "trial": row["trial"],
+            "systems": [numbers["system"][name] for name in row["systems"]],
+            "new": new,
+            "question": question,
+            "reference": reference,
+            "answers": answers,
+            "scores": row["scores"],
+            "statuses": row["statuses"],
+            "claims": _claims(row),
+            "made_of": row["parts"].get("answers"),
+            "reply": row["reply"] if row["trajectory"] is None else None,
+            "cost": _cost(row),
+        }
+        yield ("," if at else "") + "\n" + embedded_json(shown)
+    yield "]}"
+
+
+def _number(text: str, texts: dict[bytes, int], new: list[str]) -> int:
+    """The text's number; one that has not come before is put into `new`."""
+    key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    if key not in texts:
+        texts[key] = len(texts)
+        new.append(text)
+    return texts[key]
+
+
+def _claims(row: Row) -> list[list[Row] | None]:
+    """The claims of each answer; a quote has its place in the reference or, if it stands nowhere, how much of it does.
+
+    A place is the first one, from and up to a unit of UTF-16, as JavaScript counts. "share" is None where the quote
+    was not looked for (see `find_quotes`).
+    """
+    trajectory = row["trajectory"]
+    if trajectory is None:
+        return [None] * len(row["answers"])
+    claims = [candidate["atomic_claims"] if candidate else None for candidate in trajectory]
+    quoted = find_quotes(
+        row["reference"],
+        (quote for of_answer in claims for claim in of_answer or () for quote in claim["grounding_evidence"]),
+    )
+    astral = [match.start() for match in ASTRAL.finditer(row["reference"])]
+    return [of_answer and [_claim(claim, quoted, astral) for claim in of_answer] for of_answer in claims]
+
+
+def _claim(claim: Row, quoted: Quoted, astral: list[int]) -> Row:
+    quotes: list[Row] = []
+    for text in claim["grounding_evidence"]:
+        if place := quoted.first.get(text):
+            quotes.append({"text": text, "at": [at + bisect_left(astral, at) for at in place]})
+        else:
+            quotes.append({"text": text, "share": quoted.verbatim[text]})
+    return {
+        "text": claim["claim"],
+        "supported": claim["is_supported"],
+        "quotes": quotes,
+        "analysis": claim["analysis"],
+    }
+
+
+def _cost(row: Row) -> str:
+    """What the row cost, in words."""
+    tokens = [f"{row[name]} tokens {way}" for name, way in (("prompt_tokens", "in"), ("completion_tokens", "out"))
+              if row[name]]  # fmt: skip
+    said = [f"calls: {row['calls']}", *([f"from the cache: {row['cached']}"] if row["cached"] else []), *tokens]
+    return " · ".join([*said, f"{row['seconds']:.1f} s"]) if row["calls"] or row["cached"] else ""

@@ -1,0 +1,54 @@
+"""The page: one file that opens anywhere, without a server, a network or a library; figures above, every case below."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rag_zeval.evaluation.summary import frequent_statuses
+from rag_zeval.files import LONE_SURROGATES, Row, write_chunks
+from rag_zeval.report import TEMPLATES
+from rag_zeval.report.embedded import embedded_rows
+from rag_zeval.report.scores import BINS, ScoreTable
+
+
+def write_report(path: str | Path, rows: Iterable[Row]) -> None:
+    """Write the page of result rows (see rag_zeval.results), of any number of metrics, systems and trials.
+
+    `rows` is gone through twice, a row at a time. The file is replaced in one step. All text of the rows is data: it is
+    escaped, the page may run no script but its own, and it may load nothing.
+    """
+    write_chunks(Path(path), (piece.encode("utf-8", LONE_SURROGATES) for piece in _pieces(rows)))
+
+
+def _pieces(rows: Iterable[Row]) -> Iterator[str]:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    table = ScoreTable(rows)
+    style, *scripts = map(_template, ("report.css", "report.js", "case.js"))
+    script = "\n".join(scripts)
+    return environment.get_template("report.html").generate(
+        table=table,
+        bins=BINS,
+        statuses=frequent_statuses(table.summary),
+        style=Markup(style),
+        style_hash=_csp_hash(style),
+        script=Markup(script),
+        script_hash=_csp_hash(script),
+        data=map(Markup, embedded_rows(rows, table)),
+    )
+
+
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _csp_hash(text: str) -> str:
+    """How a Content-Security-Policy names an element of the page by what it holds."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,90 @@
+"""The figures of a report: the columns of a summary by metric, system and slice, and the axis they are drawn on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rag_zeval.evaluation.summary import Column, slice_of, summarize
+from rag_zeval.files import Row
+from rag_zeval.scorers.registry import lower_is_better
+
+BINS = 10  # of a histogram
+LEVELS = 5  # colours of scores, from orange to blue
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axis of a metric: from 0 to 1, or further where scores lie outside; and which end is the better one."""
+
+    low: float
+    high: float
+    lower_is_better: bool
+
+    def share(self, value: float) -> float:
+        """Where a value lies on the axis, in [0, 1]."""
+        return (value - self.low) / (self.high - self.low)
+
+    def level(self, share: float) -> int:
+        """The colour at a place on the axis: from 0, the worst, to LEVELS - 1."""
+        return min(LEVELS - 1, int((1 - share if self.lower_is_better else share) * LEVELS))
+
+    def histogram(self, scores: Sequence[float]) -> list[int]:
+        """How many scores lie in each of BINS equal parts of the axis; the last part holds its end."""
+        counts = [0] * BINS
+        for score in scores:
+            counts[min(BINS - 1, int(self.share(score) * BINS))] += 1
+        return counts
+
+
+class ScoreTable:
+    """The summary of result rows, to be looked up.
+
+    metrics, systems, slices: in the order in which they come; made_by: the judges and how they were asked.
+    Goes through the rows twice, and keeps none.
+    """
+
+    def __init__(self, rows: Iterable[Row]):
+        self.summary = summarize(rows)
+        self._columns = {
+            (column.metric, column.system, column.slice_tag): column
+            for column in (*self.summary.columns, *self.summary.slices)
+        }
+        cases: dict[str, None] = {}
+        slices: dict[str, None] = {}
+        made_by: dict[str, None] = {}
+        for row in rows:
+            cases[row["case"]] = slices[slice_of(row)] = made_by[_made_by(row)] = None
+        self.cases, self.slices, self.made_by = len(cases), list(slices), list(filter(None, made_by))
+        self.metrics = list(dict.fromkeys(column.metric for column in self.summary.columns))
+        self.systems = list(dict.fromkeys(column.system for column in self.summary.columns))
+
+    def column(self, metric: str, system: str, slice_tag: str | None = None) -> Column | None:
+        """Of all cases, or those of a slice; None where the metric was asked about no answer of the system."""
+        return self._columns.get((metric, system, slice_tag))
+
+    def scale(self, metric: str) -> Scale:
+        scores = [score for system in self.systems if (of := self.column(metric, system)) for score in of.scores]
+        return Scale(min([0.0, *scores]), max([1.0, *scores]), lower_is_better(metric))
+
+    def worst_slices(self, metric: str) -> list[tuple[str, list[Column | None]]]:
+        """Each slice with the columns of all systems, that with the worst mean first, those without any last."""
+        slices = [(tag, [self.column(metric, system, tag) for system in self.systems]) for tag in self.slices]
+        sign = -1 if lower_is_better(metric) else 1
+
+        def worst(of_slice: tuple[str, list[Column | None]]) -> float:
+            return min((sign * one.mean for one in of_slice[1] if one and one.mean is not None), default=math.inf)
+
+        return sorted(slices, key=worst)
+
+
+def _made_by(row: Row) -> str:
+    """The judge of a row and how it was asked, in words; empty where no judge was."""
+    if not row.get("model"):
+        return ""
+    sampling: dict[str, Any] = row.get("sampling") or {}
+    said = {"prompt": row.get("variant"), "prompt hash": row.get("prompt_hash"), **sampling}
+    words = [f"{name} {value}" for name, value in said.items() if value is not None]
+    return f"{row['metric']}: {', '.join([row['model'], *words])}"

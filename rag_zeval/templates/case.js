@@ -1,0 +1,141 @@
+// What a case shows when it is open; with report.js in one element, whose functions these use.
+
+/** All of a case: the references on one side, answers and what was said of them on the other, a column a system. */
+function caseBody(one) {
+  const marks = new Map(); // the element that marks a quote
+  const body = make("div", "body", make("p", "asked text", one.question), references(one, marks));
+  body.firstElementChild.dir = "auto";
+  const there = [...new Set(one.rows.flatMap((row) => row.systems))];
+  const shown = there.filter((system) => chosen.system === ANY || system === chosen.system);
+  const grid = make("div", "systems");
+  grid.style.setProperty("--shown", shown.length);
+  for (const system of shown) {
+    const row = one.rows.find((each) => each.systems.includes(system));
+    const text = texts[row.answers[row.systems.indexOf(system)]];
+    grid.append(make("section", "", make("h3", "name", systems[system]), textBox("text answer long", text)));
+  }
+  const trials = Math.max(...one.rows.map((row) => row.trial)) > 0;
+  for (const row of [...one.rows].sort((a, b) => a.metric - b.metric || a.trial - b.trial)) {
+    const title = metrics[row.metric].name + (trials ? `, trial ${row.trial + 1}` : "");
+    if (!shown.some((system) => row.systems.includes(system))) continue;
+    grid.append(make("h4", "across", make("span", "name", title)));
+    for (const system of shown) grid.append(verdicts(row, row.systems.indexOf(system), marks));
+    if (row.reply !== null) {
+      const note = make("p", "note", "The judge's reply, as it came:");
+      grid.append(make("div", "across", note, textBox("text reply long", row.reply)));
+    }
+    if (row.cost) grid.append(make("p", "across note", row.cost));
+  }
+  body.append(grid);
+  return body;
+}
+
+function textBox(className, text) {
+  const box = make("div", className, text);
+  box.dir = "auto";
+  return box;
+}
+
+/** The references that a case was judged by, each once, with the quotes of all claims marked in them. */
+function references(one, marks) {
+  const numbers = new Set(one.rows.map((row) => row.reference));
+  const side = make("div", "references");
+  const judgedBy = ({ metric, reference, systems: of }) => {
+    const own = one.rows.some((row) => row.metric === metric && row.reference !== reference); // passages of each system
+    return metrics[metric].name + (own ? ` of ${of.map((system) => systems[system]).join(", ")}` : "");
+  };
+  for (const number of numbers) {
+    const rows = one.rows.filter((row) => row.reference === number);
+    const judged = new Set(rows.map(judgedBy));
+    const box = textBox("text reference", "");
+    const quotes = rows.flatMap((row) => row.claims.flat()).flatMap((claim) => claim?.quotes ?? []);
+    mark(box, texts[number], quotes.filter((quote) => quote.at), marks);
+    const title = numbers.size > 1 ? `Reference for ${[...judged].join(", ")}` : "Reference";
+    side.append(make("section", "", make("h3", "name", title), box));
+  }
+  return side;
+}
+
+/** Put a text into a box with its quotes marked; those that overlap or touch are one mark. */
+function mark(box, text, quotes, marks) {
+  let done = 0;
+  let last = null;
+  for (const quote of quotes.sort((a, b) => a.at[0] - b.at[0])) {
+    const [start, end] = quote.at;
+    if (last === null || start > done) {
+      box.append(text.slice(done, start));
+      last = make("mark", "", text.slice(start, end));
+      box.append(last);
+      done = end;
+    } else if (end > done) {
+      last.append(text.slice(done, end));
+      done = end;
+    }
+    marks.set(quote, last);
+  }
+  box.append(text.slice(done));
+}
+
+/** What a row says of one answer; empty where it is of other systems. */
+function verdicts(row, at, marks) {
+  if (at < 0) return make("section", "");
+  const [status, claims] = [row.statuses[at], row.claims[at]];
+  const kind = status.startsWith("failed") ? "failed" : status;
+  const line = make("p", "status", scoreOf({ value: row.scores[at], status, kind }, row.metric));
+  if (status !== "ok") line.append(" ", status);
+  const section = make("section", "", line);
+  if (claims) {
+    const shown = chosen.unsupported ? claims.filter((claim) => !claim.supported) : claims;
+    section.append(make("ol", "claims", ...shown.map((claim) => claimItem(claim, marks))));
+    const left = claims.length - shown.length;
+    if (left) section.append(make("p", "note", `${left} supported claim${left > 1 ? "s" : ""} not shown`));
+    if (!claims.length) section.append(make("p", "note", "No claims."));
+  }
+  const parts = madeOf(row.made_of?.[at]);
+  const named = parts.flatMap(([name, text]) => [make("dt", "", name), make("dd", "text long", text)]);
+  if (parts.length) section.append(make("dl", "made-of", ...named));
+  return section;
+}
+
+/** What a score was made of, as its metric keeps it: names with texts. */
+function madeOf(found) {
+  if (found === null || typeof found !== "object") return [];
+  return Object.entries(found).map(([name, value]) => [
+    name,
+    typeof value === "string" ? value : JSON.stringify(value, null, 1),
+  ]);
+}
+
+function claimItem(claim, marks) {
+  const verdict = claim.supported
+    ? make("span", "verdict yes", "✓ supported")
+    : make("span", "verdict no", "✗ not supported");
+  const text = textBox("text", claim.text);
+  const item = make("li", claim.supported ? "claim" : "claim unsupported", verdict, text);
+  for (const quote of claim.quotes) item.append(quoteBox(quote, marks));
+  if (claim.analysis) item.append(textBox("text note", claim.analysis));
+  return item;
+}
+
+function quoteBox(quote, marks) {
+  if (!quote.at) {
+    const run = quote.share ? `, only ${Math.round(100 * quote.share)}% of its words in a row` : "";
+    const said = quote.share === null ? "not looked for: too long" : `≠ does not stand in the reference${run}`;
+    return make("div", "quote absent", textBox("text", quote.text), make("span", "note", said));
+  }
+  const box = make("button", "quote", quote.text);
+  box.type = "button";
+  box.dir = "auto";
+  box.title = "Show in the reference";
+  box.addEventListener("click", () => show(marks.get(quote)));
+  return box;
+}
+
+/** Bring a mark into view, in its reference and on the screen. */
+function show(found) {
+  for (const old of list.querySelectorAll("mark.found")) old.classList.remove("found");
+  found.classList.add("found");
+  const box = found.closest(".reference");
+  box.scrollTop = found.offsetTop - box.clientHeight / 3;
+  found.scrollIntoView({ block: "nearest" });
+}

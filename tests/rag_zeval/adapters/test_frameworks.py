@@ -1,0 +1,116 @@
+"""The adapters on objects of the frameworks, where these are installed, and on the same shapes without them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rag_zeval.adapters import langchain, llama_index
+from rag_zeval.collect.answers import read_questions
+from rag_zeval.files import Row
+
+TEXTS = {"a#1": "The ferry goes at ten.", "b#1": "Dogs are free."}
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> list[Row]:
+    rows = [{"question": "When?", "truth": "At ten", "slice_tag": "times"}, {"id": "bad", "question": "Fail!"}]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return read_questions(tmp_path / "q.jsonl")
+
+
+def check(rows: list[Row], reason: str = "RuntimeError: no such ferry") -> None:
+    good, bad = rows
+    assert good.pop("latency_s") > 0
+    assert good == {
+        "id": "1", "question": "When?", "truth": "At ten", "slice_tag": "times", "answer": "At ten.", "status": "ok",
+        "contexts": [*TEXTS.values()], "context_ids": [*TEXTS],
+    }  # fmt: skip
+    failed = {"answer": None, "status": f"failed: {reason}", "latency_s": None}
+    assert bad == {"id": "bad", "question": "Fail!", **failed}
+
+
+def retrieved(question: str, make: Any) -> list[Any]:
+    if question == "Fail!":
+        raise RuntimeError("no such\nferry")
+    return [make(id_, text) for id_, text in TEXTS.items()]
+
+
+def test_a_chain_of_langchain(questions: list[Row]) -> None:
+    documents = pytest.importorskip("langchain_core.documents")
+    runnables = pytest.importorskip("langchain_core.runnables")
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.retrievers import BaseRetriever
+
+    class Retriever(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
+            return retrieved(query, lambda id_, text: documents.Document(id=id_, page_content=text))
+
+    prompt = ChatPromptTemplate.from_template("{context} {input}")
+    answer = prompt | FakeListChatModel(responses=["At ten."]) | StrOutputParser()
+    context = (lambda given: given["input"]) | Retriever()
+    chain = runnables.RunnablePassthrough.assign(context=context).assign(answer=answer)
+    check(list(langchain.ask(chain, questions)))
+
+    unnamed = runnables.RunnableLambda(
+        lambda given: {"result": "Ten.", "source_documents": [documents.Document(page_content="The ferry.")]}
+    )
+    keys = {"question": "query", "answer": "result", "contexts": "source_documents"}
+    row, _ = langchain.ask(unnamed, questions, **keys)
+    assert row["answer"] == "Ten." and row["contexts"] == ["The ferry."] and "context_ids" not in row
+
+
+def test_a_query_engine_of_llama_index(questions: list[Row]) -> None:
+    schema = pytest.importorskip("llama_index.core.schema")
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.query_engine import RetrieverQueryEngine
+    from llama_index.core.response_synthesizers import BaseSynthesizer
+    from llama_index.core.retrievers import BaseRetriever
+
+    class Retriever(BaseRetriever):
+        def _retrieve(self, query_bundle: Any) -> list[Any]:
+            def node(id_: str, text: str) -> Any:
+                return schema.NodeWithScore(node=schema.TextNode(id_=id_, text=text), score=1.0)
+
+            return retrieved(query_bundle.query_str, node)
+
+    class Synthesizer(BaseSynthesizer):
+        def get_response(self, query_str: str, text_chunks: Any, **settings: Any) -> str:
+            return "At ten."
+
+        async def aget_response(self, query_str: str, text_chunks: Any, **settings: Any) -> str:
+            return "At ten."
+
+        def _get_prompts(self) -> Any:
+            return {}
+
+        def _update_prompts(self, prompts: Any) -> None:
+            pass
+
+    engine = RetrieverQueryEngine(Retriever(), Synthesizer(llm=MockLLM()))
+    check(list(llama_index.ask(engine, questions)))
+
+
+def test_neither_framework_is_needed(questions: list[Row]) -> None:
+    def invoke(given: dict[str, str]) -> dict[str, Any]:
+        shape = lambda id_, text: SimpleNamespace(id=id_, page_content=text)  # noqa: E731
+        return {**given, "answer": "At ten.", "context": retrieved(given["input"], shape)}
+
+    def query(question: str) -> SimpleNamespace:
+        shape = lambda id_, text: SimpleNamespace(node=SimpleNamespace(node_id=id_, text=text), score=1.0)  # noqa: E731
+        return SimpleNamespace(response="At ten.", source_nodes=retrieved(question, shape))
+
+    check(list(langchain.ask(SimpleNamespace(invoke=invoke), questions)))
+    check(list(llama_index.ask(SimpleNamespace(query=query), questions)))
+
+
+def test_an_answer_that_is_no_text_fails(questions: list[Row]) -> None:
+    said = SimpleNamespace(response=None, source_nodes=[])
+    row, _ = llama_index.ask(SimpleNamespace(query=lambda question: said), questions)
+    assert row["status"] == "failed: ValueError: answer: expected text, found NoneType"

@@ -1,0 +1,185 @@
+"""Kappas against loops and scikit-learn, and what their intervals hold, with simulated annotators."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from experiments.kappa_intervals import estimates, holds, simulated
+from rag_zeval.audit.agreement import (
+    Measure,
+    Ratings,
+    balanced_accuracy,
+    difference,
+    estimate,
+    kappa,
+    kendall,
+    linear_kappa,
+    quadratic_kappa,
+    raw_agreement,
+    share_second,
+)
+
+KAPPAS: dict[str | None, Measure] = {None: kappa, "linear": linear_kappa, "quadratic": quadratic_kappa}
+
+
+@st.composite
+def rated(draw: st.DrawFn) -> Ratings:
+    n, levels = draw(st.integers(2, 25)), draw(st.sampled_from([2, 3, 5]))
+    grades = st.lists(st.integers(0, levels - 1), min_size=n, max_size=n)
+    first, second = (np.array(draw(grades)) / (levels - 1) for _ in range(2))
+    weights = np.array(draw(st.lists(st.floats(0.1, 50), min_size=n, max_size=n)))
+    return Ratings(first, second, weights, [str(row // 2) for row in range(n)], levels)
+
+
+def value(measure: Measure, ratings: Ratings) -> float:
+    return float(measure(ratings, ratings.weights[None])[0])
+
+
+def by_pairs(ratings: Ratings, kind: str | None) -> float:
+    """Kappa as it is defined: the mean cost of rows, over that of a row's first and another row's second value."""
+
+    def cost(a: float, b: float) -> float:
+        return float(a != b) if kind is None else abs(a - b) ** (1 if kind == "linear" else 2)
+
+    rows = list(zip(ratings.first, ratings.second, ratings.weights, strict=True))
+    total = sum(w for _, _, w in rows)
+    seen = sum(w * cost(a, b) for a, b, w in rows) / total
+    chance = sum(w * v * cost(a, b) for (a, _, w), (_, b, v) in itertools.product(rows, rows)) / total**2
+    return 1 - seen / chance if chance else math.nan
+
+
+@pytest.mark.parametrize("kind", KAPPAS)
+@given(rated())
+def test_kappas_are_those_of_the_definition(kind: str | None, ratings: Ratings) -> None:
+    assert value(KAPPAS[kind], ratings) == pytest.approx(by_pairs(ratings, kind), abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=30)
+@given(rated())
+def test_statistics_are_scikit_learns(ratings: Ratings) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    top, weights = ratings.levels - 1, ratings.weights
+    first, second = (np.rint(values * top).astype(int) for values in (ratings.first, ratings.second))
+    for kind, measure in KAPPAS.items():
+        labels = list(range(ratings.levels))  # else those that nobody chose would not count as steps
+        theirs = metrics.cohen_kappa_score(first, second, labels=labels, weights=kind, sample_weight=weights)
+        assert value(measure, ratings) == pytest.approx(theirs, abs=1e-9, nan_ok=True)
+    accuracy = metrics.accuracy_score(first, second, sample_weight=weights)
+    assert value(raw_agreement, ratings) == pytest.approx(accuracy)
+    if set(second) == set(range(ratings.levels)):
+        balanced = metrics.balanced_accuracy_score(second, first, sample_weight=weights)
+        assert value(balanced_accuracy, ratings) == pytest.approx(balanced)
+    else:
+        assert math.isnan(value(balanced_accuracy, ratings))
+
+
+@given(rated())
+def test_tau_counts_each_pair_of_rows_by_both_weights(ratings: Ratings) -> None:
+    balance = apart_first = apart_second = 0.0
+    rows = list(zip(ratings.first, ratings.second, ratings.weights, strict=True))
+    for (a, b, w), (c, d, v) in itertools.combinations(rows, 2):
+        balance += w * v * np.sign(a - c) * np.sign(b - d)
+        apart_first += w * v * (a != c)
+        apart_second += w * v * (b != d)
+    expected = balance / math.sqrt(apart_first * apart_second) if apart_first and apart_second else math.nan
+    assert value(kendall, ratings) == pytest.approx(expected, abs=1e-9, nan_ok=True)
+
+
+@given(rated())
+def test_a_weight_is_so_many_rows(ratings: Ratings) -> None:
+    times = np.ceil(ratings.weights / 10).astype(int)
+    weighted = Ratings(ratings.first, ratings.second, times.astype(float), ratings.cases, ratings.levels)
+    first, second = np.repeat(ratings.first, times), np.repeat(ratings.second, times)
+    repeated = Ratings(first, second, np.ones(times.sum()), ["0"] * times.sum(), ratings.levels)
+    for measure in (*KAPPAS.values(), raw_agreement, balanced_accuracy, share_second):
+        assert value(measure, weighted) == pytest.approx(value(measure, repeated), abs=1e-9, nan_ok=True)
+
+
+@settings(max_examples=30)
+@given(rated())
+def test_an_interval_is_there_and_holds_the_estimate(ratings: Ratings) -> None:
+    for measure in (kappa, raw_agreement, kendall):
+        found = estimate(measure, ratings)
+        assert (found.value is None) == math.isnan(value(measure, ratings))
+        several = len(set(ratings.cases)) > 1
+        assert (found.interval is not None) == (several and found.value is not None)
+        if found.interval and found.value is not None:
+            low, high = found.interval
+            assert -1 - 1e-9 <= low <= found.value <= high <= 1 + 1e-9 and low < high
+
+
+# Intervals that hold the truth in 95% of cases do so in less than this share of 200 once in 10,000 times.
+LEAST_OF_200 = int(binom.ppf(1e-4, 200, 0.95))
+
+
+@pytest.mark.parametrize(("true", "rows", "oversampled"), [(0.9, 50, 1.0), (0.5, 100, 4.0)])
+def test_intervals_hold_the_true_kappa(true: float, rows: int, oversampled: float) -> None:
+    found = estimates(true, rows, 200, oversampled)
+    assert sum(holds(one, true) for one in found) >= LEAST_OF_200
+    widths = [one.interval[1] - one.interval[0] for one in found if one.interval]
+    assert 0.05 < float(np.mean(widths)) < 0.6  # an interval that holds everything would pass, else
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("true", "rows", "oversampled"), [(0.7, 200, 1.0), (0.7, 100, 3.0), (0.9, 100, 1.0)])
+def test_of_a_thousand_intervals_930_hold_the_true_kappa(true: float, rows: int, oversampled: float) -> None:
+    assert sum(holds(one, true) for one in estimates(true, rows, 1_000, oversampled)) >= 930
+
+
+def test_simulated_annotators_have_the_kappa_that_they_are_said_to_have() -> None:
+    for oversampled in (1.0, 4.0):
+        ratings = simulated(0.6, 200_000, np.random.default_rng(1), oversampled)
+        assert value(kappa, ratings) == pytest.approx(0.6, abs=0.02)
+        assert value(share_second, ratings) == pytest.approx(0.8, abs=0.01)
+
+
+def test_rows_of_a_case_are_drawn_together_with_their_weights() -> None:
+    """A row of weight 20 is worth as much as 20 like it of one case, and not as 20 of cases of their own."""
+    random = np.random.default_rng(2)
+    rows = simulated(0.6, 200, random)
+    times = random.choice([1, 20], size=200)
+    weighted = Ratings(rows.first, rows.second, times.astype(float), rows.cases)
+    first, second, cases = (np.repeat(values, times) for values in (rows.first, rows.second, np.array(rows.cases)))
+    repeated = Ratings(first, second, np.ones(len(first)), cases.tolist())
+    found, expected = (estimate(kappa, ratings).interval for ratings in (weighted, repeated))
+    assert found and expected and found == pytest.approx(expected, abs=0.02)
+    width = found[1] - found[0]
+    for other in (rows, Ratings(first, second, np.ones(len(first)), [str(row) for row in range(len(first))])):
+        low, high = estimate(kappa, other).interval or (0.0, 1.0)
+        assert high - low < 0.85 * width
+
+
+def test_annotators_who_agree_by_chance_always_and_never() -> None:
+    random = np.random.default_rng(0)
+    judge, coin = (random.integers(0, 2, 400).astype(float) for _ in range(2))
+    cases = [str(row) for row in range(400)]
+    perfect, inverted, chance = (
+        estimate(kappa, Ratings(judge, people, np.ones(400), cases)) for people in (judge, 1 - judge, coin)
+    )
+    assert perfect.value == 1 and perfect.interval and 0.95 < perfect.interval[0] < 0.999 and perfect.interval[1] == 1
+    by_chance = 2 * judge.mean() * (1 - judge.mean())
+    assert inverted.value == pytest.approx(-by_chance / (1 - by_chance))
+    assert chance.interval and chance.interval[0] < 0 < chance.interval[1] < 0.2
+
+
+def test_a_difference_is_drawn_on_the_same_rows() -> None:
+    """Two judges that hardly differ are compared far better than each is known."""
+    ratings = simulated(0.6, 200, np.random.default_rng(3))
+    flipped = ratings.first.copy()
+    flipped[0] = 1 - flipped[0]
+    other = Ratings(flipped, ratings.second, ratings.weights, ratings.cases)
+    apart = difference(kappa, ratings, other)
+    assert apart.value == pytest.approx(value(kappa, ratings) - value(kappa, other))
+    alone = estimate(kappa, ratings).interval
+    assert apart.interval and alone and apart.interval[0] <= apart.value <= apart.interval[1]
+    assert apart.interval[1] - apart.interval[0] < 0.3 * (alone[1] - alone[0])
+    same = difference(kappa, ratings, ratings)
+    assert (same.value, same.interval) == (0, (0, 0))

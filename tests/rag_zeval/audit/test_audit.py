@@ -1,0 +1,191 @@
+"""`rag-zeval sample` and `rag-zeval audit`, from result rows to an exit status."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from rag_zeval.audit.items import read_items
+from rag_zeval.audit.sheet import sheet_rows, sheet_text
+
+Run = Callable[..., CompletedProcess[str]]
+
+
+def kappa_of(shown: str) -> float:
+    return float(re.findall(r"Cohen's kappa (-?[\d.]+)", shown)[-1])
+
+
+COIN = random.Random(5)
+
+
+@pytest.mark.parametrize(
+    ("say", "status", "bounds"),
+    [
+        (lambda score: "TRUE" if score else "Unsupported", 0, (1, 1)),
+        (lambda score: COIN.choice(["yes", "no"]), 1, (-0.35, 0.35)),
+        (lambda score: "0" if score else " Supported ", 1, (-1, -0.2)),
+    ],
+    ids=["perfect", "chance", "inverted"],
+)
+def test_the_exit_status_is_about_kappa(
+    say: Callable[[float], str],
+    status: int,
+    bounds: tuple[float, float],
+    write_results: Callable[..., Path],
+    fill: Callable[..., None],
+    run: Run,
+    tmp_path: Path,
+) -> None:
+    results = write_results()
+    assert run("sample", results, "--n", 60).returncode == 0
+    fill(tmp_path / "sheet.csv", results, say)
+    done = run("audit", "sheet.csv", results)
+    assert done.returncode == status, done.stderr
+    assert bounds[0] <= kappa_of(done.stdout) <= bounds[1]
+    assert run("audit", "sheet.csv", results, "--fail-below", -1).returncode == 0
+
+
+def test_what_is_printed_is_weighted_by_what_rows_stand_for(
+    write_results: Callable[..., Path], run: Run, tmp_path: Path
+) -> None:
+    """Kappa by hand from the sheet, the plan and the results, with empty labels left out."""
+    results = write_results(cases=150)
+    run("sample", results, "--n", 40)
+    scores = {item.id: item.score for item in read_items(results, "claim").items}
+    plan = json.loads((tmp_path / "sheet.csv.json").read_text())["rows"]
+    noise, rows, table = random.Random(2), [], dict.fromkeys([(a, b) for a in (0, 1) for b in (0, 1)], 0.0)
+    for number, (_, row) in enumerate(sheet_rows(tmp_path / "sheet.csv")):
+        said = int(scores[row["id"]]) ^ (noise.random() < 0.2)
+        if number % 8:
+            table[int(scores[row["id"]]), said] += 1 / plan[row["id"]]["probability"]
+        rows.append([row["id"], str(said) if number % 8 else " "])
+    (tmp_path / "sheet.csv").write_text(sheet_text(["id", "label"], rows))
+    total = sum(table.values())
+    judge, people = (sum(w for cell, w in table.items() if cell[at]) / total for at in (0, 1))
+    chance = judge * people + (1 - judge) * (1 - people)
+    done = run("audit", "sheet.csv", results)
+    expected = ((table[0, 0] + table[1, 1]) / total - chance) / (1 - chance)
+    assert kappa_of(done.stdout) == pytest.approx(expected, abs=5e-4)
+    assert "35 claims labelled" in done.stdout and "5 of the sheet not labelled" in done.stdout
+    assert len(re.findall(r"^r[0-9a-f]{12} ", done.stdout, re.MULTILINE)) == int(
+        re.findall(r"(\d+) disagreements", done.stdout)[0]
+    )
+
+
+def test_grades_of_answers(write_results: Callable[..., Path], fill: Callable[..., None], run: Run) -> None:
+    results = write_results()
+    run("sample", results, "--unit", "answer", "--out", "answers.csv", "--n", 40)
+    sheet = results.parent / "answers.csv"
+    assert "claim" not in sheet.read_text().splitlines()[0]
+    fill(sheet, results, lambda score: str(1 + round(4 * score)), "answer")
+    done = run("audit", sheet, results)
+    assert done.returncode == 0 and kappa_of(done.stdout) == 1
+    assert re.search(r"quadratic weights\W+1\.000", done.stdout)
+    fill(sheet, results, lambda score: "yes" if score >= 0.8 else "no", "answer")
+    done = run("audit", sheet, results, "--threshold", 0.8)
+    assert kappa_of(done.stdout) == 1 and "quadratic" not in done.stdout
+
+
+def test_the_human_ceiling(
+    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
+) -> None:
+    results = write_results(cases=120)
+    run("sample", results, "--n", 200)
+    noise = random.Random(1)
+    fill(tmp_path / "sheet.csv", results, lambda score: "yes" if (score == 1) != (noise.random() < 0.25) else "no")
+    second = tmp_path / "second.csv"
+    second.write_text((tmp_path / "sheet.csv").read_text())
+    both = run("audit", "sheet.csv", results, second)
+    assert "the other person 1.000" in both.stdout and "the judge is below the human ceiling" in both.stdout
+    fill(second, results, lambda score: "yes" if score else "no")
+    alike = run("audit", "sheet.csv", results, second)
+    assert "do not tell the judge from a second person" in alike.stdout  # the second person says what the judge does
+    fill(second, results, lambda score: "")
+    none = run("audit", "sheet.csv", results, second)
+    assert (none.returncode, "no row has one that" in none.stderr) == (2, True)
+
+
+def test_disagreements_are_shown_as_text(
+    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
+) -> None:
+    results = write_results(cases=6)
+    hostile = "\x1b[2J[bold]x[/bold]\u202e=1+1"
+    results.write_text(
+        results.read_text().replace("As it says.", json.dumps(hostile)[1:-1]).replace('"law"', json.dumps(hostile))
+    )
+    run("sample", results)
+    fill(tmp_path / "sheet.csv", results, lambda score: "no" if score else "yes", note=f"'tis not {hostile}")
+    done = run("audit", "sheet.csv", results)
+    assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+    assert "judge: supported; [2J[bold]x[/bold] =1+1" in done.stdout
+    assert "person: no; 'tis not [2J[bold]x[/bold] =1+1" in done.stdout
+
+
+def test_one_class_decides_nothing(
+    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
+) -> None:
+    results = write_results(support=lambda _: True)
+    run("sample", results)
+    fill(tmp_path / "sheet.csv", results, lambda score: "yes")
+    done = run("audit", "sheet.csv", results, "--fail-below", -1)
+    assert (done.returncode, "kappa is undefined" in done.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        (',"no",', ',"maybe",', ":3: field 'label': 'maybe' (row ID), must be supported or not supported"),
+        (',"no",', ',"2",', ":3: field 'label': '2' (row ID)"),
+        ("ID", "r0", ":3: field 'id': 'r0' is no row that was drawn"),
+        ("ID", "FIRST", ":3: field 'id': 'FIRST' stands twice"),
+        ('"label"', '"Label"', ":2: field 'label' is missing"),
+    ],
+)
+def test_a_bad_row_is_named(
+    old: str, new: str, place: str, write_results: Callable[..., Path], run: Run, tmp_path: Path
+) -> None:
+    results = write_results()
+    run("sample", results)
+    first, second = [row["id"] for _, row in sheet_rows(tmp_path / "sheet.csv")][:2]
+
+    def named(text: str) -> str:
+        return text.replace("FIRST", first).replace("ID", second)
+
+    rows = [[id_, "no", ""] for id_ in (first, second)]
+    content = sheet_text(["id", "label", "note"], rows).splitlines(keepends=True)
+    at = 0 if old == '"label"' else 2
+    content[at] = content[at].replace(named(old), named(new))
+    (tmp_path / "sheet.csv").write_text("".join(content), newline="")
+    done = run("audit", "sheet.csv", results)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: sheet.csv{named(place)}") and done.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_compared_is_refused(
+    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
+) -> None:
+    results = write_results()
+    run("sample", results)
+    unlabelled = run("audit", "sheet.csv", results)
+    assert (unlabelled.returncode, "no row has one" in unlabelled.stderr) == (2, True)
+    for option in ("--fail-below", "--threshold"):
+        assert run("audit", "sheet.csv", results, option, "nan").returncode == 2
+    (tmp_path / "copy.csv").write_bytes((tmp_path / "sheet.csv").read_bytes())
+    alone = run("audit", "copy.csv", results)
+    assert (alone.returncode, "copy.csv.json: is missing" in alone.stderr) == (2, True)
+    fill(tmp_path / "sheet.csv", results, lambda score: "yes")
+    results.write_text(results.read_text().replace("Claim 1", "A claim 1"))
+    again = run("audit", "sheet.csv", results)
+    assert (again.returncode, "was that made again?" in again.stderr) == (2, True)
+    plan = json.loads((tmp_path / "sheet.csv.json").read_text())
+    next(iter(plan["rows"].values()))["probability"] = 0
+    (tmp_path / "sheet.csv.json").write_text(json.dumps(plan))
+    spoilt = run("audit", "sheet.csv", results)
+    assert (spoilt.returncode, "field 'probability': must be above 0" in spoilt.stderr) == (2, True)
+    assert run("sample", results, "--unit", "word", "--out", "other.csv").returncode == 2

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from rag_zeval.collect.system import BODY_MIB
+from rag_zeval.scripted_judge import ScriptedJudge
+
+ROOT = Path(__file__).parents[3]
+SECRET = "sesame-open-4711-zzz"
+Run = Callable[..., CompletedProcess[str]]
+Body = dict[str, Any]
+
+READ = ["--answer=$.result.answer", "--contexts=$.docs[*].text", "--context-ids=$.docs[*].id"]
+GOOD = {"result": {"answer": "Ten."}, "docs": [{"id": 7, "text": "At ten."}, {"id": "b", "text": "At noon."}]}
+DEEP = b'{"result": ' * 100_000
+BROKEN: dict[str, tuple[Any, str]] = {  # what is sent, and what is said of it
+    "status 500": ({"status": 500, "body": {"error": f"out of\n order {SECRET}"}}, "HTTP 500: out of order [key]"),
+    "redirect": ({"status": 307, "headers": {"Location": "http://elsewhere/"}}, "HTTP 307: sends us on to"),
+    "no JSON": ({"status": 200, "body": b"<html>"}, "answer is not valid JSON"),
+    "deep": ({"status": 200, "body": DEEP}, "answer is not valid JSON"),
+    "huge": ({"status": 200, "body": b'"' + b"x" * (BODY_MIB << 20)}, f"longer than {BODY_MIB} MiB"),
+    "packed": ({"status": 200, "body": b"", "headers": {"Content-Encoding": "gzip"}}, "the answer is packed"),
+    "no answer": ({"status": 200, "body": {"docs": []}}, "$.result.answer finds 0 values"),
+    "answer no text": ({"status": 200, "body": {"result": {"answer": None}}}, "answer: expected text, found NoneType"),
+    "context no text": (
+        {"status": 200, "body": {**GOOD, "docs": [{"id": "a", "text": {}}]}},
+        "contexts: expected text, found dict",
+    ),
+    "an id too few": ({"status": 200, "body": {**GOOD, "docs": [{"text": "a"}]}}, "1 contexts and 0 context ids"),
+}
+
+
+@pytest.fixture
+def rag(scripted_judge: ScriptedJudge) -> ScriptedJudge:
+    """A RAG system: it answers a question of BROKEN as that says, every other one well, and "late" after 0.2 s."""
+
+    def reply(body: Body) -> Any:
+        if body["question"] == "late":
+            time.sleep(0.2)
+        return BROKEN.get(body["question"], ({"status": 200, "body": GOOD}, ""))[0]
+
+    scripted_judge.replies = reply
+    return scripted_judge
+
+
+def url_of(rag: ScriptedJudge) -> str:
+    return f"--url={rag.url}/ask"
+
+
+def write(path: Path, *rows: Body) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def rows_of(path: Path) -> list[Body]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
+    rag: ScriptedJudge, run: Run, tmp_path: Path
+) -> None:
+    kept = {"truth": "Ten o'clock", "slice_tag": "times", "gold_chunk_ids": ["a#1"]}
+    first = {"id": "x", "question": "When?", **kept, "snippets": ["not kept"], "origin": "generated"}
+    write(tmp_path / "q.jsonl", first, {"question": "late", "truth": None})
+    words = ["--out=a.jsonl", url_of(rag), "--system=v2", "--header=X-Token=TOKEN", "--concurrency=1"]
+    done = run("collect", "q.jsonl", *words, *READ, TOKEN=SECRET)
+    assert done.returncode == 0, done.stderr
+    one, two = rows_of(tmp_path / "a.jsonl")
+    said = {"answer": "Ten.", "status": "ok", "contexts": ["At ten.", "At noon."], "context_ids": ["7", "b"]}
+    assert {"id": "x", "question": "When?", **kept, **said, "system": "v2"}.items() <= one.items()
+    assert {"id": "2", "question": "late", "truth": None, **said}.items() <= two.items()
+    assert "snippets" not in one and "slice_tag" not in two
+    assert 0 < one["latency_s"] < 60 and 0.2 <= two["latency_s"] < 60
+    assert rag.requests == [{"question": "When?"}, {"question": "late"}]
+    assert {headers["x-token"] for headers in rag.headers} == {SECRET}
+    table = re.findall(r"│ (\S+) +│ (\d+) +│ (\d+) +│ ([\d.]+) \[(\S+), (\S+)\]", done.stdout)
+    assert [line[:3] for line in table] == [("all", "2", "0"), ("times", "1", "0"), ("(none)", "1", "0")]
+    assert all(line[4:] == ("?", "?") for line in table)  # two values tell nothing of where the median is
+    assert float(table[0][3]) == pytest.approx((one["latency_s"] + two["latency_s"]) / 2, abs=0.006)
+
+    paths = ["--answer=$.result.answer", "--contexts=$.docs[0].none", "--question-field=q"]
+    rag.replies = lambda body: {"status": 200, "body": GOOD}
+    other = run("collect", "q.jsonl", "--out=b.jsonl", url_of(rag), *paths)
+    assert other.returncode == 0 and rows_of(tmp_path / "b.jsonl")[0]["contexts"] == []
+    assert "note: $.docs[0].none finds no chunk in any answer" in other.stderr
+    assert rag.requests[-1].keys() == {"q"} and "system" not in rows_of(tmp_path / "b.jsonl")[0]
+
+
+def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "q.jsonl", *({"id": name, "question": name} for name in [*BROKEN, "fine"]))
+    words = ["collect", "q.jsonl", "--out=a.jsonl", url_of(rag), "--header=X-Token=TOKEN", *READ]
+    done = run(*words, TOKEN=SECRET)
+    assert done.returncode == 0
+    rows = {row["id"]: row for row in rows_of(tmp_path / "a.jsonl")}
+    for name, (_, reason) in BROKEN.items():
+        assert rows[name]["status"].startswith("failed: ") and reason in rows[name]["status"], name
+        assert rows[name]["answer"] is None and rows[name]["latency_s"] is None
+    assert rows["fine"]["status"] == "ok" and re.search(r"all +│ 1 +│ 10 ", done.stdout)
+    assert "10 of 11 questions have no answer" in done.stderr
+    assert SECRET not in (tmp_path / "a.jsonl").read_text() + done.stdout + done.stderr
+
+    rag.requests.clear()
+    rag.replies = lambda body: {"status": 200, "body": {**GOOD, "result": {"answer": f"[red]{SECRET}"}}}
+    again = run(*words, TOKEN=SECRET)
+    assert again.returncode == 0 and "no answer" not in again.stderr
+    assert sorted(body["question"] for body in rag.requests) == sorted(BROKEN)
+    answers = {row["id"]: row["answer"] for row in rows_of(tmp_path / "a.jsonl")}
+    assert answers == {**dict.fromkeys(BROKEN, "[red][key]"), "fine": "Ten."}
+
+
+@pytest.mark.parametrize("fault", ["half", "drip", "hang"])
+def test_an_answer_that_never_ends_is_given_up(rag: ScriptedJudge, run: Run, tmp_path: Path, fault: str) -> None:
+    write(tmp_path / "q.jsonl", {"question": "When?"})
+    rag.faults = [fault]
+    done = run("collect", "q.jsonl", "--out=a.jsonl", url_of(rag), "--timeout=0.5", *READ)
+    (row,) = rows_of(tmp_path / "a.jsonl")
+    assert done.returncode == 1 and row["answer"] is None and row["status"].startswith("failed: ")
+    assert fault == "half" or row["status"] == "failed: no answer within 0.5 s"
+
+
+def test_with_nobody_there_every_row_says_so(run: Run, tmp_path: Path, no_proxy: None) -> None:
+    write(tmp_path / "q.jsonl", {"question": "When?"})
+    done = run("collect", "q.jsonl", "--out=a.jsonl", "--url=http://127.0.0.1:9/ask", *READ)
+    assert done.returncode == 1 and "1 of 1 questions have no answer (failed: connection refused)" in done.stderr
+
+
+def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJudge, run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "q.jsonl", {"id": "x", "question": "When?"})
+    write(tmp_path / "other.jsonl", {"id": "x", "question": "When?", "truth": "Ten."})
+    write(tmp_path / "third.jsonl", {"id": "y", "question": "When?"})
+    write(tmp_path / "twice.jsonl", {"id": 1, "question": "a"}, {"id": "1", "question": "b"})
+    write(tmp_path / "wrong.jsonl", {"question": "a", "gold_chunk_ids": [1]})
+    write(tmp_path / "wrong2.jsonl", {"question": "a", "slice_tag": 3})
+    command = ["--out=a.jsonl", url_of(rag), *READ]
+    assert run("collect", "q.jsonl", *command).returncode == 0
+    before, asked = (tmp_path / "a.jsonl").read_bytes(), len(rag.requests)
+    for words, message in [
+        (["q.jsonl", "--answer=$.answer"], "a.jsonl:1: row 'x' was collected with another answer; name another --out"),
+        (["q.jsonl", "--system=v2"], "row 'x' was collected with another system"),
+        (["q.jsonl", f"--url={rag.url}/other"], "row 'x' was collected with another url"),
+        (["other.jsonl"], "row 'x' was collected with another truth"),
+        (["third.jsonl"], "row 'x' answers none of the questions"),
+        (["twice.jsonl"], "twice.jsonl:2: field 'id': '1' stands twice"),
+        (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a list of strings"),
+        (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag' must be str or NoneType, found int"),
+        (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl: is the file of INPUT"),
+        (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is no JSONPath"),
+        (["q.jsonl", f"--url=http://me:{SECRET}@host/"], "--url: expected http://host:port/path, without user"),
+        (["q.jsonl", f"--url=http://host/?key={SECRET}"], "--url: expected"),
+        (["q.jsonl", "--url=ftp://host/"], "--url: expected"),
+        (["q.jsonl", "--header=X-Token"], "--header: expected NAME=VARIABLE"),
+        (["q.jsonl", "--header=X-Token=NO_SUCH"], "environment variable NO_SUCH is not set"),
+        (["q.jsonl", "--header=X Token=HOME"], "--header 'X Token' is no name of an HTTP header"),
+        (["q.jsonl", "--timeout=0"], "--timeout is 0, must be a number above 0"),
+    ]:
+        refused = run("collect", *command, *words)
+        assert refused.returncode == 2 and message in refused.stderr, (message, refused.stderr)
+        assert len(refused.stderr.strip().splitlines()) == 1 and SECRET not in refused.stderr
+    assert (tmp_path / "a.jsonl").read_bytes() == before and len(rag.requests) == asked
+
+
+def test_after_a_kill_the_same_command_asks_what_is_left(rag: ScriptedJudge, run: Run, tmp_path: Path) -> None:
+    questions = [f"question {at}" for at in range(30)]
+    write(tmp_path / "q.jsonl", *({"question": question} for question in questions))
+    rag.delay = 0.1
+    out = tmp_path / "a.jsonl"
+    words = ["collect", str(tmp_path / "q.jsonl"), f"--out={out}", url_of(rag), "--concurrency=3", *READ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NO_PROXY": "127.0.0.1"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "rag_zeval", *words], cwd=ROOT, env=environment, stdout=-3, stderr=-3
+    ) as process:
+        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < 5):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    there = {row["question"] for row in rows_of(out)}
+    assert 5 <= len(there) < 30
+    rag.delay = 0.0
+    assert run(*words).returncode == 0
+    assert sorted(row["question"] for row in rows_of(out)) == sorted(questions)
+    times = Counter(body["question"] for body in rag.requests)
+    assert all(times[question] == 1 for question in there)
+    assert sum(times.values()) <= 30 + 3  # at the kill, as many were under way as may be

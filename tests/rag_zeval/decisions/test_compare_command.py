@@ -1,0 +1,155 @@
+"""`rag-zeval compare`: what it shows, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from rag_zeval.decisions.comparison import compare
+from rag_zeval.decisions.pairwise import compare_pairwise
+from rag_zeval.decisions.sides import Side, read_side
+
+Run = Callable[..., CompletedProcess[str]]
+Write = Callable[..., Path]
+HOSTILE = "<script>alert('x')</script> [red]\x1b[31m\x07 {{ 7 * 191 }} </details>"
+
+
+def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
+    run: Run, write_results: Write, claims: Callable[..., Any], tmp_path: Path
+) -> None:
+    held = claims([("It rains.", True), ("It is cold.", True)])
+    not_held = claims([("It rains.", True), ("It is", False)])
+    write_results("a.jsonl", {"s:1": 1.0, "2": 0.5, "only a": 1.0}, trajectory=held)
+    write_results("b.jsonl", {"s:1": 0.5, "2": None, "s:only b": 1.0}, trajectory=not_held)
+    shown = run("compare", "a.jsonl", "b.jsonl", "--out", "out.json", "--html", "page.html")
+    assert shown.returncode == 0, shown.stderr
+    for text in (
+        "A: 3 of 4 cases have a score (75.0%); B: 2 of 4",
+        "not compared: 1 cases only in A, 1 only in B",
+        "not compared: 1 cases in both without a score",
+        "were each missing score anything from 0 to 1: between -0.500 and +0.250",
+        "1.000 → 0.500  s:1 (s): s:1?",
+    ):
+        assert text in shown.stdout
+    assert re.search(r"all +│ 1 +│ 1.000 \[1.000, 1.000\] │ 0.500", shown.stdout)
+    assert re.search(r"\+ It is cold\. +│ - It is ", shown.stdout)
+    [metric] = json.loads((tmp_path / "out.json").read_text())["metrics"]
+    assert metric["overall"]["change"] == {"value": -0.5, "low": -0.5, "high": -0.5} and metric["overall"]["n"] == 1
+    assert [one["first"]["case"] for one in metric["worse"]] == ["s:1"]
+    page = Page((tmp_path / "page.html").read_text())
+    for text in ("It is cold.", "✗ not supported", "Why: It is", "verbatim", "-0.500 [-0.500, -0.500]", "only in A"):
+        assert text in page.text
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_hostile_text_is_text_on_the_page_and_moves_no_terminal(
+    run: Run, write_results: Write, claims: Callable[..., Any], tmp_path: Path
+) -> None:
+    pages = {}
+    for name, text in (("plain", "text"), ("hostile", HOSTILE)):
+        fields = {"question": text, "answers": [text], "systems": [text], "slice_tag": text, "reference": text}
+        fields |= {"trajectory": claims([(text, True)]), "identity": text, "prompt_hash": text}
+        write_results("a.jsonl", {text: {"1": 1.0, text: 1.0}}, **fields)
+        write_results("b.jsonl", {text: {"1": 0.0, text: 0.5}}, **{**fields, "identity": text + "2"})
+        shown = run("compare", "a.jsonl", "b.jsonl", "--html", f"{name}.html")
+        assert shown.returncode == 0, shown.stderr
+        assert "\x1b" not in shown.stdout and "\x07" not in shown.stdout
+        assert "the change may be the judge's" in shown.stdout
+        pages[name] = Page((tmp_path / f"{name}.html").read_text())
+    assert pages["hostile"].tags == pages["plain"].tags and not {"script", "img", "link"} & pages["plain"].tags
+    assert pages["hostile"].text.count("<script>alert('x')</script>") >= 8
+    assert "1337" not in pages["hostile"].text
+    assert "[red]" in shown.stdout
+
+
+def test_three_files_are_compared_by_twos(run: Run, write_results: Write, tmp_path: Path) -> None:
+    for name, worse in (("a", 0.0), ("b", 0.5), ("c", 0.5)):
+        write_results(f"{name}.jsonl", {str(at): 1 - worse * (at % 3 > 0) for at in range(30)} | {f"no {name}": None})
+    shown = run("compare", "a.jsonl", "b.jsonl", "c.jsonl", "--out", "out.json")
+    assert shown.returncode == 0, shown.stderr
+    assert "discriminative power: 2 of 3 pairs told apart" in shown.stdout and "30 of 33" in shown.stdout
+    sides = [read_side(str(tmp_path / f"{name}.jsonl")) for name in "abc"]
+    found = compare_pairwise(sides, "m")
+    assert found.power == pytest.approx(2 / 3)
+    assert found.pairs[0].change == compare(sides[0], sides[1], "m").overall.change
+    assert [pair.n for pair in found.pairs] == [30, 30, 30] and found.pairs[2].p_holm == 1
+    [metric] = json.loads((tmp_path / "out.json").read_text())["metrics"]
+    assert metric["power"] == found.power and len(metric["pairs"]) == 3
+
+
+def test_a_file_of_several_systems_is_compared_by_their_names(run: Run, write_results: Write, tmp_path: Path) -> None:
+    write_results(
+        "two.jsonl", {"1": 1.0}, systems=["x", "y"], answers=["a", "b"], scores=[1.0, 0.5], statuses=["ok"] * 2
+    )
+    shown = run("compare", "two.jsonl#x", "two.jsonl#y")
+    assert shown.returncode == 0 and "-0.500" in shown.stdout
+    odd = write_results("odd#x", {"1": 1.0})
+    assert read_side(str(odd)).judged["m"]["1"].score == 1.0  # a file may have the mark in its name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("a.jsonl", "one result file given"),
+        ("a.jsonl two.jsonl", "two.jsonl: holds 2 systems, name one as two.jsonl#SYSTEM: x, y"),
+        ("a.jsonl two.jsonl#z", "two.jsonl: there is no system 'z'; there is: x, y"),
+        ("a.jsonl asked.jsonl", "asked.jsonl: is of another input: 2 of 3 cases ask something else than in "
+         "a.jsonl, the first is case '2': 'Else?' instead of '2?'"),
+        ("a.jsonl others.jsonl", "others.jsonl: has none of the cases of a.jsonl"),
+        ("a.jsonl n.jsonl", "there is no metric that all have: a.jsonl has m; n.jsonl has n"),
+        ("a.jsonl a.jsonl --metric n", "a.jsonl: has no metric 'n'; it has: m"),
+        ("a.jsonl missing.jsonl", "missing.jsonl: cannot be read"),
+        ("a.jsonl b.jsonl --out b.jsonl", "--out b.jsonl: is the file of INPUT"),
+        ("a.jsonl b.jsonl n.jsonl --html x.html", "--html shows two sides, 3 are given"),
+        ("a.jsonl b.jsonl a.jsonl", "a result file is given twice"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_one_line(
+    words: str, said: str, run: Run, write_results: Write, tmp_path: Path
+) -> None:
+    scored = {"1": 1.0, "2": 1.0, "3": 1.0}
+    for name in ("a.jsonl", "b.jsonl"):
+        write_results(name, scored)
+    two = {"systems": ["x", "y"], "answers": ["a", "b"], "scores": [1.0, 0.5], "statuses": ["ok"] * 2}
+    write_results("two.jsonl", scored, **two)
+    write_results("n.jsonl", {"n": scored})
+    write_results("others.jsonl", {"9": 1.0})
+    asked = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    changed = [one if one["case"] == "1" else {**one, "question": "Else?"} for one in asked]
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(one) + "\n" for one in changed))
+    refused = run("compare", *words.split())
+    assert refused.returncode == 2 and said in refused.stderr and refused.stderr.count("\n") == 1
+
+
+def test_a_judge_that_is_another_is_told(run: Run, write_results: Write) -> None:
+    write_results("a.jsonl", {"1": 1.0}, identity="one", prompt_hash="p")
+    write_results("b.jsonl", {"1": 1.0}, identity="two", prompt_hash="p")
+    said = "A was judged by one, prompt p, B by two, prompt p: the change may be the judge's"
+    assert said in run("compare", "a.jsonl", "b.jsonl").stdout
+    gate = run("gate", "a.jsonl", "b.jsonl")
+    assert gate.returncode == 0 and f"warning  m, judge: {said}" in gate.stdout
+    assert "judged by" not in run("compare", "a.jsonl", "a.jsonl").stdout
+
+
+def test_a_side_knows_the_question_of_each_case(side: Callable[..., Side]) -> None:
+    assert side({"s:1": 1.0, "2": None}).questions == {"s:1": "s:1?", "2": "2?"}

@@ -1,0 +1,132 @@
+"""From answers to a decision, by a real judge over HTTP: the steps that the docs tell a team to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+import yaml
+
+import rag_zeval
+from rag_zeval.decisions.comparison import compare
+from rag_zeval.decisions.sides import read_side
+from rag_zeval.scripted_judge import ScriptedJudge
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "compare-and-gate.md").read_text()
+SLICES = ("billing", "login", "search", "api")
+TRUE, FALSE = 8, 2  # sentences of an answer
+LOST = 3  # true sentences that a damaged answer has less
+SYSTEM = "import pathlib; print(pathlib.Path('answers.txt').read_text(), end='')"
+Run = Callable[..., CompletedProcess[str]]
+
+
+def cases(n: int, damaged: str | None = None, reworded: bool = False) -> list[dict[str, Any]]:
+    """Answers whose support is known: by the letter, a claim is supported if its sentence stands in the reference."""
+    rows = []
+    for at in range(n):
+        tag = SLICES[at % len(SLICES)]
+        spread = at // len(SLICES) % 3  # so that answers differ in their support
+        facts = [f"Fact {number} of {at} holds" for number in range(TRUE + 2)]
+        true = TRUE - spread - LOST * (tag == damaged)
+        wrong = [f"{'Quite another' if reworded else 'A wrong'} thing {number}" for number in range(10 - true)]
+        said = [*reversed(wrong), *facts[:true]] if reworded else [*facts[:true], *wrong]
+        rows.append(
+            {
+                "id": f"case {at}",
+                "question": f"What of {at}?",
+                "reference": ". ".join(facts) + ".",
+                "answer": ". ".join(said) + ".",
+                "slice_tag": tag,
+            }
+        )
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("n", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_damage_to_a_slice_is_found_measured_and_stopped(
+    n: int, run: Run, literal_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    versions = {"old": cases(n), "reworded": cases(n, reworded=True), "damaged": cases(n, damaged="search")}
+    for name, rows in versions.items():
+        source = write(tmp_path / f"{name}.answers.jsonl", rows)
+        judged = run("evaluate", source, "--model", literal_judge.spec(), "--out", f"{name}.jsonl")
+        assert judged.returncode == 0, judged.stderr
+    old, damaged = (read_side(str(tmp_path / f"{name}.jsonl")) for name in ("old", "damaged"))
+    found = compare(old, damaged, *old.judged)
+    told = {one.slice_tag: one for one in found.slices if one.p_holm is not None and one.p_holm <= 0.05}
+    assert list(told) == ["search"] and told["search"].n == n / 4
+    change = told["search"].change
+    assert change is not None and change.low - 1e-9 <= -LOST / 10 <= change.high + 1e-9
+    assert run("gate", "old.jsonl", "damaged.jsonl").returncode == 1
+    passed = run("gate", "old.jsonl", "reworded.jsonl")
+    assert passed.returncode == 0 and "0 warnings" in passed.stdout
+
+
+def steps() -> list[dict[str, Any]]:
+    """The steps of the page's workflow that run commands."""
+    [text] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    [job] = yaml.safe_load(text)["jobs"].values()
+    assert set(job["env"]) == {"JUDGE", "OPENAI_API_KEY"}
+    return [step for step in job["steps"] if "run" in step]
+
+
+def test_the_workflow_of_the_page_passes_a_good_version_and_stops_a_bad_one(
+    literal_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, command in (("rag-zeval", f"{sys.executable} -m rag_zeval"), ("python", sys.executable), ("pip", "true")):
+        (tools / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (tools / name).chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "JUDGE": literal_judge.spec(),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "shown.md"),
+    }
+    (tmp_path / "answer.py").write_text(SYSTEM)
+    (tmp_path / "questions.jsonl").touch()
+
+    def bash(script: str) -> int:
+        return subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment).returncode
+
+    write(tmp_path / "first.jsonl", cases(80))
+    assert bash('rag-zeval evaluate first.jsonl --model "$JUDGE" --out baseline.jsonl') == 0
+    for damaged, status, verdict in ((None, 0, "passed"), ("api", 1, "failed")):
+        write(tmp_path / "answers.txt", cases(80, damaged, reworded=True))
+        for left in ("new.jsonl", "gate.md", "gate.xml", "changed.html", "shown.md"):
+            (tmp_path / left).unlink(missing_ok=True)
+        ended = 0
+        for step in steps():
+            if not ended or "!cancelled()" in step.get("if", ""):
+                ended = bash(step["run"]) or ended
+        assert ended == status
+        assert (tmp_path / "shown.md").read_text().startswith(f"### rag-zeval gate: {verdict}")
+        assert (tmp_path / "changed.html").exists() and (tmp_path / "gate.xml").exists()
+
+
+def test_the_python_of_the_page_is_what_the_package_has() -> None:
+    [names] = re.findall(r"^from rag_zeval import (.*)$", PAGE, re.MULTILINE)
+    assert set(names.split(", ")) <= set(rag_zeval.__all__)
+
+
+@pytest.mark.parametrize("command", ["compare", "gate"])
+def test_the_page_names_options_that_the_command_has(command: str, run: Run) -> None:
+    shown = run(command, "--help").stdout
+    named = {"compare": ["--html", "--out", "--metric"], "gate": ["--junit", "--summary", "--max-drop", "--metric"]}
+    assert all(option in shown and option in PAGE for option in named[command])

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rag_zeval.documents.documents import read_documents
+from rag_zeval.errors import InputError
+
+HTML = """<html><head><title>Ferries</title><script>never()</script><style>p {}</style></head><body>
+<h1>To  Inchcolm</h1><p>The <b>fer</b>ry costs 5&nbsp;pounds; dogs
+are free.<!-- never --><br>Bring change.</p><table><tr><td>Mon</td><td>10:00</td></tr></table>
+<ul><li>One<li>Two</ul>caf&eacute; &lt;b&gt;</body></html>"""
+SEEN = "Ferries\n\nTo Inchcolm\n\nThe ferry costs 5 pounds; dogs are free.\nBring change.\n\nMon 10:00\n\nOne\n\nTwo"
+
+
+def pdf(*pages: str) -> bytes:
+    """A PDF with these lines of ASCII text, a page each."""
+    kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for at, line in enumerate(pages):
+        drawn = f"BT /F1 12 Tf 72 720 Td ({line}) Tj ET"
+        fonts = "/MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
+        objects.append(f"<< /Type /Page /Parent 2 0 R {fonts} /Contents {5 + 2 * at} 0 R >>")
+        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+    content, places = "%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(content))
+        content += f"{number} 0 obj\n{body}\nendobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    trailer = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(content)}\n%%EOF\n"
+    return f"{content}xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode()
+
+
+def test_every_kind_of_file_is_text_in_the_order_of_names(tmp_path: Path) -> None:
+    files = {
+        "b/notes.md": "\ufeff# Title\r\n\r\nGrüße.".encode(),
+        "b.TXT": b"Plain.\r",
+        "a/page.html": HTML.encode(),
+        "a/old.htm": "<meta charset='iso-8859-1'><p>Grüße</p>".encode("iso-8859-1"),
+        "z.pdf": pdf("The first page goes", "on here."),
+        "program.py": b"no document",
+        ".git/hidden.txt": b"hidden",
+        "b/.hidden.md": b"hidden",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    documents, left_out = read_documents([tmp_path])
+    assert {document.name: document.text for document in documents} == {
+        "a/old.htm": "Grüße",
+        "a/page.html": SEEN + "\n\ncafé <b>",
+        "b/notes.md": "# Title\n\nGrüße.",
+        "b.TXT": "Plain.\n",
+        "z.pdf": "The first page goes\non here.",
+    }
+    assert [document.name for document in documents] == ["a/old.htm", "a/page.html", "b/notes.md", "b.TXT", "z.pdf"]
+    assert left_out == {}
+
+
+def test_a_file_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    broken = {
+        "broken.pdf": b"%PDF-1.4 nothing",
+        "empty.html": b"",
+        "latin.txt": "Grüße".encode("latin-1"),
+        "nothing.md": b" \n",
+        "scan.pdf": pdf(""),
+    }
+    for name, content in broken.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=r"no document with text \(broken.pdf: .*; scan.pdf: no text in it\)"):
+        read_documents([tmp_path])
+    (tmp_path / "good.txt").write_text("Good.")
+    documents, left_out = read_documents([tmp_path])
+    assert [document.text for document in documents] == ["Good."]
+    assert list(left_out) == list(broken) and left_out["nothing.md"] == "no text in it"
+    assert left_out["latin.txt"].startswith("UnicodeDecodeError: ")
+    assert all(reason.isprintable() for reason in left_out.values())
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.pdf").write_bytes(pdf("X"))
+    (tmp_path / "x.docx").write_bytes(b"x")
+    for paths, message in [
+        (["gone.txt"], "gone.txt: there is no such file or folder"),
+        (["x.docx"], "x.docx: cannot be read as text; documents are files with one of .txt, .md"),
+        (["a/x.pdf", "b/x.pdf"], "b/x.pdf: its name 'x.pdf' is also that of .*a/x.pdf; give the folder"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            read_documents([tmp_path / path for path in paths])
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    with pytest.raises(InputError, match="a PDF needs the pypdf package: pip install pypdf"):
+        read_documents([tmp_path / "a"])

@@ -1,0 +1,126 @@
+"""A set in order has no finding; each thing that is wrong in it has one, with its line."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_zeval.golden.check_set import findings
+
+Run = Callable[..., CompletedProcess[str]]
+Set = dict[int, dict[str, Any]]
+WORDS = "how do we return a laptop that was sent to us".split()
+
+
+def a_set(n: int = 60) -> Set:
+    """A set with nothing to mend; questions of 8 words that no other has."""
+    rng = random.Random(0)
+    return {
+        line: {
+            "question": " ".join("".join(rng.choices("abcdefgh", k=9)) for _ in range(8)),
+            "gold_chunk_ids": [f"c{line}"],
+            "truth": "Yes.",
+            "slice_tag": f"slice {line % 6}",
+            "origin": "production" if line % 2 else "written",
+        }
+        for line in range(1, n + 1)
+    }
+
+
+def found_in(rows: Set) -> list[tuple[int, str, str]]:
+    return [(one.line, one.field, one.text) for one in findings(rows, {})]
+
+
+def test_a_set_in_order_has_nothing_to_mend() -> None:
+    assert all(found_in(a_set(n)) == [] for n in (50, 200))
+    rows = a_set()
+    for row in rows.values():
+        row["gold_answer"] = row.pop("truth")  # the name that the practitioners' text uses
+    assert found_in(rows) == []
+
+
+@pytest.mark.parametrize("field", ["question", "gold_chunk_ids", "truth", "slice_tag"])
+@pytest.mark.parametrize("value", ["absent", None, "", " \n", 3, [], [None], [True]])
+def test_what_a_row_lacks_is_one_finding(field: str, value: Any) -> None:
+    rows = a_set()
+    rows[7][field] = value
+    if value == "absent":
+        del rows[7][field]
+    [(line, named, _)] = found_in(rows)
+    assert (line, named) == (7, field)
+
+
+@pytest.mark.parametrize(
+    ("n", "line", "text"),
+    [(49, 49, "49 questions, should have 50 to 200"), (201, 201, "201 questions, should be 50 to 200")],
+)
+def test_a_set_of_another_size_is_a_finding(n: int, line: int, text: str) -> None:
+    [(at, field, said)] = found_in(a_set(n))
+    assert (at, field) == (line, "set") and text in said
+
+
+def test_small_slices_and_another_origin_are_findings() -> None:
+    rows = a_set()
+    for line in (3, 5, 7, 9):
+        rows[line]["slice_tag"] = "rare"
+    assert [f[:2] for f in found_in(rows)] == [(3, "slice_tag")] and "'rare' has 4" in found_in(rows)[0][2]
+    rows[11]["slice_tag"] = "rare"
+    assert found_in(rows) == []
+    rows[12]["origin"] = rows[1]["origin"] = "written"  # 29 of 60
+    del rows[2]["origin"]
+    assert found_in(rows) == [(1, "origin", "29 of 60 questions are from production, should be half (1 do not say)")]
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 59), st.sampled_from([" ", "  ", "\t", "\u00a0"]), st.text(" ?!.？", max_size=3), st.randoms())
+def test_the_same_question_in_other_letters_is_a_duplicate(line: int, space: str, end: str, rng: random.Random) -> None:
+    rows = a_set()
+    letters = [c.upper() if rng.random() < 0.5 else c for c in rows[line]["question"]]
+    rows[60]["question"] = "".join(letters).replace(" ", space) + end
+    assert found_in(rows) == [(60, "question", f"duplicate of the question in line {line}")]
+
+
+@settings(max_examples=25)
+@given(st.permutations(WORDS), st.integers(0, 11))
+def test_the_same_words_and_one_more_are_a_near_duplicate(order: list[str], at: int) -> None:
+    rows = a_set()
+    rows[8]["question"] = " ".join(WORDS) + "?"
+    rows[9]["question"] = " ".join([*order[:at], "safely", *order[at:]])
+    text = "near-duplicate of the question in line 8: Jaccard index of their words 0.92"
+    assert found_in(rows) == [(9, "question", text)]
+    rows[9]["question"] = rows[9]["question"].replace("laptop", "phone")  # another thing to ask: 10 words of 13
+    assert found_in(rows) == []
+
+
+def test_questions_that_differ_in_a_number_are_two() -> None:
+    rows = a_set()
+    for line in (8, 9):
+        rows[line]["question"] = f"{' '.join(WORDS)} and to {' '.join(reversed(WORDS))} by form {line}?"
+    assert found_in(rows) == []
+
+
+def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "golden.jsonl"
+    lines = [json.dumps(row) for row in a_set().values()]
+    path.write_text("\n".join(lines))
+    shown = run("check-set", path)
+    assert (shown.returncode, shown.stderr) == (0, "") and "nothing to mend" in shown.stdout
+    assert ["slice", "0", "10", "0"] in [line.split() for line in shown.stdout.splitlines()]
+    path.write_text("\n".join([*lines, "{", json.dumps({"slice_tag": "[red]\x1b[2J"})]))
+    shown = run("check-set", path)
+    assert shown.returncode == 1 and "\x1b" not in shown.stdout
+    told = [line.split()[:2] for line in shown.stdout.splitlines() if str(path) in line]
+    fields = ["question", "truth", "gold_chunk_ids", "slice_tag"]
+    assert told == [[f"{path}:2", "origin"], [f"{path}:61", "row"], *([f"{path}:62", field] for field in fields)]
+    for content in (None, "\n"):
+        path.unlink(missing_ok=True) if content is None else path.write_text(content)
+        shown = run("check-set", path)
+        assert shown.returncode == 2 and shown.stderr.startswith(f"error: {path}: ")

@@ -1,0 +1,183 @@
+"""Every answer is in one class, by scores and ranks; nothing that is missing is guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.cases.case import Case
+from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, Metrics, classify, shares
+from rag_zeval.results import Judged, read_judged
+from rag_zeval.statistics.bootstrap import share_interval
+
+Run = Callable[..., CompletedProcess[str]]
+
+METRICS = Metrics("is_correct", "rag_zeval")
+SCORES = st.sampled_from([None, 0.0, 0.49, 0.5, 1.0])
+IDS = st.lists(st.sampled_from("abcd"), max_size=4).map(tuple)
+EACH = {  # correct, supported, retrieved, gold -> class, at k = 2
+    (0.0, 1.0, "xyz", "a"): "wrong, not retrieved",
+    (0.0, None, "xya", "a"): "wrong, retrieved below k",
+    (0.4, 0.0, "xa", "ab"): "wrong, in the prompt",
+    (0.5, 0.4, "", ""): "right, without support",
+    (1.0, 0.5, "xyz", "a"): "right and supported",
+    (1.0, None, "a", "a"): "not known",
+    (None, 1.0, "a", "a"): "not known",
+    (0.0, 1.0, "", "a"): "not known",
+    (0.0, 1.0, "a", ""): "not known",
+}
+
+
+def judged(case: str, metric: str, score: float | None, system: str = "ours", slice_tag: str | None = None) -> Judged:
+    status = "ok" if score is not None else "failed: timeout"
+    return Judged(case, f"Question {case}?", slice_tag, system, metric, f"Answer {case}.", "", score, status, None)
+
+
+def case(id_: str, retrieved: Any, gold: Any) -> Case:
+    answers = {"ours": f"Answer {id_}."}
+    return Case(id_, f"Question {id_}?", answers, context_ids=tuple(retrieved), gold_chunk_ids=tuple(gold))
+
+
+@pytest.mark.parametrize(("given_", "class_name"), EACH.items())
+def test_scores_and_ranks_say_the_class(given_: tuple[Any, ...], class_name: str) -> None:
+    correct, supported, retrieved, gold = given_
+    rows = [judged("1", "rag_zeval", supported), judged("1", "is_correct", correct)]
+    [found] = classify(rows, [case("1", retrieved, gold)], METRICS, 2)
+    assert found.class_name == class_name
+    assert (found.why != "") == (class_name == NOT_KNOWN)
+    assert (found.correct, found.supported) == (correct, supported)
+
+
+@given(st.lists(st.tuples(SCORES, SCORES, IDS, IDS, st.sampled_from(["x", "y", None])), min_size=1), st.integers(1, 4))
+def test_every_answer_is_in_one_class_and_every_share_has_its_n(answers: list[Any], k: int) -> None:
+    rows, cases = [], []
+    for number, (correct, supported, retrieved, gold, tag) in enumerate(answers):
+        rows += [judged(str(number), name, score, slice_tag=tag)
+                 for name, score in ((METRICS.correct, correct), (METRICS.supported, supported))]  # fmt: skip
+        cases.append(case(str(number), retrieved, gold))
+    found = classify(rows, cases, METRICS, k)
+    assert [one.case for one in found] == [one.id for one in cases]
+    right = [one for one in found if one.class_name.startswith("right")]
+    wrong = [one for one in found if one.class_name.startswith("wrong")]
+    assert all(one.correct is not None and one.correct >= 0.5 and one.supported is not None for one in right)
+    assert all(one.correct is not None and one.correct < 0.5 for one in wrong)
+    assert len(right) + len(wrong) == sum(one.class_name != NOT_KNOWN for one in found)
+    for one in wrong:  # a longer prompt never takes a gold chunk out of it
+        [more] = [w for w in classify(rows, cases, METRICS, k + 1) if w.case == one.case]
+        order = ["wrong, retrieved below k", "wrong, in the prompt"]
+        same = one.class_name == more.class_name
+        assert same or [one.class_name, more.class_name] == order
+    counted = shares(found)
+    for name in {one.slice_name for one in counted}:
+        members = [one for one in counted if one.slice_name == name]
+        assert [one.class_name for one in members] == list(CLASSES)
+        n = len(found) if name == "all" else sum((one.slice_tag or "(none)") == name for one in found)
+        assert sum(one.count for one in members) == n == members[-1].of
+        assert {one.of for one in members[:-1]} == {n - members[-1].count}
+        for one in members:
+            assert one.interval == (share_interval(one.count, one.of) if one.of else None)
+
+
+def test_what_cannot_be_joined_is_not_known() -> None:
+    rows = [judged(id_, "is_correct", 0.0) for id_ in "123"]
+    rows[1] = replace(rows[1], answer="An older answer.")
+    cases = [case("1", "a", "a"), case("2", "a", "a"), case("4", "a", "a")]
+    found = {one.case: (one.class_name, one.why) for one in classify(rows, cases, METRICS, None)}
+    assert found == {
+        "1": ("wrong, in the prompt", ""),
+        "2": (NOT_KNOWN, "the answer that was judged is none of the case's"),
+        "3": (NOT_KNOWN, "no such case"),
+        "4": (NOT_KNOWN, "no result"),
+    }
+
+
+def result(id_: str, metric: str, score: float | None, **fields: Any) -> dict[str, Any]:
+    status = "ok" if score is not None else "failed: timeout"
+    return {
+        "id": f"{id_}|{metric}", "case": id_, "slice_tag": None, "metric": metric, "trial": 0, "systems": ["ours"],
+        "question": f"Question {id_}?", "reference": "", "answers": [f"Answer {id_}."], "scores": [score],
+        "statuses": [status], "status": status, "trajectory": None, "latency_s": None, **fields,
+    }  # fmt: skip
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_the_command_counts_shows_and_writes(run: Run, tmp_path: Path) -> None:
+    ids = [str(number) for number in range(12)]
+    rows = [result(id_, name, score) for id_ in ids for name, score in (("rag_zeval@contexts", 1), ("is_correct", 0))]
+    rows[0]["question"] = "[red]\x1b[2J :bug:\n" + "long " * 99
+    rows[1] |= {"scores": [None], "statuses": ["failed: timeout"]}
+    gold = [
+        {"id": id_, "question": "?", "answer": f"Answer {id_}.", "context_ids": ["x", "a"], "gold_chunk_ids": ["a"]}
+        for id_ in ids
+    ]
+    files = write(tmp_path / "results.jsonl", rows), write(tmp_path / "gold.jsonl", gold)
+    shown = run("failures", *files, "--k", 1, "--out", "classes.jsonl")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "right: is_correct ≥ 0.5; supported: rag_zeval@contexts ≥ 0.5" in shown.stdout
+    low, high = share_interval(11, 11)
+    [line] = [line for line in shown.stdout.splitlines() if "all " in line and "below k" in line]
+    assert line.split()[-6:] == ["11", "11", "1.000", f"{low:.3f}", "to", f"{high:.3f}"]
+    assert "wrong, retrieved below k: 10 of 11" in shown.stdout and "not known: 1 of 1" in shown.stdout
+    assert "is_correct: failed: timeout" in shown.stdout and "[red] [2J :bug: long" in shown.stdout
+    assert "\x1b" not in shown.stdout and "long " * 30 not in shown.stdout
+    written = [json.loads(line) for line in (tmp_path / "classes.jsonl").read_text().splitlines()]
+    assert [row["case"] for row in written] == ids and written[3]["class_name"] == "wrong, retrieved below k"
+    assert written[3]["gold_rank"] == 2 and written[0]["question"] == rows[0]["question"]
+    assert "wrong, in the prompt: 10 of 11" in run("failures", *files).stdout  # all of them stood in the prompt
+    assert "right and supported: 10 of 12" in run("failures", *files, "--correct", "rag_zeval@contexts").stdout
+
+
+BAD = [
+    (("--correct", "bleu"), "--correct: no rows by bleu; there are is_correct, rag_zeval"),
+    (("--threshold", "nan"), "--threshold is nan"),
+    (("--threshold", "50"), "--threshold is 50"),
+    (("--out", "gold.jsonl"), "--out gold.jsonl: is the file of INPUT"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD)
+def test_bad_options_are_one_line(run: Run, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    write(tmp_path / "results.jsonl", [result("1", name, 1) for name in ("is_correct", "rag_zeval")])
+    write(tmp_path / "gold.jsonl", [{"id": "1", "question": "?", "answer": "Answer 1."}])
+    shown = run("failures", "results.jsonl", "gold.jsonl", *words)
+    assert shown.returncode == 2 and shown.stderr.startswith(f"error: {message}") and shown.stderr.count("\n") == 1
+
+
+def test_results_without_such_metrics_or_cases_are_one_line(run: Run, tmp_path: Path) -> None:
+    results = write(tmp_path / "results.jsonl", [result("1", "rag_zeval@truth", 1)])
+    gold = write(tmp_path / "gold.jsonl", [{"id": "2", "question": "?", "answer": "Answer 1."}])
+    shown = run("failures", results, gold)
+    assert shown.returncode == 2 and "--supported: no rows by such a metric; there are rag_zeval@truth" in shown.stderr
+    shown = run("failures", results, gold, "--supported", "rag_zeval@truth")
+    assert shown.returncode == 2 and "their ids differ" in shown.stderr
+    assert len(read_judged(results)) == 1
+
+
+def test_systems_with_retrievers_of_their_own_are_joined_to_their_own_files(run: Run, tmp_path: Path) -> None:
+    rows = [
+        result("1", metric, 0, id=f"{system}:1|{metric}", systems=[system], answers=["No."])
+        for system in ("v1", "v2")
+        for metric in ("is_correct", "rag_zeval")
+    ]
+    write(tmp_path / "results.jsonl", rows)
+    for system, retrieved in (("v1", ["x"]), ("v2", ["a"])):
+        row = {"id": 1, "q": "?", "answer": "No.", "context_ids": retrieved, "gold_chunk_ids": ["a"]}
+        write(tmp_path / f"{system}.jsonl", [row])
+    words = ("results.jsonl", "v1.jsonl", "v2.jsonl", "--map", "question=q", "--out", "classes.jsonl")
+    shown = run("failures", *words)
+    assert (shown.returncode, shown.stderr) == (0, "") and "v2:1" in shown.stdout
+    written = [json.loads(line) for line in (tmp_path / "classes.jsonl").read_text().splitlines()]
+    found = [(row["system"], row["class_name"]) for row in written]
+    assert found == [("v1", "wrong, not retrieved"), ("v2", "wrong, in the prompt")]

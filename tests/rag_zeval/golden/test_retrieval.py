@@ -1,0 +1,141 @@
+"""The measures against their formulas in a textbook, over lists with repeats; the table; rows that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_zeval.golden.retrieval import MEASURES, Ranking, estimates, values
+from rag_zeval.statistics.bootstrap import mean_interval, share_interval
+
+Run = Callable[..., CompletedProcess[str]]
+
+IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "", "\0", "é"])
+RANKINGS = st.builds(Ranking, st.lists(IDS, max_size=10).map(tuple), st.frozensets(IDS, min_size=1), st.just(None))
+
+
+def by_the_book(ranking: Ranking, measure: str, k: int) -> float:
+    """Manning, Raghavan and Schütze 2008, chapter 8, of the first k; of a repeated id the first place counts."""
+    seen: set[str] = set()
+    relevant = []
+    for id_ in ranking.retrieved[:k]:
+        relevant.append(id_ in ranking.gold and id_ not in seen)
+        seen.add(id_)
+    ranks = [rank for rank, gold in enumerate(relevant, 1) if gold]
+    gain = [1 / math.log2(rank + 1) for rank in range(1, k + 1)]
+    return {
+        "hit rate": float(bool(ranks)),
+        "recall": len(ranks) / len(ranking.gold),
+        "precision": len(ranks) / k,
+        "nDCG": sum(gain[rank - 1] for rank in ranks) / sum(gain[: len(ranking.gold)]),
+        "MRR": 1 / ranks[0] if ranks else 0.0,
+        "MAP": sum(sum(relevant[:rank]) / rank for rank in ranks) / len(ranking.gold),
+    }[measure]
+
+
+@settings(max_examples=60)
+@given(st.lists(RANKINGS, min_size=1, max_size=4), st.sets(st.integers(1, 12), min_size=1, max_size=3))
+def test_the_measures_are_those_of_the_textbook(rankings: list[Ranking], ks: set[int]) -> None:
+    found = values(rankings, sorted(ks))
+    assert set(found) == {(measure, k) for measure in MEASURES for k in ks}
+    for (measure, k), of_each in found.items():
+        assert of_each == pytest.approx([by_the_book(ranking, measure, k) for ranking in rankings]), (measure, k)
+
+
+def test_a_mean_has_its_slice_its_n_and_the_interval_of_its_kind() -> None:
+    rankings = [Ranking(("a", "x"), frozenset("ab"), "s"), Ranking(("c", "d"), frozenset("cd"), None)]
+    found = {(one.slice_name, one.measure): one for one in estimates(rankings, [2])}
+    both = found["all", "recall"]
+    assert (both.n, both.value, both.interval) == (2, 0.75, mean_interval([[0.5], [1.0]]))
+    assert found["all", "hit rate"].interval == share_interval(2, 2)
+    alone = found["s", "recall"]
+    assert (alone.n, alone.value, alone.interval) == (1, 0.5, None)  # one question has no interval by bootstrap
+    assert found["(none)", "hit rate"].interval == share_interval(1, 1)
+
+
+def row(retrieved: list[Any], gold: list[Any], slice_tag: str | None = "easy", field: str = "context_ids") -> Any:
+    return {"question": "Which?", field: retrieved, "gold_chunk_ids": gold, "slice_tag": slice_tag}
+
+
+def write(path: Path, *lines: Any) -> Path:
+    contents = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    path.write_bytes(b"".join(content + b"\n" for content in contents))
+    return path
+
+
+def test_the_table_is_by_slice_measure_and_k(run: Run, tmp_path: Path) -> None:
+    deep = [f"x{i}" for i in range(7)]
+    lines = [row(["g"], ["g"]), row([*deep, 8], ["8", "h"], "multi-hop", "retrieved"), row(deep, ["g"], "[red]\x1b[2J")]
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", *lines), "--k", "50, 5")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    cells = [line.split("  ") for line in shown.stdout.splitlines() if "[" in line]
+    table = [[cell.strip() for cell in line if cell.strip()] for line in cells]
+    found = {(tag, measure): (n, at5, at50) for tag, n, measure, at5, at50 in table[: 4 * len(MEASURES)]}
+    assert list(found) == [(tag, m) for tag in ("all", "[red] [2J", "easy", "multi-hop") for m in MEASURES]
+    low, high = share_interval(1, 3)
+    assert found["all", "hit rate"][:2] == ("3", f"0.333 [{low:.3f}, {high:.3f}]")
+    assert [cell[:5] for cell in found["all", "recall"]] == ["3", "0.333", "0.500"]
+    assert found["multi-hop", "recall"] == ("1", "0.000 [none]", "0.500 [none]")
+    assert "k = 5: 1 of 3 rows list fewer ids\n" in shown.stdout and "k = 50: 3 of 3 rows" in shown.stdout
+
+
+BAD = [
+    (b"{", "not valid JSON"),
+    (row(["a"], ["a"]) | {"slice_tag": 3}, "field 'slice_tag' must be str or NoneType, found int"),
+    (row(["a"], ["a"]) | {"gold_chunk_ids": "a"}, "field 'gold_chunk_ids' must be list, found str"),
+    (row([None], ["a"]), "field 'context_ids' must hold ids, texts or whole numbers, found NoneType"),
+    (row(["a"], []), "field 'gold_chunk_ids' is empty"),
+    ({"question": "Which?", "gold_chunk_ids": ["a"]}, "field 'context_ids' is missing"),
+    (b'{"question": "\xff"}', "not UTF-8 text"),
+]
+
+
+def test_an_unanswerable_question_is_counted_and_no_fault(run: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), row(["a"], []) | {"truth": None})
+    shown = run("retrieval", path)
+    assert shown.returncode == 0 and "1 questions are unanswerable" in shown.stdout
+    only = write(tmp_path / "only.jsonl", row(["a"], []) | {"truth": None})
+    assert "every question is unanswerable" in run("retrieval", only).stderr
+
+
+def test_a_bad_row_is_one_line_and_does_not_count(run: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), b"", *[bad for bad, _ in BAD], row(["a"], ["b"]))
+    shown = run("retrieval", path)
+    assert shown.returncode == 1
+    for line, (number, (_, message)) in zip(shown.stderr.splitlines(), enumerate(BAD, 3), strict=True):
+        assert line.startswith(f"left out: {path}:{number}: {message}")
+    assert "2 of 2 rows list fewer" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "cannot be read: No such file"), ("\n", "no rows"), ("{\n", ":1: not valid")],
+)
+def test_nothing_to_measure_is_one_line_and_exit_2(run: Run, content: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    if content is not None:
+        path.write_text(content)
+    shown = run("retrieval", path)
+    assert shown.returncode == 2
+    assert shown.stderr.startswith(f"error: {path}") and message in shown.stderr and shown.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("k", ["0", "5,", "x", "-1", "9" * 5000, "٥"])
+def test_another_k_is_refused(run: Run, tmp_path: Path, k: str) -> None:
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", row(["a"], ["a"])), f"--k={k}")
+    assert shown.returncode == 2 and shown.stderr.startswith("error: --k is ")
+
+
+def test_without_the_package_it_says_what_to_install(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    shown = run("retrieval", write(tmp_path / "mine.jsonl", row(["a"], ["a"])))
+    assert shown.returncode == 2 and shown.stderr.endswith(": pip install ir-measures\n")
