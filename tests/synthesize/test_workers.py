@@ -123,6 +123,7 @@ def test_a_killed_driver_leaves_no_worker_and_the_same_command_goes_on(alone, tm
 @pytest.fixture(scope="module")
 def cluster(short_temporary_folder):
     """Two machines with a core each, all on this one."""
+    before = psutil.Process().children(recursive=True)  # the browser of other tests, say
     patched = pytest.MonkeyPatch()
     patched.setenv("RAY_prestart_worker_first_driver", "0")
     head = {**MACHINE, "include_dashboard": False, "temp_dir": str(short_temporary_folder / "ray")}
@@ -130,7 +131,7 @@ def cluster(short_temporary_folder):
     cluster.second = cluster.add_node(**MACHINE)
     patched.setenv("RAY_ADDRESS", cluster.address)
     yield cluster
-    started = psutil.Process().children(recursive=True)
+    started = [process for process in psutil.Process().children(recursive=True) if process not in before]
     ray.shutdown()
     cluster.shutdown()
     patched.undo()
