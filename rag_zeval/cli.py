@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from rag_zeval.commands.audit import audit
+from rag_zeval.commands.audit_qrels import audit_qrels
 from rag_zeval.commands.check_set import check_set
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.compare import compare
@@ -79,6 +80,7 @@ for command in (
     failures,
     sample,
     audit,
+    audit_qrels,
 ):
     app.command()(command)
 

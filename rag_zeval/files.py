@@ -38,7 +38,8 @@ def locate(where: object) -> Iterator[None]:
 
 
 @contextmanager
-def _readable(path: str | Path) -> Iterator[None]:
+def readable(path: str | Path) -> Iterator[None]:
+    """Around the reading of a file: what the operating system refuses becomes an InputError that names it."""
     try:
         yield
     except OSError as error:
@@ -54,7 +55,7 @@ def iter_jsonl(
     still being written, or a kill tore it. Raises InputError naming file, line and field at the first line that does
     not fit, and when the file cannot be read.
     """
-    with _readable(path), open(path, "rb") as lines:
+    with readable(path), open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip() or (growing and not line.endswith(b"\n")):
                 continue
@@ -71,7 +72,7 @@ def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row
 
 def read_json(path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
     """The JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line."""
-    with _readable(path):
+    with readable(path):
         content = Path(path).read_bytes()
     try:
         return _parse(content, kind)

@@ -121,10 +121,7 @@ def balanced_accuracy(ratings: Ratings, times: Floats) -> Floats:
 
 def kendall(ratings: Ratings, times: Floats) -> Floats:
     """Kendall's tau-b of the values as they are (Kendall 1945, Biometrika 33, 239-251)."""
-    (first, of_first), (second, of_second) = (
-        np.unique(values, return_inverse=True) for values in (ratings.first, ratings.second)
-    )
-    tables = _tables(of_first, of_second, (len(first), len(second)), times)
+    tables = _tables_of_values(ratings, times)
     above = np.cumsum(tables, axis=1) - tables  # in each column, the rows of the table above a cell
     left = np.cumsum(above, axis=2) - above
     right = above.sum(2, keepdims=True) - above - left
@@ -132,6 +129,25 @@ def kendall(ratings: Ratings, times: Floats) -> Floats:
     apart_first, apart_second = (((np.cumsum(side, axis=1) - side) * side).sum(1) for side in sides)
     with np.errstate(invalid="ignore", divide="ignore"):
         return (tables * (left - right)).sum((1, 2)) / np.sqrt(apart_first * apart_second)
+
+
+def spearman(ratings: Ratings, times: Floats) -> Floats:
+    """Spearman's rho of the values as they are: Pearson's r of their mid-ranks (Spearman 1904, Am. J. Psychol. 15)."""
+    tables = _tables_of_values(ratings, times)
+    sides = (tables.sum(2), tables.sum(1))
+    # the mid-rank of each value, minus the mean of all: what lies below it and half of its own, minus half of all
+    first, second = (np.cumsum(side, axis=1) - side / 2 - side.sum(1, keepdims=True) / 2 for side in sides)
+    spreads = [(side * ranks**2).sum(1) for side, ranks in zip(sides, (first, second), strict=True)]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.einsum("dij,di,dj->d", tables, first, second) / np.sqrt(spreads[0] * spreads[1])
+
+
+def _tables_of_values(ratings: Ratings, times: Floats) -> Floats:
+    """As `Ratings.tables`, with a class for each value that there is, in rising order."""
+    (first, of_first), (second, of_second) = (
+        np.unique(values, return_inverse=True) for values in (ratings.first, ratings.second)
+    )
+    return _tables(of_first, of_second, (len(first), len(second)), times)
 
 
 def _tables(first: Ints, second: Ints, shape: tuple[int, int], times: Floats) -> Floats:
@@ -170,10 +186,13 @@ def _draws(ratings: Ratings) -> tuple[Ratings, Floats]:
     """The ratings with a row for each cell of the table at the end, and their weights (draws, rows) in each draw."""
     k, values = ratings.levels, np.linspace(0, 1, ratings.levels)
     cases, of_row = np.unique(np.array(ratings.cases), return_inverse=True)
-    times = multiplicities(len(cases), DRAWS, SEED)[:, of_row] * ratings.weights
+    # rows of a case with the same two values are one of their weight: thousands of grades become a few hundred rows
+    kinds, of_kind = np.unique(np.stack([of_row, ratings.first, ratings.second]), axis=1, return_inverse=True)
+    weights = np.bincount(of_kind.ravel(), ratings.weights)
+    times = multiplicities(len(cases), DRAWS, SEED)[:, kinds[0].astype(int)] * weights
     spread = np.random.default_rng(SEED + 1).gamma(1 / k**2, size=(DRAWS, k**2)) * ratings.weights.mean()
-    first = np.concatenate([ratings.first, np.repeat(values, k)])
-    second = np.concatenate([ratings.second, np.tile(values, k)])
+    first = np.concatenate([kinds[1], np.repeat(values, k)])
+    second = np.concatenate([kinds[2], np.tile(values, k)])
     return dataclasses.replace(ratings, first=first, second=second), np.concatenate([times, spread], axis=1)
 
 

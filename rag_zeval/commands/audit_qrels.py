@@ -1,0 +1,57 @@
+"""`rag-zeval audit-qrels`: how far a judge's relevance grades agree with those of people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rag_zeval.commands.table import print_table
+from rag_zeval.files import locate
+
+ONE_TOPIC = "no intervals: they need two topics or more"
+
+
+def audit_qrels(
+    people: Annotated[Path, typer.Argument(help="Grades by people: lines `topic iteration document grade`.")],
+    judge: Annotated[Path, typer.Argument(help="The judge's grades of the same documents, in the same form.")],
+) -> None:
+    """Compare two qrels files (TREC's format): kappas, rank correlations, confusion matrix.
+
+    Each statistic is over the pairs of topic and document that both files grade, from 0 to 10, with a 95% interval
+    over topics. Pairs of one file alone are counted and left out.
+    """
+    from rag_zeval.audit import agreement as of
+    from rag_zeval.audit.qrels import graded_pairs, read_qrels
+
+    grades = read_qrels(people), read_qrels(judge)
+    with locate(f"{people} and {judge}"):
+        pairs = graded_pairs(*grades)
+    topics = len(set(pairs.ratings.cases))
+    print(
+        f"{len(pairs.ratings.first):,} pairs of topic and document graded by both, of {topics:,} topics; "
+        f"{pairs.people_only:,} by people alone, {pairs.judge_only:,} by the judge alone"
+    )
+    rows = []
+    for name, measure in {
+        "same grade": of.raw_agreement,
+        "Cohen's kappa": of.kappa,
+        "kappa, linear weights": of.linear_kappa,
+        "kappa, quadratic weights": of.quadratic_kappa,
+        "Kendall's tau-b": of.kendall,
+        "Spearman's rho": of.spearman,
+    }.items():
+        found = of.estimate(measure, pairs.ratings)
+        rows.append((name, str(found), f"{found.n:,}"))
+    print_table(("", "value [95% interval]", "pairs"), rows)
+    print("intervals: bootstrap over topics, whose documents are drawn together" if topics > 1 else ONE_TOPIC)
+    matrix = pairs.matrix()
+    heads = (f"people: {grade}" for grade in range(len(matrix)))
+    print_table(
+        ("pairs", *heads, "all"),
+        [
+            *((f"judge: {grade}", *map("{:,}".format, [*row, sum(row)])) for grade, row in enumerate(matrix)),
+            ("all", *(f"{sum(column):,}" for column in zip(*matrix, strict=True)), f"{sum(map(sum, matrix)):,}"),
+        ],
+    )
