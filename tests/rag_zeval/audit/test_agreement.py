@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, spearmanr
 
 from experiments.kappa_intervals import estimates, holds, simulated
 from rag_zeval.audit.agreement import (
@@ -24,6 +24,7 @@ from rag_zeval.audit.agreement import (
     quadratic_kappa,
     raw_agreement,
     share_second,
+    spearman,
 )
 
 KAPPAS: dict[str | None, Measure] = {None: kappa, "linear": linear_kappa, "quadratic": quadratic_kappa}
@@ -93,6 +94,16 @@ def test_tau_counts_each_pair_of_rows_by_both_weights(ratings: Ratings) -> None:
     assert value(kendall, ratings) == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
+@pytest.mark.filterwarnings("ignore")  # scipy's, of a rater who says the same of all rows
+@given(rated())
+def test_rho_is_scipys_of_rows_that_stand_as_often_as_they_weigh(ratings: Ratings) -> None:
+    times = np.ceil(ratings.weights / 10)
+    weighted = Ratings(ratings.first, ratings.second, times / 3, ratings.cases, ratings.levels)
+    repeated = (np.repeat(values, times.astype(int)) for values in (ratings.first, ratings.second))
+    expected = spearmanr(*repeated).statistic
+    assert value(spearman, weighted) == pytest.approx(expected, abs=1e-9, nan_ok=True)
+
+
 @given(rated())
 def test_a_weight_is_so_many_rows(ratings: Ratings) -> None:
     times = np.ceil(ratings.weights / 10).astype(int)
@@ -106,7 +117,7 @@ def test_a_weight_is_so_many_rows(ratings: Ratings) -> None:
 @settings(max_examples=30)
 @given(rated())
 def test_an_interval_is_there_and_holds_the_estimate(ratings: Ratings) -> None:
-    for measure in (kappa, raw_agreement, kendall):
+    for measure in (kappa, raw_agreement, kendall, spearman):
         found = estimate(measure, ratings)
         assert (found.value is None) == math.isnan(value(measure, ratings))
         several = len(set(ratings.cases)) > 1
