@@ -68,6 +68,13 @@ def _wikieval_jsonl(parquet: Path) -> str:
     return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
 
 
+def _qrels(plain: Path) -> str:
+    from rag_zeval.audit.qrels import read_qrels  # brings numpy
+
+    read_qrels(plain)
+    return plain.read_text(encoding="utf-8")
+
+
 def _nq_jsonl(packed: Path) -> str:
     try:
         text = gzip.decompress(packed.read_bytes()).decode()
@@ -89,6 +96,10 @@ RAGCHECKER = {  # file -> sha256
 RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation"
 WIKIEVAL_ROUTE = "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet"
 NQ_ROUTE = "/nelson-liu/lost-in-the-middle/main/qa_data/nq-open-oracle.jsonl.gz"
+# of one commit, whose files stay as they are: people's grades, and UMBRELA's of the same documents
+QRELS_ROUTE = "/castorini/anserini-tools/5d4ba9bcad1b9cb2cd14ba91eefe0a3425b8ca5d/qrels"
+QRELS = ("qrels.rag25.test.txt", "qrels.rag25.test-umbrela2.txt")
+QRELS_LICENCE = "TREC RAG 2025, from castorini/anserini-tools; we found no licence stated: do not redistribute"
 DOWNLOADS = (
     *(
         Download(f"ragchecker_meta/{name}", "github", f"{RAGCHECKER_ROUTE}/{name}", sha256, RAGCHECKER_LICENCE)
@@ -96,6 +107,7 @@ DOWNLOADS = (
     ),
     Download("wikieval/wikieval.jsonl", "hub", WIKIEVAL_ROUTE, None, WIKIEVAL_LICENCE, _wikieval_jsonl),
     Download("natural_questions/nq-open-oracle.jsonl", "github", NQ_ROUTE, None, NQ_LICENCE, _nq_jsonl),
+    *(Download(f"trec/{name}", "github", f"{QRELS_ROUTE}/{name}", None, QRELS_LICENCE, _qrels) for name in QRELS),
 )
 
 

@@ -117,7 +117,7 @@ def questions(rows: int, **changes: Any) -> bytes:
 def test_the_command_brings_everything_with_licences(
     server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50), questions(data.NQ_ROWS)]
+    bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50), questions(data.NQ_ROWS), b"14 0 a 2\n", b"14 Q0 a 1\n"]
     server.files = {download.route: body for download, body in zip(data.DOWNLOADS, bodies, strict=True)}
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}/"]
     assert data.main(words) == 2  # [1] and [2] are not the files we know
@@ -162,6 +162,8 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
         ("natural_questions", lambda path: questions(2655)[:-9], "not a gzip file of text"),
         ("natural_questions", lambda path: questions(3), "expected 2655 rows, found 3"),
         ("natural_questions", lambda path: questions(3, answers="she"), "line 1: field 'answers'"),
+        ("trec/qrels.rag25.test.txt", lambda path: b"<html>", "expected 4 fields"),
+        ("trec/qrels.rag25.test.txt", lambda path: b"14 0 a 2\n14 0 a -2\n", "field 'grade' must be"),
     ],
 )
 def test_content_without_a_known_checksum_is_looked_at(
@@ -171,7 +173,7 @@ def test_content_without_a_known_checksum_is_looked_at(
     server.files[download.route] = body(tmp_path / "x")
     with pytest.raises(InputError, match=rf"{server.url}.*{message}.*; the file was removed"):
         data.get(download, server.url, tmp_path)
-    assert not list((tmp_path / name).iterdir())
+    assert not list((tmp_path / download.path).parent.iterdir())
 
 
 def test_a_server_that_is_not_there_is_one_line(server: FileServer, tmp_path: Path) -> None:
