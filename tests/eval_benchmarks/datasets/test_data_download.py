@@ -117,7 +117,14 @@ def questions(rows: int, **changes: Any) -> bytes:
 def test_the_command_brings_everything_with_licences(
     server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50), questions(data.NQ_ROWS), b"14 0 a 2\n", b"14 Q0 a 1\n"]
+    bodies = [
+        b"[1]",
+        b"[2]",
+        wikieval_parquet(tmp_path / "x", 50),
+        questions(data.NQ_ROWS),
+        b"14 0 a 2\n",
+        b"14 Q0 a 1\n",
+    ]
     server.files = {download.route: body for download, body in zip(data.DOWNLOADS, bodies, strict=True)}
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}/"]
     assert data.main(words) == 2  # [1] and [2] are not the files we know

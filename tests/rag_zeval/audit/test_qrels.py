@@ -145,9 +145,9 @@ def test_a_file_is_read_as_ir_measures_reads_it(tmp_path: Path) -> None:
         (f"{GRADED['a']}{GRADED['b']}14 0 doc#1_2 1\n", r":3: field 'grade' is 1 .* document doc#1_2, but 2 in line 1"),
         (f"{GRADED['a']}\n14 0 doc 2 1\n", r":3: expected 4 fields \(topic iteration document grade\), found 5"),
         ("14 0 doc -1\n", r":1: field 'grade' must be a whole number from 0 to 10, found -1"),
-        ("14 0 doc 11\n", "found 11"),
-        ("14 0 doc 2.0\n", r"found 2\.0"),
-        ("14 0 doc ٣\n", "found ٣"),
+        ("14 0 doc 11\n", ":1: .*found 11"),
+        ("14 0 doc 2.0\n", r":1: .*found 2\.0"),
+        ("14 0 doc ٣\n", ":1: .*found ٣"),
         ("\n", ":1: no line has a grade"),
     ],
 )
