@@ -14,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from rag_zeval import __version__
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import file_sha256, first_difference, model_revision, model_sha256, write_json, write_text
+from rag_zeval.files import Row, file_sha256, first_difference, model_revision, model_sha256, write_json, write_text
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import load_config
+from synthesize.answer_set import provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
 from synthesize.settings import NANO, Settings, read_settings
@@ -58,12 +59,16 @@ def run(config: Any) -> int:
         writer.settle()
         if any(question.id not in writer.done for question in questions):
             jobs = [reader.read(question) for question in questions]
+            _write_refused(jobs, writer)
+            if settings.answers:
+                _take_over(read_answers(settings.answers, provenance(config, made_with)), jobs, writer)
+        if any(question.id not in writer.done for question in questions):
             with _answering(settings, out, made_with["model_sha256"]) as answerer:
                 if config["batch_tokens"] is None:
                     longest = max(len(prompt) for job in jobs for prompt in (job.with_passage, job.without_passage))
                     config["batch_tokens"] = answerer.batch_tokens(longest)
                     _note(out, config, made_with)
-                _answer(answerer, jobs, batches(jobs, settings, config["batch_tokens"]), writer)
+                _answer(answerer, len(jobs), batches(jobs, settings, config["batch_tokens"]), writer)
         rows = [writer.done[question.id] for question in questions]
     statistics = response_statistics(rows, settings.limits)
     faithfulness = measure_faithfulness(rows, settings.embeddings)
@@ -123,6 +128,21 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
     return config
 
 
+def _write_refused(jobs: Sequence[Job], writer: RowWriter) -> None:
+    for job in jobs:
+        if job.refusal and job.question.id not in writer.done:
+            writer.append(job.row(f"failed: {job.refusal}"))
+
+
+def _take_over(answers: Mapping[str, Sequence[Row]], jobs: Sequence[Job], writer: RowWriter) -> None:
+    """Write the rows that an answer set has the answers for."""
+    missing = [job for job in jobs if job.question.id not in writer.done]
+    there = [job for job in missing if job.question.id in answers]
+    for job in there:
+        writer.append(job.row("ok", answers[job.question.id]))
+    print(f"the answers to {len(there)} of {len(missing)} questions are there")
+
+
 def _note(out: Path, config: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
     write_text(out / "config.yaml", OmegaConf.to_yaml(OmegaConf.create({**config, "made_with": made_with})))
 
@@ -138,19 +158,16 @@ def _answering(settings: Settings, out: Path, model_hash: str) -> AbstractContex
     return hired(settings, out, model_hash)
 
 
-def _answer(answerer: Answerer | Crew, jobs: Sequence[Job], batches: Sequence[Batch], writer: RowWriter) -> None:
-    """Write the rows that are missing: those refused first, then batch by batch.
+def _answer(answerer: Answerer | Crew, total: int, batches: Sequence[Batch], writer: RowWriter) -> None:
+    """Write the rows that are missing, batch by batch; `total` questions with those that are there.
 
     A batch with a row missing is decoded whole, so that a run that was killed writes what an undisturbed one does.
     """
-    for job in jobs:
-        if job.refusal and job.question.id not in writer.done:
-            writer.append(job.row(f"failed: {job.refusal}"))
     missing = [batch for batch in batches if any(job.question.id not in writer.done for job in batch)]
     rate = TextColumn("{task.fields[rate]}")
     columns = ("answering", BarColumn(), MofNCompleteColumn(), rate, "left", TimeRemainingColumn())
     with Progress(*columns, speed_estimate_period=SPEED_SECONDS) as progress:
-        task = progress.add_task("", total=len(jobs), completed=len(writer.done), rate="")
+        task = progress.add_task("", total=total, completed=len(writer.done), rate="")
         for rows in answerer.answers(missing):
             new = [row for row in rows if row["id"] not in writer.done]
             for row in new:

@@ -33,6 +33,7 @@ class Settings(BaseModel):
     split: Literal["train", "dev", "test"] | None
     n_questions: PositiveInt | None
     seed: Annotated[int, Field(ge=0)]
+    answers: Text | None
     model: Text
     chat_template: bool
     alphas: Annotated[list[FiniteFloat], Field(min_length=1), AfterValidator(_different)]

@@ -1,12 +1,20 @@
-"""From verl's checkpoint of a LoRA run to a plain model: the base's weights with the adapter added to them."""
+"""Adapters of LoRA runs: out of verl's checkpoint, as peft keeps them, and merged into a plain model.
+
+python -m train.lora ADAPTER FOLDER     # a plain model of an adapter that a run left, and the base that it names
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import write_json
+from rag_zeval.models.language_model import read_card
+from train.plain_model import complete
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +29,8 @@ def has_adapter(checkpoint: Path) -> bool:
 def read_adapter(checkpoint: Path) -> dict[str, torch.Tensor]:
     """The LoRA matrices in a checkpoint of verl's FSDP2 engine, whole, under peft's names.
 
-    Each rank's file has its slice of every tensor along the first dimension. Only tensors are read from them.
+    Each rank's file has its slice of every tensor along the first dimension, or all of it where the ranks hold copies.
+    Only tensors are read from them.
     """
     import torch
     import torch.distributed.tensor  # what the slices are; with it torch.load knows them
@@ -33,29 +42,82 @@ def read_adapter(checkpoint: Path) -> dict[str, torch.Tensor]:
         for name, tensor in torch.load(path, map_location="cpu", weights_only=True).items():
             if "lora_" in name:
                 slices.setdefault(name.replace(".default.", "."), []).append(tensor)
-    return {name: torch.cat([piece.to_local() for piece in pieces]) for name, pieces in slices.items()}
+    return {name: _whole(pieces) for name, pieces in slices.items()}
 
 
-def merge_adapter(checkpoint: Path, base: str, target: Path) -> None:
-    """Write `base` with the checkpoint's adapter merged into it, by peft, in fp32, as a plain model folder.
+def _whole(pieces: Sequence[Any]) -> torch.Tensor:
+    import torch
 
-    verl 0.9.1 cannot: its hf_model has peft's names, which nothing loads (its pull request 4770), and its
+    parts = [piece.to_local() for piece in pieces]
+    if parts[0].shape == pieces[0].shape:
+        return parts[0]
+    return torch.cat(parts)
+
+
+def trained_model(checkpoint: Path, base: str) -> Any:
+    """`base` in fp32 under the checkpoint's adapter, a peft model.
+
+    verl 0.9.1 writes none that loads: its hf_model has peft's names on the base (its pull request 4770), and its
     model_merger leaves the adapter beside the base, in bf16. Raises InputError if adapter and base do not belong
     together. Tested on checkpoints that verl's own FSDP2 engine wrote on the CPU, by one rank and by two; not on a GPU.
     """
-    import torch
     from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
-    from transformers import AutoModelForCausalLM
 
     meta = json.loads((checkpoint / META).read_text(encoding="utf-8"))
     adapter = read_adapter(checkpoint)
     modules = sorted({name.removeprefix("base_model.model.").rsplit(".lora_", 1)[0] for name in adapter})
     config = LoraConfig(r=meta["r"], lora_alpha=meta["lora_alpha"], target_modules=modules, task_type=meta["task_type"])
     try:
-        model: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32), config)
+        model: Any = get_peft_model(_base(base), config)
         loaded: Any = set_peft_model_state_dict(model, adapter)
     except (ValueError, RuntimeError) as error:  # no such modules in the base, or of other sizes
         raise InputError(f"{checkpoint}: its adapter does not fit {base}: {str(error).splitlines()[0]}") from error
     if loaded.unexpected_keys:
         raise InputError(f"{checkpoint}: its adapter does not fit {base}: no place for {loaded.unexpected_keys[0]}")
+    return model
+
+
+def save_adapter(model: Any, variant: str, folder: Path) -> None:
+    """Keep a peft model's adapter, and the prompt variant it was trained on."""
+    model.save_pretrained(folder)
+    write_json(folder / "rag_zeval.json", {"variant": variant})
+
+
+def merge(adapter: Path, target: Path) -> int:
+    """Write a plain model in fp32 of a saved adapter. Raises InputError if it, or the base it names, is not there."""
+    from peft import PeftConfig, PeftModel
+
+    if not (adapter / "adapter_config.json").is_file():
+        raise InputError(f"{adapter}: no adapter here")
+    base = str(PeftConfig.from_pretrained(str(adapter)).base_model_name_or_path)
+    try:
+        model: Any = PeftModel.from_pretrained(_base(base), str(adapter))
+    except OSError as error:
+        raise InputError(f"{adapter}: its base {base} cannot be loaded; `make model` makes it") from error
     model.merge_and_unload().save_pretrained(target)
+    complete(target, [Path(base)], base, read_card(adapter)["variant"])
+    print(target)
+    return 0
+
+
+def _base(base: str) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0: merged; 2: the adapter or its base is not there."""
+    words = sys.argv[1:] if argv is None else argv
+
+    def run() -> int:
+        if len(words) != 2:
+            raise InputError("usage: python -m train.lora ADAPTER FOLDER")
+        return merge(Path(words[0]), Path(words[1]))
+
+    return exit_status(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,19 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import first_difference, flat, read_json, write_json, write_text
-from rag_zeval.models.language_model import read_card
 from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
-from train.lora import has_adapter, merge_adapter
-
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "vocab.json",
-    "merges.txt",
-)
-DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}  # in safetensors, and in config.json
+from train.lora import has_adapter, save_adapter, trained_model
+from train.plain_model import complete
 
 
 class RunFolder:
@@ -45,6 +35,7 @@ class RunFolder:
         self.metrics = self.path / "metrics.jsonl"
         self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model"
+        self.adapter = self.path / "adapter"
         self.manifest = self.path / "manifest.json"
 
     @contextmanager
@@ -166,23 +157,18 @@ class RunFolder:
     def export(self, step: int, base: str, variant: str, part_of_checkpoint: str = "actor") -> None:
         """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files.
 
-        An adapter is merged into the base, so that a LoRA run leaves a plain model too. config.json says what dtype
-        the weights are.
-        `rag_zeval.json` says which prompt variant it was trained on, beside what the base's says of its world.
+        A LoRA run leaves a plain model too, base and adapter in one, and the adapter alone in `adapter/`.
         `part_of_checkpoint`: folder in which verl's trainer puts the policy ("": the SFT trainer, which has no other).
         """
         part, trained = self.path / "model.part", self.weights_of(step) / part_of_checkpoint
         shutil.rmtree(part, ignore_errors=True)
         if has_adapter(trained):
-            merge_adapter(trained, base, part)
+            model = trained_model(trained, base)
+            save_adapter(model, variant, self.adapter)
+            model.merge_and_unload().save_pretrained(part)
         else:
             shutil.copytree(trained / "huggingface", part)
-        for source in (trained / "huggingface", Path(base)):  # a base on the hub has no folder
-            for name in TOKENIZER_FILES:
-                if (source / name).is_file():
-                    shutil.copyfile(source / name, part / name)
-        _say_dtype(part)
-        write_json(part / "rag_zeval.json", {**read_card(base), "variant": variant})
+        complete(part, [trained / "huggingface", Path(base)], base, variant)  # a base on the hub has no folder
         shutil.rmtree(self.model, ignore_errors=True)
         part.rename(self.model)
 
@@ -200,15 +186,3 @@ def _not_exported(folder: str, names: list[str]) -> set[str]:
     if not has_adapter(Path(folder)):
         unused.append("model_*.pt")
     return shutil.ignore_patterns(*unused)(folder, names)
-
-
-def _say_dtype(model: Path) -> None:
-    """Write the weights' own dtype into config.json: verl 0.9.1 says bfloat16 there of all, and loaders believe it."""
-    from safetensors import safe_open
-
-    dtypes = set()
-    for path in model.glob("*.safetensors"):
-        with safe_open(path, framework="numpy") as weights:
-            dtypes |= {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118 (no mapping)
-    if len(dtypes) == 1 and (dtype := DTYPES.get(dtypes.pop())):
-        write_json(model / "config.json", {**read_json(model / "config.json"), "dtype": dtype})

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
+from train import lora
 from train.model_shape import read_shape
 from train.plan import plan_disk
 from train.run_folder import RunFolder
@@ -25,24 +26,35 @@ SCRIPT = Path(__file__).with_name("write_adapter.py")
 ALPHA_OVER_RANK = 32 / 8
 
 
-@pytest.fixture(scope="module", params=[(2, "true"), (1, "false")], ids=["two ranks, adapter only", "one rank, all"])
+CASES = {
+    "two ranks, adapter only": (2, "true", "2"),
+    "two copies": (2, "true", "1"),
+    "one rank, all": (1, "false", "1"),
+}
+
+
+@pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
 def folder(request: Any, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    ranks, only = request.param
+    ranks, only, sharded_over = request.param
     run = RunFolder(tmp_path_factory.mktemp("lora"))
     target = run.checkpoint(1) / "actor"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
-    command += [str(SCRIPT), str(target), "checkpoints/nano-base", only]
+    command += [str(SCRIPT), str(target), "checkpoints/nano-base", only, sharded_over]
     env = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=200, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return run
 
 
-def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder, repository: Path) -> None:
+@pytest.fixture(scope="module")
+def base(repository: Path) -> Path:
+    return repository / "checkpoints" / "nano-base"
+
+
+def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder, base: Path) -> None:
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    base = repository / "checkpoints" / "nano-base"
     folder.export(1, str(base), "compact")
     weights = torch.load(folder.checkpoint(1) / "actor" / "weights.pt")
     exported, before = load_file(folder.model / "model.safetensors"), load_file(base / "model.safetensors")
@@ -61,8 +73,8 @@ def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder
     assert (folder.model / "tokenizer.json").read_bytes() == (base / "tokenizer.json").read_bytes()
     assert json.loads((folder.model / "rag_zeval.json").read_text())["variant"] == "compact"
 
-    lora = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=32, target_modules="all-linear")
-    trained: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(base), lora)
+    config = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=32, target_modules="all-linear")
+    trained: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(base), config)
     trained.load_state_dict(weights)
     ids = torch.randint(3, 1000, (2, 50), generator=torch.Generator().manual_seed(0))
     plain = AutoModelForCausalLM.from_pretrained(folder.model)(ids).logits
@@ -70,7 +82,45 @@ def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder
     assert (plain - AutoModelForCausalLM.from_pretrained(base)(ids).logits).abs().max() > 0.1
 
 
-def test_the_checkpoint_is_as_large_as_planned(folder: RunFolder, repository: Path) -> None:
+def test_the_rollout_server_gets_base_and_adapter_in_the_precision_of_training(folder: RunFolder, base: Path) -> None:
+    folder.export(1, str(base), "compact")
+    served, exported = (
+        torch.load(folder.checkpoint(1) / "actor" / "merged.pt"),
+        load_file(folder.model / "model.safetensors"),
+    )
+    assert exported.keys() <= served.keys() <= {*exported, "lm_head.weight"}
+    for name, weight in exported.items():
+        assert served[name].dtype == torch.float32
+        torch.testing.assert_close(served[name], weight, rtol=0, atol=1e-6)
+
+
+def test_the_adapter_alone_makes_the_same_model(folder: RunFolder, base: Path, tmp_path: Path) -> None:
+    folder.export(1, str(base), "compact")
+    assert lora.main([str(folder.adapter), str(tmp_path / "model")]) == 0
+    for path in sorted(folder.model.iterdir()):
+        assert (tmp_path / "model" / path.name).read_bytes() == path.read_bytes(), path.name
+    assert sum(path.stat().st_size for path in folder.adapter.iterdir()) < 1e6
+
+
+def test_what_is_no_adapter_or_lost_its_base_is_one_line(
+    folder: RunFolder, base: Path, tmp_path: Path, capsys: Any
+) -> None:
+    folder.export(1, str(base), "compact")
+    lost = tmp_path / "lost"
+    shutil.copytree(folder.adapter, lost)
+    config = json.loads((lost / "adapter_config.json").read_text())
+    (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": "nowhere/base"}))
+    capsys.readouterr()
+    for words, said in (([base, "out"], "no adapter here"), ([lost, "out"], "nowhere/base"), ([lost], "usage")):
+        assert lora.main([str(tmp_path / word) if word == "out" else str(word) for word in words]) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_checkpoint_is_as_large_as_planned(folder: RunFolder, repository: Path, request: Any) -> None:
+    if request.node.callspec.params["folder"] == CASES["two copies"]:
+        pytest.skip("each rank writes its copy")
     actor = folder.checkpoint(1) / "actor"
     only = len(list(actor.glob("model_*.pt"))) == 2
     words = ["profile=single", "verl.actor_rollout_ref.model.lora_rank=8"]

@@ -1,7 +1,8 @@
 """Run by torchrun in test_lora: verl's FSDP2 engine on a base with an adapter, one optimizer step, one checkpoint.
 
-`write_adapter.py CHECKPOINT BASE SAVE_LORA_ONLY`; the whole weights after it go to CHECKPOINT/weights.pt. The saved
-adapter is then read back into an engine whose own was set to 0, as a resumed run does.
+`write_adapter.py CHECKPOINT BASE SAVE_LORA_ONLY SHARDED_OVER`; the whole weights after it go to CHECKPOINT/weights.pt.
+The saved adapter is then read back into an engine whose own was set to 0, as a resumed run does. What the rollout
+server gets goes to CHECKPOINT/merged.pt.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ engine = CPUEngine(
         path=base,
         lora_rank=8,
         lora_alpha=32,
+        lora={"merge": True},
         use_remove_padding=False,
         enable_gradient_checkpointing=False,
         override_config={"attn_implementation": "sdpa"},
     ),
     FSDPEngineConfig(
         strategy="fsdp2",
+        fsdp_size=int(sys.argv[4]),
         model_dtype="fp32",
         mixed_precision={"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"},
         use_torch_compile=False,
@@ -57,6 +60,10 @@ with torch.no_grad():
             parameter.to_local().zero_()
 engine.load_checkpoint(checkpoint, del_local_after_load=False)
 assert all(torch.equal(tensor, weights[name]) for name, tensor in whole().items())
+served, _ = engine.get_per_tensor_param()
+merged = {name: tensor.clone() for name, tensor in served}
+assert all(torch.equal(tensor, weights[name]) for name, tensor in whole().items())
 if dist.get_rank() == 0:
     torch.save(weights, f"{checkpoint}/weights.pt")
+    torch.save(merged, f"{checkpoint}/merged.pt")
 dist.destroy_process_group()

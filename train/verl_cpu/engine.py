@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import torch
+from torch.distributed.tensor import DTensor
 from verl.utils import tensordict_utils as tu
+from verl.utils.fsdp_utils import merged_lora_context, normalize_peft_param_name
 from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp import transformer_impl
@@ -72,6 +75,12 @@ class CPUEngine(LinearDecayEngine):
     def get_per_tensor_param(self, *args: Any, **kwargs: Any) -> Any:
         self.served = True  # verl asks for the weights to bring them to the server, and only then
         return super().get_per_tensor_param(*args, **kwargs)
+
+    def _merged_lora_per_tensor_param(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Base and adapter as one model, in the precision they are trained in; verl rounds them to bfloat16."""
+        with merged_lora_context(self.module, backup_adapters=True):
+            for name, weight in normalize_peft_param_name(self.module.state_dict()).items():
+                yield name, (weight.full_tensor() if isinstance(weight, DTensor) else weight).clone()
 
     def optimizer_step(self) -> Any:
         self.served = False

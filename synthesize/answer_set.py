@@ -1,0 +1,101 @@
+"""An answer set: the answers of earlier runs without their passages, one Parquet file that a new run can begin with.
+
+    python -m synthesize.answer_set FILE RUN [RUN ...]      # writes FILE from the folders of finished runs
+
+Passages come from the questions' own source, whose licence is not ours, so `synthesize answers=FILE` joins the two by
+the questions' ids (a hash of question and passage where the source has none). What the answers were made with stands
+in the file's metadata: a run of another model or other settings does not take them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import InputError, exit_status
+from rag_zeval.files import Row, first_difference, iter_jsonl, read_json, write_bytes
+
+MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
+# Of a manifest's `made_with` and `config`: what the answer to one question follows from.
+OF_THE_RUN = ("model_sha256", "prompt_hash")
+OF_THE_CONFIG = ("alphas", "chat_template", "max_new_tokens", "dtype", "engine")
+RESPONSE = ("alpha", "text", "n_tokens", "finished")
+
+
+def provenance(config: Mapping[str, Any], made_with: Mapping[str, Any]) -> Row:
+    """What an answer follows from, of a run's configuration and what it was made with."""
+    return {key: made_with[key] for key in OF_THE_RUN} | {key: config[key] for key in OF_THE_CONFIG}
+
+
+def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
+    """The responses by the id of their question, as `responses.jsonl` has them.
+
+    Raises InputError if the file is none, or its answers were made with something else than `made_with`.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path)
+        before = json.loads((table.schema.metadata or {})[MADE_WITH])
+        rows = table.select(["id", "responses"]).to_pylist()
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+    except KeyError as error:
+        raise InputError(f"{path}: is no answer set: it lacks {error.args[0]!r}") from error
+    if key := first_difference(before, made_with):
+        raise InputError(f"{path}: its answers were made with {key}={before.get(key)}, not {made_with.get(key)}")
+    return {row["id"]: [{**response, "true_support": None} for response in row["responses"]] for row in rows}
+
+
+def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
+    """Write the answers of finished runs; how many questions there are.
+
+    Raises InputError if a run is not finished, is one of the generated world, or differs from the first in what its
+    answers follow from.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    rows: dict[str, Row] = {}
+    made_with: Row = {}
+    for folder in map(Path, runs):
+        manifest = read_json(folder / "manifest.json")
+        its = provenance(manifest["config"], manifest["made_with"])
+        if key := first_difference(made_with or its, its):
+            raise InputError(f"{folder}: was made with {key}={its[key]}, {runs[0]} with {made_with[key]}")
+        made_with = its
+        for number, row in iter_jsonl(folder / "responses.jsonl", {"id": str, "status": str, "responses": list}):
+            if any(response["true_support"] is not None for response in row["responses"]):
+                raise InputError(
+                    f"{folder}/responses.jsonl:{number}: is of the generated world, which needs no answer set"
+                )
+            if row["status"] == "ok":
+                responses = [{key: response[key] for key in RESPONSE} for response in row["responses"]]
+                rows[row["id"]] = {"id": row["id"], "responses": responses}
+    table = pyarrow.Table.from_pylist(list(rows.values()))
+    content = pyarrow.BufferOutputStream()
+    described = table.replace_schema_metadata({MADE_WITH: json.dumps(made_with)})
+    pyarrow.parquet.write_table(described, content, compression="zstd")
+    write_bytes(Path(path), content.getvalue().to_pybytes())
+    return len(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0: written; 2: a run cannot be taken."""
+    path, *runs = sys.argv[1:] if argv is None else argv
+
+    def write() -> int:
+        if not runs:
+            raise InputError("usage: python -m synthesize.answer_set FILE RUN [RUN ...]")
+        print(f"{path}: the answers to {write_answers(path, runs)} questions")
+        return 0
+
+    return exit_status(write)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""What a folder of weights needs beside them so that everything loads it: tokenizer, dtype, the judge's card."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from rag_zeval.files import read_json, write_json
+from rag_zeval.models.language_model import read_card
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "vocab.json",
+    "merges.txt",
+)
+DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}  # in safetensors, and in config.json
+
+
+def complete(model: Path, tokenizers: Iterable[Path], base: str | Path, variant: str) -> None:
+    """Add to a folder of weights and config.json what else a judge's folder has.
+
+    tokenizers: folders that may have the tokenizer's files; of each file the last one's is taken. `rag_zeval.json` says
+    which prompt variant the judge was trained on, beside what the base's says of its world.
+    """
+    for source in tokenizers:
+        for name in TOKENIZER_FILES:
+            if (source / name).is_file():
+                shutil.copyfile(source / name, model / name)
+    _say_dtype(model)
+    write_json(model / "rag_zeval.json", {**read_card(base), "variant": variant})
+
+
+def _say_dtype(model: Path) -> None:
+    """Write the weights' own dtype into config.json: verl 0.9.1 says bfloat16 there of all, and loaders believe it."""
+    from safetensors import safe_open
+
+    dtypes = set()
+    for path in model.glob("*.safetensors"):
+        with safe_open(path, framework="numpy") as weights:
+            dtypes |= {weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118 (no mapping)
+    if len(dtypes) == 1 and (dtype := DTYPES.get(dtypes.pop())):
+        write_json(model / "config.json", {**read_json(model / "config.json"), "dtype": dtype})
