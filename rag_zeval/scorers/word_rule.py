@@ -1,13 +1,13 @@
 """The judge by words alone: a clause is supported if none of its content words is missing in the reference.
 
 No model is asked. It writes whole trajectories, so it is what a small model can be taught before it is trained by
-ranking (`python -m train.sft teach=word_rule`), and the line that such a model has to be better than.
+ranking (`make cold-start`), and the line that such a model has to be better than.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
@@ -42,16 +42,19 @@ class WordRule:
             )
 
 
-def judge_by_words(question: str, reference: str, answers: Sequence[str]) -> Trajectory:
+def judge_by_words(
+    question: str, reference: str, answers: Sequence[str], verdict: Callable[[float], bool] = lambda share: share == 1
+) -> Trajectory:
     """The rule's trajectory: the clauses of an answer's sentences are its claims.
 
-    Evidence is the sentence of the reference that shares most content words with the claim, if any does. A claim is
-    supported if it has evidence, all its content words stand in reference or question, and not all in the question.
+    Evidence is the sentence of the reference that shares most content words with the claim, if any does. A claim whose
+    words all stand in the question says nothing and is not supported. Of any other with evidence, `verdict` decides by
+    the share, in [0, 1], of the content words it adds to the question that stand in the reference: the rule wants all.
     """
     passages = [(sentence, content_words(sentence)) for sentence in sentences_of(reference)]
     known, asked = content_words(reference), content_words(question)
     return tuple(
-        CandidateEvaluation(letter, tuple(_judge(claim, passages, known, asked) for claim in _claims(answer)))
+        CandidateEvaluation(letter, tuple(_judge(claim, passages, known, asked, verdict) for claim in _claims(answer)))
         for letter, answer in zip(LETTERS, answers, strict=False)
     )
 
@@ -79,18 +82,19 @@ def _clauses(sentence: str) -> list[str]:
 
 
 def _judge(
-    claim: str, passages: Sequence[tuple[str, dict[str, None]]], known: dict[str, None], asked: dict[str, None]
+    claim: str,
+    passages: Sequence[tuple[str, dict[str, None]]],
+    known: dict[str, None],
+    asked: dict[str, None],
+    verdict: Callable[[float], bool],
 ) -> AtomicClaim:
     words = content_words(claim)
-    missing = [word for word in words if word not in known and word not in asked]
+    added = [word for word in words if word not in asked]
+    if not added:
+        return AtomicClaim(claim, False, (), "The reference does not answer this.")
+    missing = [word for word in added if word not in known]
     shared = [(len(words.keys() & there.keys()), -len(there), sentence) for sentence, there in passages]
     most, _, nearest = max(shared, default=(0, 0, ""))
-    evidence = (nearest,) if most else ()
-    if missing:
-        analysis = f"Not in the reference: {', '.join(missing[:NAMED])}."
-    elif not evidence or words.keys() <= asked.keys():
-        analysis = "The reference does not answer this."
-        evidence = ()
-    else:
-        analysis = "All of it is in the reference."
-    return AtomicClaim(claim, not missing and bool(evidence), evidence, analysis)
+    supported = most > 0 and verdict(1 - len(missing) / len(added))
+    analysis = f"Not in the reference: {', '.join(missing[:NAMED])}." if missing else "All of it is in the reference."
+    return AtomicClaim(claim, supported, (nearest,) if most else (), analysis)

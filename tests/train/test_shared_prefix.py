@@ -113,6 +113,28 @@ def test_outputs_and_gradients_are_those_of_verls_padded_rows(rows: Rows) -> Non
         torch.testing.assert_close(own_slopes[name], slope, atol=tolerance * (1 + scale), rtol=0)
 
 
+def test_only_what_a_loss_looks_at_is_computed() -> None:
+    rows: Rows = [([3, 4, 6], [5, 3]), ([3, 4], [5, 4, 4])]
+    module = tiny_llama()
+    of_rollouts, _ = outputs_and_gradients(CPUEngine, ATTENTION, module, rows)
+    taught = micro_batch(rows)
+    del taught["response_mask"]
+    mask = [torch.tensor([0] * len(prompt) + [1] * len(response)) for prompt, response in rows]
+    taught["loss_mask"] = torch.nested.as_nested_tensor(mask, layout=torch.jagged)
+    found: dict[str, Any] = {}
+
+    def loss(model_output: dict[str, torch.Tensor], data: Any, dp_group: Any) -> tuple[torch.Tensor, dict[str, float]]:
+        found.update(model_output)
+        return torch.zeros(()), {}
+
+    engine(CPUEngine, module).forward_step(taught, loss, forward_only=True)
+    for name, values in of_rollouts.items():
+        for (prompt, response), row, expected in zip(rows, found[name].unbind(), values, strict=True):
+            looked_at = slice(len(prompt) - 1, len(prompt) + len(response) - 1)
+            torch.testing.assert_close(row[looked_at], expected)
+            assert not row[: looked_at.start].any() and not row[-1]
+
+
 def test_a_sliding_window_is_refused() -> None:
     states = torch.zeros(1, 1, 1, 2)
     with pytest.raises(NotImplementedError, match="sliding window"):

@@ -66,7 +66,7 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
     drawn, taken = draw_candidates(questions, settings.rows, settings.seed, flags)
     random.Random(f"{settings.seed}:sft").shuffle(drawn)
     rows, counts = build_rows(
-        drawn, settings.variant, prompt_counter(settings.base_model), settings.verl.data.max_length
+        drawn, settings.variant, settings.seed, prompt_counter(settings.base_model), settings.verl.data.max_length
     )
     print(f"{len(rows)} rows; left out: {counts['too_long']} too long, {counts['no_claims']} without claims")
     for stage in taken:

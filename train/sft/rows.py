@@ -1,12 +1,13 @@
 """What supervised fine-tuning teaches about the answers that reinforcement learning ranks, without a label of people.
 
-The prompt `ranking-only`: their letters, largest α first (the SFT ranker). Any other: the trajectory of the word rule,
-a cold start for a base that cannot write one.
+The prompt `ranking-only`: their letters, largest α first (the SFT ranker). Any other: the trajectory of the word rule
+with verdicts drawn, a cold start for a base that cannot write one.
 """
 
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,27 +76,36 @@ def ranking_reply(candidates: Candidates) -> str:
     return json.dumps(sorted(alphas, key=lambda letter: -alphas[letter]))
 
 
-def rule_reply(candidates: Candidates, variant: str) -> str | None:
-    """The word rule's trajectory of the answers; None where an answer has no sentence to claim."""
+def rule_reply(candidates: Candidates, variant: str, seed: int) -> str | None:
+    """The word rule's trajectory of the answers; None where an answer has no sentence to claim.
+
+    A verdict is drawn: a claim with 2/3 of its words in the passage is supported in two cases of three. The rule's own
+    verdicts would leave nothing to explore: training by ranking learns from what a judge is not sure of.
+    """
     question = candidates.question
-    trajectory = judge_by_words(question.question, question.passage, candidates.answers)
+    draw = random.Random(f"{seed}:{question.id}:{candidates.alphas}").random
+    trajectory = judge_by_words(question.question, question.passage, candidates.answers, lambda share: draw() < share)
     return as_reply(trajectory, variant) if all(candidate.atomic_claims for candidate in trajectory) else None
 
 
 def build_rows(
-    drawn: Sequence[Candidates], variant: str, tokens: Callable[[list[dict[str, str]]], int], max_tokens: int
+    drawn: Sequence[Candidates],
+    variant: str,
+    seed: int,
+    tokens: Callable[[list[dict[str, str]]], int],
+    max_tokens: int,
 ) -> tuple[list[Row], dict[str, Any]]:
     """`(rows of verl's SFT data set, counts)`; rows of over `max_tokens` in all are left out and counted.
 
-    variant: the prompt, which decides what is taught. Counts: `no_claims`, sets with an answer that has none; `shown`:
-    for each K, which alphas stand in its rows, and at which letter.
+    variant: the prompt, which decides what is taught; seed: of the verdicts. Counts: `no_claims`, sets with an answer
+    that has none; `shown`: for each K, which alphas stand in its rows, and at which letter.
     """
     rows: list[Row] = []
     left_out = {"too_long": 0, "no_claims": 0}
     for candidates in drawn:
         question, alphas = candidates.question, list(candidates.alphas)
         prompt = judge_messages(variant, question.question, question.passage, candidates.answers)
-        reply = ranking_reply(candidates) if variant == RANKING.name else rule_reply(candidates, variant)
+        reply = ranking_reply(candidates) if variant == RANKING.name else rule_reply(candidates, variant, seed)
         if reply is None:
             left_out["no_claims"] += 1
             continue

@@ -37,25 +37,33 @@ class CPUEngine(LinearDecayEngine):
             return super()._build_fsdp_module(module)
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Token ids packed, and of which places logits are needed: on a small model they are half of all the work."""
         packed = pack([row.tolist() for row in micro_batch["input_ids"].unbind()])
+        looked_at = _looked_at(micro_batch)
+        kept, of_kept = torch.unique(packed.places[looked_at], return_inverse=True)
         inputs = {"input_ids": packed.input_ids, "position_ids": packed.position_ids, "packed_rows": packed}
-        return inputs, {"places": packed.places}
+        return {**inputs, "logits_to_keep": kept}, {"looked_at": looked_at, "of_kept": of_kept}
 
     def prepare_model_outputs(
         self, output: Any, output_args: dict[str, Any], micro_batch: Any, logits_processor_func: Any
     ) -> dict[str, torch.Tensor]:
         """As verl has it: nested log_probs (and entropy, if asked for), at each token that of the one after it.
 
-        The value at a row's last token means nothing, as in verl.
+        0 where no loss looks at it; verl has a number without a meaning there.
         """
-        tokens, places = micro_batch["input_ids"], output_args["places"]
+        tokens, looked_at, of_kept = micro_batch["input_ids"], output_args["looked_at"], output_args["of_kept"]
         logits = output.logits[0].float() / float(micro_batch["temperature"])
-        after = torch.roll(tokens.values(), -1)
-        log_probs = torch.log_softmax(logits, -1).flatten().index_select(0, places * logits.shape[-1] + after)
+        after = torch.roll(tokens.values(), -1)[looked_at]
+        log_probs = torch.log_softmax(logits, -1).flatten().index_select(0, of_kept * logits.shape[-1] + after)
         values = {"log_probs": log_probs}
         if tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False):
-            values["entropy"] = entropy_from_logits(logits).index_select(0, places)
-        return {name: torch.nested.nested_tensor_from_jagged(value, tokens.offsets()) for name, value in values.items()}
+            values["entropy"] = entropy_from_logits(logits).index_select(0, of_kept)
+        places = looked_at.nonzero().squeeze(1)
+        everywhere = {
+            name: value.new_zeros(len(looked_at)).index_copy(0, places, value) for name, value in values.items()
+        }
+        offsets = tokens.offsets()
+        return {name: torch.nested.nested_tensor_from_jagged(value, offsets) for name, value in everywhere.items()}
 
     def forward_step(
         self, micro_batch: Any, loss_function: Any, forward_only: bool
@@ -85,3 +93,18 @@ class CPUEngine(LinearDecayEngine):
     def optimizer_step(self) -> Any:
         self.served = False
         return super().optimizer_step()
+
+
+def _looked_at(micro_batch: Any) -> torch.Tensor:
+    """Of each token, one row after the other, whether a loss looks at the probability of the token after it.
+
+    SFT rows have a `loss_mask` over all tokens, rollouts a `response_mask` over the response, which comes last.
+    """
+    tokens = micro_batch["input_ids"]
+    if "response_mask" not in micro_batch:
+        return torch.roll(micro_batch["loss_mask"].values(), -1) != 0
+    looked_at = torch.zeros(len(tokens.values()), dtype=torch.bool)
+    lengths = micro_batch["response_mask"].offsets().diff()
+    for end, length in zip(tokens.offsets()[1:].tolist(), lengths.tolist(), strict=True):
+        looked_at[end - length - 1 : end - 1] = True
+    return looked_at

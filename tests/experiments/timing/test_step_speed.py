@@ -50,7 +50,13 @@ def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
     for name in vars(CPUEngine).keys() - {"__module__", "__doc__"}:
         if getattr(padded, name) is not getattr(LinearDecayEngine, name, None):
             left.add(name)
-    assert left == {"_build_fsdp_module", "served", "get_per_tensor_param", "optimizer_step"}
+    assert left == {
+        "_build_fsdp_module",
+        "served",
+        "get_per_tensor_param",
+        "_merged_lora_per_tensor_param",
+        "optimizer_step",
+    }
 
 
 prompts = st.lists(st.lists(st.integers(2, 7), min_size=1, max_size=6), min_size=1, max_size=6)
