@@ -16,8 +16,8 @@ from omegaconf import DictConfig, OmegaConf
 from rag_zeval.errors import InputError
 from rag_zeval.files import first_difference, flat, read_json, write_json, write_text
 from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
-from train.lora import has_adapter, save_adapter, trained_model
-from train.plain_model import complete
+from train.export.lora import has_adapter, save_adapter, trained_model
+from train.export.plain_model import complete
 
 
 class RunFolder:

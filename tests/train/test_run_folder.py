@@ -22,7 +22,7 @@ from safetensors.torch import save_file as save_torch
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import VALIDATION, best_step
-from train.lora import META
+from train.export.lora import META
 from train.run_folder import RunFolder
 
 SAVED = ("optim_world_size_1_rank_0.pt", "extra_state_world_size_1_rank_0.pt", "model_world_size_1_rank_0.pt")

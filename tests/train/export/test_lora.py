@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from train import lora
+from train.export import lora
 from train.model_shape import read_shape
 from train.plan import plan_disk
 from train.run_folder import RunFolder

@@ -1,6 +1,6 @@
 """Adapters of LoRA runs: out of verl's checkpoint, as peft keeps them, and merged into a plain model.
 
-python -m train.lora ADAPTER FOLDER     # a plain model of an adapter that a run left, and the base that it names
+python -m train.export.lora ADAPTER FOLDER     # a plain model of an adapter that a run left, and the base that it names
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import write_json
 from rag_zeval.models.language_model import read_card
-from train.plain_model import complete
+from train.export.plain_model import complete
 
 if TYPE_CHECKING:
     import torch
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         if len(words) != 2:
-            raise InputError("usage: python -m train.lora ADAPTER FOLDER")
+            raise InputError("usage: python -m train.export.lora ADAPTER FOLDER")
         return merge(Path(words[0]), Path(words[1]))
 
     return exit_status(run)
