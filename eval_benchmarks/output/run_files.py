@@ -30,6 +30,7 @@ def write_run_files(
     image = png(figure) if figure else None
     notes = [*notes, *untested]
     for name, (first, *_) in by_benchmark(scorers).items():
+        notes += first.benchmark.about
         if first.benchmark.no_ceiling:
             notes.append(f"{name}: no row of annotators against each other: {first.benchmark.no_ceiling}")
     if image is None:
