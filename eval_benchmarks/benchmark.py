@@ -99,6 +99,8 @@ class Benchmark(Protocol):
     generated world the examples are about; a judge whose card names a world knows no other texts. `human` are metrics
     of one annotator against another, a ceiling for scorers; where the data allow none, `no_ceiling` says why.
     `published` are values of others' judges; `about` are lines that a reader of its tables needs.
+    `absolute`: each answer has a label of its own, so a ranking says nothing of it, and references that are too long for
+    a model can be judged in pieces.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Benchmark(Protocol):
     no_ceiling: str | None = None
     published: tuple[Published, ...] = ()
     about: tuple[str, ...] = ()
+    absolute: bool = False
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Metrics from the scored examples by id; an example without a score leaves its instance out."""

@@ -45,6 +45,14 @@ def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
 
     Raises InputError for a name that does not exist, data that do not fit, and if no benchmark is there.
     """
+    benchmarks, left_out = find_benchmarks(settings)
+    if not benchmarks:
+        raise InputError("no benchmark can run: " + "; ".join(left_out))
+    return benchmarks, left_out
+
+
+def find_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
+    """The same, where it may be that none is there."""
     check_benchmarks(settings.benchmarks)
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
@@ -53,6 +61,4 @@ def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
         left_out += missing
         if benchmark is not None:
             benchmarks.append(benchmark)
-    if not benchmarks:
-        raise InputError("no benchmark can run: " + "; ".join(left_out))
     return benchmarks, left_out

@@ -127,7 +127,9 @@ def best_threshold(values: Floats, supported: Mask) -> float | None:
     if supported.all() or not supported.any():
         return None
     levels, level = np.unique(values, return_inverse=True)
-    of_supported, of_unsupported = (np.bincount(level[chosen], minlength=len(levels)) for chosen in (supported, ~supported))
+    of_supported, of_unsupported = (
+        np.bincount(level[chosen], minlength=len(levels)) for chosen in (supported, ~supported)
+    )
     missed, found = (np.concatenate([[0], np.cumsum(counts)]) for counts in (of_supported, of_unsupported))
     accuracy = 1 - missed / missed[-1] + found / found[-1]  # with the threshold below level 0, 1, ..., above the last
     best = int(np.argmax(accuracy.round(12)))

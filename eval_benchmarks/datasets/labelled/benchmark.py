@@ -72,6 +72,7 @@ class Labelled(Benchmark):
     the threshold of each half is that of the other.
     """
 
+    absolute = True
     no_ceiling = "the data hold one label of each text"
 
     def __init__(self, name: str, description: Description, test: Part, dev: Part | None):
