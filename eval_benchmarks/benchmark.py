@@ -99,8 +99,8 @@ class Benchmark(Protocol):
     generated world the examples are about; a judge whose card names a world knows no other texts. `human` are metrics
     of one annotator against another, a ceiling for scorers; where the data allow none, `no_ceiling` says why.
     `published` are values of others' judges; `about` are lines that a reader of its tables needs.
-    `absolute`: each answer has a label of its own, so a ranking says nothing of it, and references that are too long for
-    a model can be judged in pieces.
+    `absolute`: each answer has a label of its own, so a ranking says nothing of it, and references that are too long
+    for a model can be judged in pieces.
     """
 
     name: str

@@ -100,8 +100,8 @@ def say(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table],
             lines.append((name, NONE, NONE, f"{rows:,}", *[NONE] * (len(HEADS) - 4)))
     notes = [f"not there: {one}" for one in missing]
     notes.append(
-        f"tokens are words and marks of a judge by the letter: an order of size; hours at {speed:,g} tokens of replies a "
-        "second (judge.reply_tokens_per_second), prompts not counted"
+        "tokens are words and marks of a judge by the letter: an order of size; "
+        f"hours at {speed:,g} tokens of replies a second (judge.reply_tokens_per_second), prompts not counted"
     )
     return [Table("what would be asked", HEADS, lines)], notes
 

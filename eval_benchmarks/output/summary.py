@@ -26,8 +26,8 @@ def summary_rows(scorers: Iterable[ScorerTrials], draws: int, seed: int) -> list
     Trials of one model are one row: the mean of their values, its interval, and `sd` over the trials. A difference is
     taken on the instances both scored, and its interval from the same resamples for both. `n` counts instances that
     have a score in at least one trial, `coverage` is the mean over trials of their share of all; costs are sums over
-    trials. What is not defined or not known is None; `minus` is A in "B minus A". Annotators come last, then values that
-    others print, whose `model` says whose they are and where.
+    trials. What is not defined or not known is None; `minus` is A in "B minus A". Annotators come last, then
+    values that others print, whose `model` says whose they are and where.
     """
     rows: list[Row] = []
     for its_scorers in by_benchmark(scorers).values():

@@ -38,8 +38,8 @@ from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.timing.pairs import command, timed
 from rag_zeval.judge.evaluator import Evaluator, Example
-from rag_zeval.models.language_model import Sampling
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
 RAG_ZEVAL, BERT_SCORE, HHEM, CHECKED_CLAIMS = "rag_zeval", "bert_score", "hhem", "checked_claims"
+CHECKERS = (HHEM, "checked_sentences")
 
 
 @dataclass(frozen=True)

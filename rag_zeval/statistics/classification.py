@@ -1,7 +1,7 @@
 """How well scores tell supported texts from unsupported ones, with documents drawn whole.
 
-A score of at least a threshold says "supported". The texts about one document hang together: they are one cluster, which
-a bootstrap draw takes with all its texts.
+A score of at least a threshold says "supported". The texts about one document hang together: they are one cluster,
+which a bootstrap draw takes with all its texts.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _auroc(supported: Floats, unsupported: Floats) -> Floats:
 
 
 def confusion(says_supported: Mask, supported: Mask) -> Floats:
-    """(instances, 4): supported and said to be, supported but not, unsupported and not said to be, unsupported but so."""
+    """(instances, 4): supported: said so, or not; unsupported: said so, or not. The texts are the instances."""
     says, is_so = says_supported, supported
     return np.stack([is_so & says, is_so & ~says, ~is_so & ~says, ~is_so & says], axis=1).astype(float)
 

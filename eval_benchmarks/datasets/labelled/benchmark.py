@@ -48,7 +48,7 @@ OF_SPANS: dict[str, Formula] = {"span_f1": f1, "span_precision": precision, "spa
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Labelled texts in columns (texts,): which example and place each has, its document's number and its data set's."""
+    """Labelled texts in columns (texts,): its example, place there, and numbers of its document and data set."""
 
     texts: list[LabelledText]
     examples: list[str]
@@ -220,7 +220,7 @@ class _Rows:
         return np.array([math.nan if value is None else value for value in found])
 
     def overlaps(self, part: Texts, reading: int) -> Floats | None:
-        """(texts, 3) of `spans.overlap`, NaN where no claims were read; None if the set has no spans or nobody claims."""
+        """(texts, 3) of `spans.overlap`, NaN where no claims were read; None without spans or without any claims."""
         if not self._candidates or any(text.spans is None for text in part.texts):
             return None
         counts = np.full((len(part.texts), 3), math.nan)

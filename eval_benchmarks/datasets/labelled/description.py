@@ -1,4 +1,4 @@
-"""A set of labelled texts as a small file describes it: where its data are, how its columns are named, which rows count.
+"""A set of labelled texts, as a small file describes it: where its data are, its columns, which rows count.
 
 Those of this folder are `sets/NAME.yaml`; any other file of that form can be named by its path, as
 `benchmarks=[my-set.yaml]`. Its data are read from `data_dir`.
@@ -47,8 +47,8 @@ class DataFile(Part):
 class Rows(Part):
     """Rows of files (a pattern under `data_dir`; JSONL, CSV, TSV or Parquet).
 
-    part: values by which rows belong to this part; where: values that they must have to count. documents: how many of each data set count, the first ones; None: all.
-    rows: how many there are said to be, for plans without the data.
+    part: values by which rows belong to this part; where: values that they must have to count. documents: how many of
+    each data set count, the first ones; None: all. rows: how many there are said to be, for plans without the data.
     """
 
     files: Text
@@ -69,7 +69,7 @@ class Columns(Part):
 
 
 class Reading(Part):
-    """A way to read the labels: which of them says that a text is supported. A text whose label is not named is left out.
+    """A way to read the labels: which of them say that a text is supported. One whose label is not named is left out.
 
     ignored: marks of spans that do not count. `says` tells it to the reader of the tables.
     """

@@ -1,9 +1,9 @@
 """Where the claims of a judge stand in the answer they were taken from, and which characters it calls unsupported.
 
 A judge writes its claims anew, as sentences of their own. A claim belongs to the sentence of the answer with which it
-shares most content words. The words of a sentence that stand in one of its unsupported claims and in none of its
-supported ones are unsupported; where all of them stand in supported claims as well, those of the unsupported claims are.
-Function words and marks between two unsupported words belong to them.
+shares most content words; one that shares none belongs to no sentence. The words of a sentence that stand in one of its
+unsupported claims and in none of its supported ones are unsupported; where there are none such, all words of its
+unsupported claims are. Function words and marks between two unsupported words belong to them.
 """
 
 from __future__ import annotations
