@@ -24,6 +24,7 @@ Clusters = NDArray[np.int64]
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
 DRAWS = 10_000  # of `mean_interval`
 HELD = 8_000_000  # multiplicities kept for all statistics, to bound memory
+HELD_AS_BYTES = 8 * HELD  # and where they are more, in a byte each, which is as much memory
 BLOCK = 1_000_000  # of them made at a time where they are more
 IN_CACHE = 100_000  # numbers worked on at a time where they are used once: these stay in the cache
 LEAST_RUNS = 3  # from which one can speak of consistency
@@ -129,6 +130,23 @@ def multiplicities(n: int, draws: int, seed: int) -> Floats:
     return np.concatenate(list(_blocks(np.ones(n, dtype=np.int64), draws, seed)))
 
 
+@lru_cache(maxsize=1)
+def _multiplicities_as_bytes(n: int, draws: int, seed: int) -> NDArray[np.uint8]:
+    """`multiplicities` of many instances: that one of them is drawn 256 times in a sample has a chance below 1e-500."""
+    alike = np.ones(n, dtype=np.int64)
+    return np.concatenate([block.astype(np.uint8) for block in _blocks(alike, draws, seed)])
+
+
+def _many_blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
+    """The rows of `multiplicities(n, draws, seed)` in parts, where they are too many to be held as they are."""
+    if n * draws > HELD_AS_BYTES:
+        yield from _blocks(np.ones(n, dtype=np.int64), draws, seed)
+        return
+    held, rows = _multiplicities_as_bytes(n, draws, seed), max(1, BLOCK // n)
+    for start in range(0, draws, rows):
+        yield held[start : start + rows].astype(np.float64)
+
+
 def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]:
     """How often each kind of instance falls into each sample of as many instances as there are.
 
@@ -154,8 +172,7 @@ def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
     n = int(columns_of(statistic, keep).max()) + 1
     together = n * draws <= HELD  # then they are made once for all statistics
-    alike = np.ones(n, dtype=np.int64)
-    blocks = [multiplicities(n, draws, seed)] if together else _blocks(alike, draws, seed)
+    blocks = [multiplicities(n, draws, seed)] if together else _many_blocks(n, draws, seed)
     return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
 
 

@@ -127,8 +127,9 @@ class Labelled(Benchmark):
                     name: partial(_of_parts, formula, overlaps, self._test.documents)
                     for name, formula in OF_SPANS.items()
                 }
-            for name, column in columns.items():
-                metrics += self._averaged(prefix, name, column, counted)
+            of_names = [self._averaged(prefix, name, column, counted) for name, column in columns.items()]
+            # the metrics of a data set one after the other: they share their draws
+            metrics += itertools.chain.from_iterable(zip(*of_names, strict=True))
         return metrics
 
     def _averaged(self, prefix: str, name: str, column: _Column, counted: Mask) -> Iterator[Metric]:

@@ -78,8 +78,8 @@ def test_claims_of_llm_aggrefacts_columns_give_metrics_by_hand(tmp_path: Path, k
         ("a1", "a2"), ("b1", "b2", "b3"), ("c1", "c2"), ("y1", "y2"), ("z1", "z2"),
     ]  # fmt: skip
     found = values(benchmark, scored(benchmark, SCORES.__getitem__))
-    # Wice at .5: a1 right, b1 wrong; a2 wrong, b2 right; b3 has no score. Tuned at .7 (between .65 and .75): a1 right, b1
-    # wrong; a2, b2 right. Pairs of a supported and an unsupported one: a1 above both, b1 above b2 alone.
+    # Wice at .5: a1 right, b1 wrong; a2 wrong, b2 right; b3 has no score. Tuned at .7 (between .65 and .75): a1 right,
+    # b1 wrong; a2, b2 right. Pairs of a supported and an unsupported one: a1 above both, b1 above b2 alone.
     assert found["Wice/balanced_accuracy"] == pytest.approx((1 / 2 + 1 / 2) / 2)
     assert found["Wice/balanced_accuracy_tuned"] == pytest.approx((1 / 2 + 2 / 2) / 2)
     assert found["Wice/auroc"] == pytest.approx(3 / 4)
@@ -182,10 +182,11 @@ def test_ragtruths_files_give_metrics_by_hand(ragtruth: Path) -> None:
     # Summary has a dev part, of which .6 is the threshold; the other two tasks have none, so no verdict is tuned there.
     assert found["Summary/f1_unsupported_tuned"] == 0
     assert {m.name: m.n for m in benchmark.metrics(rows)}["pooled/f1_unsupported_tuned"] == 1
-    # Spans: [15, 25) of Anna's is "Berta read": both found and there. Carla's "Carla wrote" is not there, the rain's "hard"
-    # (4 characters) is not found, of the bar "Bar has no wifi" is found ("Bar" and "wifi" are the claim's words, the rest
-    # between them are function words) and "no wifi" there.
-    both, found_characters, there = 10 + 0 + 0 + 7, 10 + len("Carla wrote") + 0 + len("Bar has no wifi"), 10 + 0 + 4 + 7
+    # Spans: of Anna's "Berta read" is found and there. Carla's "Carla wrote" is found and not there, the rain's "hard" is
+    # there and not found. Of the bar "Bar has no wifi" is found (between its words are only function words), "no wifi"
+    # is there.
+    both, there = len("Berta read") + len("no wifi"), len("Berta read") + len("hard") + len("no wifi")
+    found_characters = len("Berta read") + len("Carla wrote") + len("Bar has no wifi")
     assert found["pooled/span_precision"] == pytest.approx(both / found_characters)
     assert found["pooled/span_recall"] == pytest.approx(both / there)
     assert found["pooled/span_f1"] == pytest.approx(2 * both / (found_characters + there))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -62,4 +63,4 @@ def test_overlaps_count_each_character_once(found: Any, there: Any) -> None:
 def test_spans_are_places_of_the_answer_in_order(answer: str, claims: Any) -> None:
     spans = unsupported_spans(answer, claims)
     assert all(0 <= start < end <= len(answer) for start, end in spans)
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
