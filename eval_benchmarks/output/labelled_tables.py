@@ -14,10 +14,10 @@ from rag_zeval.files import Row
 AT = f"at {THRESHOLD:g}".replace("0.", ".")
 HEADS = {  # metric -> head of its column
     "balanced_accuracy": f"balanced acc. {AT}",
-    "balanced_accuracy" + TUNED: "tuned",
+    "balanced_accuracy" + TUNED: "balanced acc. tuned",
     AUROC: "AUROC",
     "f1_unsupported": f"F1 unsupp. {AT}",
-    "f1_unsupported" + TUNED: "F1 tuned",
+    "f1_unsupported" + TUNED: "F1 unsupp. tuned",
     "span_f1": "span F1",
     "span_precision": "precision",
     "span_recall": "recall",

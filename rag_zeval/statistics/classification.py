@@ -64,14 +64,15 @@ class Auroc:
         levels, level = np.unique(self.values[keep], return_inverse=True)
         column, supported = columns_of(self, keep), self.supported[keep]
         shape = (weights.shape[1], len(levels))
-        both = [
+        positive, negative = (
             csr_array((np.ones(int(chosen.sum())), (column[chosen], level[chosen])), shape)
             for chosen in (supported, ~supported)
-        ]
-        rows = max(1, BLOCK // max(1, len(levels)))
-        return np.concatenate(
-            [_auroc(*(weights[at : at + rows] @ counts for counts in both)) for at in range(0, len(weights), rows)]
         )
+        rows, found = max(1, BLOCK // max(1, len(levels))), []
+        for start in range(0, len(weights), rows):
+            some = weights[start : start + rows]
+            found.append(_auroc(np.asarray(some @ positive), np.asarray(some @ negative)))
+        return np.concatenate(found)
 
 
 def _auroc(supported: Floats, unsupported: Floats) -> Floats:
