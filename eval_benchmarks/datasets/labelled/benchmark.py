@@ -110,7 +110,7 @@ class Labelled(Benchmark):
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         rows = _Rows(scored)
         dev, test = rows.values(self._dev), rows.values(self._test)
-        metrics = []
+        metrics: list[Metric] = []
         for number, reading in enumerate(self._description.readings):
             prefix = f"{reading.name}:" if reading.name else ""
             labels = self._test.supported(number)
@@ -188,7 +188,7 @@ def _auroc(values: Floats, supported: Mask, documents: Clusters, rows: Mask) -> 
 
 
 def _of_parts(formula: Formula, parts: Floats, documents: Clusters, rows: Mask) -> tuple[Statistic, Mask]:
-    return OfSums(parts[rows], formula, documents[rows]), ~np.isnan(parts[rows]).any(axis=1)
+    return OfSums(parts[rows], formula, documents[rows]), ~np.isnan(parts[rows, 0])
 
 
 def _metric(name: str, column: _Column, rows: Mask) -> Metric:

@@ -183,8 +183,8 @@ def test_ragtruths_files_give_metrics_by_hand(ragtruth: Path) -> None:
     assert found["Summary/f1_unsupported_tuned"] == 0
     assert {m.name: m.n for m in benchmark.metrics(rows)}["pooled/f1_unsupported_tuned"] == 1
     # Spans: of Anna's "Berta read" is found and there. Carla's "Carla wrote" is found and not there, the rain's "hard"
-    # is there and not found. Of the bar "Bar has no wifi" is found (between its words are only function words), "no wifi"
-    # is there.
+    # is there and not found. Of the bar "Bar has no wifi" is found (between its words are only function words), and
+    # "no wifi" is there.
     both, there = len("Berta read") + len("no wifi"), len("Berta read") + len("hard") + len("no wifi")
     found_characters = len("Berta read") + len("Carla wrote") + len("Bar has no wifi")
     assert found["pooled/span_precision"] == pytest.approx(both / found_characters)
