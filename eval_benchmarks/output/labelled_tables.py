@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eval_benchmarks.datasets.labelled.benchmark import AUROC, BY_THRESHOLD, MACRO, OF_SPANS, POOLED, THRESHOLD, TUNED
+from eval_benchmarks.datasets.labelled.metrics import AUROC, BY_THRESHOLD, MACRO, OF_SPANS, POOLED, THRESHOLD, TUNED
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.files import Row
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eval_benchmarks.datasets.labelled.texts import Spans
 from rag_zeval.judge.words import WORD
 from rag_zeval.scorers.sentences import sentence_spans
 from rag_zeval.scorers.word_rule import content_words
 
+Spans = tuple[tuple[int, int], ...]  # characters of a text, from and up to
 Claim = tuple[str, bool]  # its text, and whether it is supported
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval_benchmarks.datasets.labelled.description import Columns, Description, Reading, Rows
+from eval_benchmarks.datasets.labelled.spans import Spans
 from rag_zeval.cases.reading import read_rows
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, locate
-
-Spans = tuple[tuple[int, int], ...]  # characters of a text, from and up to
 
 QA = "QA"  # the task of RAGTruth whose source holds a question
 ANSWER_FIELDS: FieldTypes = {"source_id": str, "response": str, "labels": list}
