@@ -17,8 +17,8 @@ $(error make reproduce takes no ARGS; run the stages one by one)
 endif
 
 DRY := $(filter-out 0 no false,$(DRY_RUN))
-ifneq ($(and $(DRY),$(filter-out train paper,$(MAKECMDGOALS))),)
-$(error DRY_RUN goes with make train and make paper alone)
+ifneq ($(and $(DRY),$(filter-out train bench paper,$(MAKECMDGOALS))),)
+$(error DRY_RUN goes with make train, make bench and make paper alone)
 endif
 
 # A dry run needs verl's configuration only, and both environments have the same verl.
@@ -101,8 +101,8 @@ train: $(READY) ## train the judge by reinforcement learning (verl, GRPO); DRY_R
 dynamics: $(READY) ## draw a training run by step, finished or not (ARGS="RUN ... key=value ..."): RUN/dynamics.html
 	$(PY) -m experiments.dynamics $(or $(ARGS),runs/train/$(PROFILE))
 
-bench: $(READY) ## score the benchmarks and print the tables
-	$(PY) -m eval_benchmarks profile=$(PROFILE) $(ARGS)
+bench: $(READY) ## score the benchmarks and print the tables (DRY_RUN=1: what it would ask)
+	$(PY) -m eval_benchmarks profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
 MODEL ?= runs/train/$(PROFILE)/model
 serve: $(READY) ## serve MODEL=folder (default: what make train left) with vLLM, for OpenAI's clients

@@ -17,6 +17,8 @@ from rich.text import Text
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.registry import load_benchmarks
+from eval_benchmarks.dry_run import say
+from eval_benchmarks.in_pieces import InPieces
 from eval_benchmarks.jobs import ScoringJob, jobs, open_claim_checker
 from eval_benchmarks.model_checks import check_models
 from eval_benchmarks.output.run_files import write_run_files
@@ -38,7 +40,7 @@ REASONS = 5  # reasons for missing scores shown of each scorer
 
 
 def run(config: DictConfig) -> int:
-    """Score everything the configuration names, write `out_dir`, print the tables.
+    """Score everything the configuration names, write `out_dir`, print the tables; or only say what it would ask.
 
     0, or 1 after a line on stderr (and after everything is written) if a judge gave a benchmark no score at all.
 
@@ -46,8 +48,11 @@ def run(config: DictConfig) -> int:
     """
     console = open_console()
     settings = read_settings(config, BenchSettings)
-    check_models(settings)
     prices = read_prices(settings.prices) if settings.prices is not None else {}
+    if settings.dry_run:
+        show(console, *say(settings, prices))
+        return 0
+    check_models(settings)
     benchmarks, missing = load_benchmarks(settings)
     left_out: list[str] = []
     out = Path(settings.out_dir)
@@ -72,6 +77,11 @@ def run(config: DictConfig) -> int:
                     trials.append(_trial(replace(job, scorer=checked), out, progress, price))
                 elif isinstance(job.scorer, SftRanker):
                     leave_out(f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: a ranker writes no claims")
+                elif isinstance(job.scorer, InPieces) and job.scorer.name == RagZeval.name:
+                    leave_out(
+                        f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: references are judged in pieces, "
+                        "each with claims of its own"
+                    )
             if settings.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
                 swapped = BothOrders(job.benchmark, trial.scored)
                 trials.append(_trial(replace(job, benchmark=swapped), out, progress, price))

@@ -64,6 +64,7 @@ class Judge(Section):
     connect_timeout: Limit
     max_body_mib: Limit
     trials: Count
+    reply_tokens_per_second: Limit
 
     @property
     def calls(self) -> dict[str, Any]:
@@ -133,6 +134,7 @@ class BenchSettings(RunSettings):
     prices: Annotated[Text | None, Field(description="a file")]
     bert_score: BertScoreModel
     claim_checker: ClaimChecker
+    dry_run: Flag
 
     @property
     def judged_scorers(self) -> list[str]:

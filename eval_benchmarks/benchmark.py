@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.scorers.score import Scored, Scorer
-from rag_zeval.statistics.bootstrap import Mask, Ratio, Statistic, mean
+from rag_zeval.statistics.bootstrap import Clusters, Mask, Ratio, Statistic, columns_of, mean
+from rag_zeval.statistics.weighted_correlations import Floats
 
 FETCH = "`make data` gets it"  # the end of a line about public data that are not there
 Pair = tuple[float | None, float | None]  # scores of the better answer and of the other
@@ -41,6 +44,52 @@ class Metric:
         return float(self.scored.mean())
 
 
+@dataclass(frozen=True, eq=False)
+class MeanOfMetrics:
+    """The mean of metrics over the same instances, each on those that it scored: a Statistic like those it is made of.
+
+    Metrics of several trials, or of several data sets (each on its own instances). A draw takes the same instances for
+    all, so what they share is drawn once.
+    """
+
+    metrics: tuple[Metric, ...]
+
+    @property
+    def clusters(self) -> Clusters | None:
+        return next((getattr(metric.statistic, "clusters", None) for metric in self.metrics), None)
+
+    def point(self, keep: Mask) -> float:
+        return float(np.mean([m.statistic.point(keep & m.scored) for m in self._within(keep)] or [np.nan]))
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        """A draw in which a metric is undefined is undefined."""
+        each = [m.statistic.draws(keep & m.scored, weights[:, self._columns(m, keep)]) for m in self._within(keep)]
+        return np.mean(each or [np.full(len(weights), np.nan)], axis=0)
+
+    def instances(self, keep: Mask) -> Floats | None:
+        """Means over metrics, where all of them scored the same instances."""
+        each = [m.statistic.instances(keep) for m in self.metrics if (m.scored | ~keep).all()]
+        whole = [values for values in each if values is not None]
+        return np.mean(whole, axis=0) if whole and len(whole) == len(self.metrics) else None
+
+    def _within(self, keep: Mask) -> list[Metric]:
+        return [m for m in self.metrics if (keep & m.scored).any()]
+
+    def _columns(self, metric: Metric, keep: Mask) -> Clusters:
+        """Those of `weights` that belong to instances which the metric scored."""
+        return np.unique(columns_of(self, keep)[metric.scored[keep]])
+
+
+@dataclass(frozen=True)
+class Published:
+    """A value that others print for this benchmark: whose it is, of which metric, and where it is printed."""
+
+    model: str
+    metric: str
+    value: float
+    source: str
+
+
 class Benchmark(Protocol):
     """What a benchmark has; one that inherits from this has the defaults, any other class may have the same by itself.
 
@@ -49,6 +98,9 @@ class Benchmark(Protocol):
     `shipped` are scorers whose values come with the data: their rows are always in the tables. `world` names the
     generated world the examples are about; a judge whose card names a world knows no other texts. `human` are metrics
     of one annotator against another, a ceiling for scorers; where the data allow none, `no_ceiling` says why.
+    `published` are values of others' judges; `about` are lines that a reader of its tables needs.
+    `absolute`: each answer has a label of its own, so a ranking says nothing of it, and references that are too long
+    for a model can be judged in pieces.
     """
 
     name: str
@@ -58,6 +110,9 @@ class Benchmark(Protocol):
     shipped: tuple[Scorer, ...] = ()
     human: tuple[Metric, ...] = ()
     no_ceiling: str | None = None
+    published: tuple[Published, ...] = ()
+    about: tuple[str, ...] = ()
+    absolute: bool = False
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Metrics from the scored examples by id; an example without a score leaves its instance out."""
@@ -70,8 +125,6 @@ def mean_metric(name: str, values: Sequence[float | None]) -> Metric:
 
 def ratio_metric(name: str, counts: Sequence[tuple[int, int] | None]) -> Metric:
     """Sum of the first counts over sum of the second (a rate over claims); None is an instance without a value."""
-    import numpy as np
-
     pairs = np.array([pair or (0, 0) for pair in counts], dtype=float).reshape(-1, 2)
     scored = np.array([pair is not None for pair in counts], dtype=bool)
     return Metric(name, Ratio(pairs[:, 0], pairs[:, 1]), scored)

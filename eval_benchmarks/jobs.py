@@ -13,6 +13,7 @@ from pathlib import Path
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.nano_eval import WORLD
+from eval_benchmarks.in_pieces import InPieces, fits_model
 from eval_benchmarks.model_checks import not_trained_yet
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.originals.scorer import OriginalScorer
@@ -25,6 +26,7 @@ from rag_zeval.models.language_model import Backend, Sampling, open_backend
 from rag_zeval.models.nli import Checker, open_checker
 from rag_zeval.scorers.asking import AskingScorer, Measure
 from rag_zeval.scorers.bert_score import BertScore
+from rag_zeval.scorers.checked_sentences import CheckedSentences
 from rag_zeval.scorers.hhem import Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS
@@ -86,7 +88,7 @@ def jobs(
     for benchmark, measure in fitting:
         if not measure.prompts:
             scorer = AskingScorer(measure, None, settings.judge.sampling(), embedder)
-            yield ScoringJob(benchmark, scorer, settings.embeddings.model)
+            yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, None, embedder), settings.embeddings.model)
     asking = [pair for pair in fitting if pair[1].prompts]
     for spec in settings.models if settings.judged_scorers else ():
         if not_trained_yet(spec):
@@ -109,8 +111,8 @@ def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: L
             leave_out(f"{BertScore.name}: bert_score.model names no folder with a model")
         else:
             scorers.append(BertScore(settings.bert_score.model))
-    if checker and Hhem.name in settings.scorers:
-        scorers.append(Hhem(checker))
+    if checker:
+        scorers += [of(checker) for of in (Hhem, CheckedSentences) if of.name in settings.scorers]
     return scorers
 
 
@@ -125,7 +127,11 @@ def _judge_jobs(
         else:
             greedy = benchmark.world == WORLD  # another trial would be the same
             for trial in range(1 if greedy else settings.judge.trials):
-                yield ScoringJob(benchmark, _judge(settings, benchmark, backend, trial), spec, trial)
+                scorer = _judge(settings, benchmark, backend, trial)
+                if benchmark.absolute and isinstance(scorer, SftRanker):
+                    leave_out(f"{benchmark.name}, {scorer.name} by {spec}: a ranker does not say what is supported")
+                    break
+                yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, backend, None), spec, trial)
 
 
 def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> RagZeval | SftRanker:
@@ -156,7 +162,14 @@ def _measure_jobs(
             continue
         for trial in range(settings.judge.trials):
             scorer = AskingScorer(measure, backend, settings.judge.sampling(trial), embedder, timeout)
-            yield ScoringJob(benchmark, scorer, spec, trial)
+            in_pieces = _in_pieces(benchmark, scorer, backend, embedder if measure.embeds else None)
+            yield ScoringJob(benchmark, in_pieces, spec, trial)
+
+
+def _in_pieces(benchmark: Benchmark, scorer: Scorer, backend: Backend | None, embedder: Embedder | None) -> Scorer:
+    """The scorer, or where a reference of labelled texts does not fit its models, one that is given pieces."""
+    fits = fits_model(backend, embedder)
+    return scorer if not benchmark.absolute or all(map(fits, benchmark.examples)) else InPieces(scorer, fits)
 
 
 def _original_jobs(

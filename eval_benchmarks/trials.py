@@ -9,12 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric
 from rag_zeval.evaluation.prices import Price
 from rag_zeval.files import Row
 from rag_zeval.scorers.score import Scored
-from rag_zeval.statistics.bootstrap import Mask
-from rag_zeval.statistics.weighted_correlations import Floats
 
 COUNTS = ("calls", "cached", "retries", "failures", "seconds")  # of a scored example: summed over all
 TOKENS = ("prompt_tokens", "completion_tokens")  # and those that are known only where the endpoint tells them
@@ -36,33 +34,6 @@ class Trial:
     scored: Mapping[str, Scored]
     number: int = 0
     price: Price | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class MeanOfTrials:
-    """The mean of a statistic over trials, each on the instances that it scored: a Statistic like those it is made of.
-
-    A draw takes the same instances for all trials, so what the trials share is drawn once.
-    """
-
-    trials: tuple[Metric, ...]
-
-    def point(self, keep: Mask) -> float:
-        return float(np.mean([m.statistic.point(keep & m.scored) for m in self._within(keep)] or [np.nan]))
-
-    def draws(self, keep: Mask, weights: Floats) -> Floats:
-        """A draw in which a trial is undefined is undefined."""
-        each = [m.statistic.draws(keep & m.scored, weights[:, m.scored[keep]]) for m in self._within(keep)]
-        return np.mean(each or [np.full(len(weights), np.nan)], axis=0)
-
-    def instances(self, keep: Mask) -> Floats | None:
-        """Means over trials, where all of them scored the same instances."""
-        each = [m.statistic.instances(keep) for m in self.trials if (m.scored | ~keep).all()]
-        whole = [values for values in each if values is not None]
-        return np.mean(whole, axis=0) if whole and len(whole) == len(self.trials) else None
-
-    def _within(self, keep: Mask) -> list[Metric]:
-        return [m for m in self.trials if (keep & m.scored).any()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +130,6 @@ def _estimate(name: str, metrics: list[Metric], trials: int) -> Estimate:
     points = [metric.value for metric in metrics]
     defined = [metric for metric, value in zip(metrics, points, strict=True) if not math.isnan(value)]
     scored = np.logical_or.reduce([metric.scored for metric in metrics])
-    together = metrics[0] if len(metrics) == 1 else Metric(name, MeanOfTrials(tuple(defined)), scored)
+    together = metrics[0] if len(metrics) == 1 else Metric(name, MeanOfMetrics(tuple(defined)), scored)
     coverage = sum(metric.coverage for metric in metrics) / trials
     return Estimate(together, tuple(value for value in points if not math.isnan(value)), coverage)

@@ -13,8 +13,9 @@ import sys
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
@@ -111,6 +112,40 @@ DOWNLOADS = (
 )
 
 
+def _jsonl_of(rows: int | None, file: Path) -> str:
+    """The text of a JSONL file with so many rows."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
+    lines = text.removesuffix("\n").split("\n")  # not splitlines: texts may hold other ends of lines as they are
+    for number, line in enumerate(lines, 1):
+        with locate(f"line {number}"):
+            parse_row(line)
+    if len(lines) != rows:
+        raise InputError(f"expected {rows} rows, found {len(lines)}")
+    return text
+
+
+def labelled_downloads() -> Iterator[Download]:
+    """The files of the open sets of labelled texts, as their descriptions name them."""
+    from eval_benchmarks.datasets.labelled.description import descriptions  # brings numpy
+
+    for _, description in descriptions():
+        for file in description.files:
+            convert = None if file.sha256 else partial(_jsonl_of, file.rows)
+            yield Download(file.path, file.server, file.route, file.sha256, description.licence, convert)
+
+
+def gated() -> Iterator[str]:
+    """A line for each set of labelled texts that people must get themselves."""
+    from eval_benchmarks.datasets.labelled.description import descriptions
+
+    for name, description in descriptions():
+        if description.get is not None:
+            yield f"{name} is not downloaded here ({description.licence}): {description.get} ({description.test.files})"
+
+
 def get(download: Download, server: str, data_dir: Path) -> str:
     """Bring one file into `data_dir`; "downloaded" or "already there". Raises InputError (a wrong file is removed)."""
     target = data_dir / download.path
@@ -171,14 +206,14 @@ def main(argv: Sequence[str]) -> int:
 
     settings = read_settings(config, DownloadSettings)
     data_dir, status = Path(settings.data_dir), 0
-    for download in DOWNLOADS:
+    for download in (*DOWNLOADS, *labelled_downloads()):
         try:
             done = get(download, getattr(settings.download, download.source), data_dir)
             print(f"{data_dir / download.path}: {done} ({download.licence})")
         except InputError as error:
             print(f"error: {error}", file=sys.stderr)
             status = 2
-    print(NATURAL_QUESTIONS)
+    print(*gated(), NATURAL_QUESTIONS, sep="\n")
     return status
 
 

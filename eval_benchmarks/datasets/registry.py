@@ -1,26 +1,43 @@
 """Every benchmark, by the name that `benchmarks=[...]` takes. A new one is a module beside this, and a line here.
 
+A new set of labelled claims or answers is a file in `labelled/sets`, or any file of that form, named by its path.
+
 A module's `load(settings)` gives the benchmark, or None where its data are not there, and a line for all that is
 missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from eval_benchmarks.bench_settings import RunSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets import cad_pairs, nano_cad, nano_eval, nano_meta, ragchecker_meta, wikieval
+from eval_benchmarks.datasets.labelled import benchmark as labelled
+from eval_benchmarks.datasets.labelled.description import SUFFIX, set_names
 from rag_zeval.errors import InputError
 
-BENCHMARKS: dict[str, Callable[[RunSettings], tuple[Benchmark | None, list[str]]]] = {
+Load = Callable[[RunSettings], tuple[Benchmark | None, list[str]]]
+BENCHMARKS: dict[str, Load] = {
     "ragchecker_meta": ragchecker_meta.load,
     "wikieval": wikieval.load,
     "nano_eval": nano_eval.load,
     "nano_cad": nano_cad.load,
     "nano_meta": nano_meta.load,
     "cad_pairs": cad_pairs.load,
+    **{name: partial(labelled.load, name) for name in set_names()},
 }
+
+
+def find_benchmark(name: str) -> Load:
+    """What loads the benchmark of a name, or the labelled set that a file describes."""
+    return partial(labelled.load, name) if name.endswith(SUFFIX) else BENCHMARKS[name]
+
+
+def check_benchmarks(names: Sequence[str]) -> None:
+    """Raises InputError for a name that does not exist."""
+    check_names("benchmarks", [name for name in names if not name.endswith(SUFFIX)], BENCHMARKS)
 
 
 def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
@@ -28,14 +45,20 @@ def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
 
     Raises InputError for a name that does not exist, data that do not fit, and if no benchmark is there.
     """
-    check_names("benchmarks", settings.benchmarks, BENCHMARKS)
+    benchmarks, left_out = find_benchmarks(settings)
+    if not benchmarks:
+        raise InputError("no benchmark can run: " + "; ".join(left_out))
+    return benchmarks, left_out
+
+
+def find_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
+    """The same, where it may be that none is there."""
+    check_benchmarks(settings.benchmarks)
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
     for name in dict.fromkeys(settings.benchmarks):
-        benchmark, missing = BENCHMARKS[name](settings)
+        benchmark, missing = find_benchmark(name)(settings)
         left_out += missing
         if benchmark is not None:
             benchmarks.append(benchmark)
-    if not benchmarks:
-        raise InputError("no benchmark can run: " + "; ".join(left_out))
     return benchmarks, left_out

@@ -14,11 +14,11 @@ from eval_benchmarks.benchmark import Metric
 from eval_benchmarks.trials import ScorerTrials, by_benchmark
 from rag_zeval.files import Row
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.statistics.bootstrap import drawn, percentiles
+from rag_zeval.statistics.bootstrap import columns_of, drawn, percentiles
 from rag_zeval.statistics.discriminative_power import holm, randomisation_p
 
 ROUNDING = 1e-12  # differences closer than this are the same
-ENOUGH = 20  # instances from which a bootstrap says something of chance
+ENOUGH = 20  # instances, or clusters of them, from which a bootstrap says something of chance
 KEYS = "benchmark metric scorer model minus_scorer minus_model difference ci_low ci_high n coverage p p_holm".split()
 
 
@@ -59,7 +59,7 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     ours, theirs = first.statistic.instances(both), second.statistic.instances(both)
     if ours is not None and theirs is not None:
         return PairedTest(difference, limits, randomisation_p(ours - theirs, draws, seed))
-    if both.sum() < ENOUGH:
+    if columns_of(first.statistic, both).max() + 1 < ENOUGH:
         return PairedTest(difference, limits, None)
     values = values[~np.isnan(values)]
     as_far = np.abs(values - difference) >= abs(difference) - ROUNDING

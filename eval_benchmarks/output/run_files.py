@@ -11,7 +11,8 @@ from eval_benchmarks.output.curves import png
 from eval_benchmarks.output.densities import density_figure
 from eval_benchmarks.output.page import embedded, render
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.output.tables import Table, comma_separated, latex, markdown, tables
+from eval_benchmarks.output.table import Table
+from eval_benchmarks.output.tables import comma_separated, latex, markdown, tables
 from eval_benchmarks.trials import Trial, by_benchmark, group_trials
 from rag_zeval.files import write_bytes, write_json, write_text
 
@@ -30,6 +31,7 @@ def write_run_files(
     image = png(figure) if figure else None
     notes = [*notes, *untested]
     for name, (first, *_) in by_benchmark(scorers).items():
+        notes += first.benchmark.about
         if first.benchmark.no_ceiling:
             notes.append(f"{name}: no row of annotators against each other: {first.benchmark.no_ceiling}")
     if image is None:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from eval_benchmarks.benchmark import Benchmark, Metric
+from eval_benchmarks.benchmark import Benchmark, Metric, Published
 from eval_benchmarks.output.published import PUBLISHED
 from eval_benchmarks.trials import ScorerTrials, by_benchmark
 from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import interval, paired_interval
 
 HUMAN = "human"  # the scorer of rows that compare annotators with each other
+IN_PRINT = "published"  # and of values that others print
 KEYS = (
     "benchmark scorer model metric value sd ci_low ci_high trials n coverage calls cached retries failures seconds "
     "prompt_tokens completion_tokens dollars published prompt_hash data_hash files minus"
@@ -25,7 +26,8 @@ def summary_rows(scorers: Iterable[ScorerTrials], draws: int, seed: int) -> list
     Trials of one model are one row: the mean of their values, its interval, and `sd` over the trials. A difference is
     taken on the instances both scored, and its interval from the same resamples for both. `n` counts instances that
     have a score in at least one trial, `coverage` is the mean over trials of their share of all; costs are sums over
-    trials. What is not defined or not known is None; `minus` is A in "B minus A". Annotators come last.
+    trials. What is not defined or not known is None; `minus` is A in "B minus A". Annotators come last, then
+    values that others print, whose `model` says whose they are and where.
     """
     rows: list[Row] = []
     for its_scorers in by_benchmark(scorers).values():
@@ -37,6 +39,7 @@ def summary_rows(scorers: Iterable[ScorerTrials], draws: int, seed: int) -> list
                 rows += [_difference_row(first, model, name, draws, seed) for model in later]
         benchmark = its_scorers[0].benchmark
         rows += [_human_row(benchmark, metric, draws, seed) for metric in benchmark.human]
+        rows += [_published_row(benchmark, published) for published in benchmark.published]
     return rows
 
 
@@ -78,6 +81,12 @@ def _difference_row(first: ScorerTrials, later: ScorerTrials, name: str, draws: 
 def _human_row(benchmark: Benchmark, metric: Metric, draws: int, seed: int) -> Row:
     values = _value(metric, draws, seed)
     return _row(benchmark, HUMAN, None, metric, **values, coverage=metric.coverage, files=[])
+
+
+def _published_row(benchmark: Benchmark, published: Published) -> Row:
+    names = {"benchmark": benchmark.name, "scorer": IN_PRINT, "model": f"{published.model} ({published.source})"}
+    values = {"metric": published.metric, "published": published.value, "data_hash": benchmark.data_hash, "files": []}
+    return {**dict.fromkeys(KEYS), **names, **values}
 
 
 def _row(benchmark: Benchmark, scorer: str, model: str | None, metric: Metric, **known: Any) -> Row:

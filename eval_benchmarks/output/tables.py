@@ -5,21 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from eval_benchmarks.output.labelled_tables import labelled_tables, of_averages, of_labelled
+from eval_benchmarks.output.table import NONE, Table
 from eval_benchmarks.trials import scorer_name
 from rag_zeval.files import Row
 
 AGAINST_HEADS = "against difference difference_ci_low difference_ci_high p p_holm".split()  # of a row in the CSV
-TEXT_HEADS = set(
-    "benchmark run method setting candidates scorer model metric minus".split()
-)  # numbers are set to the right
-NONE = "-"
 FILE_WIDTH = 160  # characters, where the output is no terminal
 LATEX_HEADER = "% Needs \\usepackage{booktabs,longtable} in the preamble.\n"
 LATEX_ESCAPED = {
@@ -32,20 +29,6 @@ LATEX_ESCAPED = {
     "[": "{[}",  # after a line's end it would open an option, as * would
     "*": "{*}",
 } | {mark: "\\" + mark for mark in "&%$#_{}"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title, heads and lines of cells; columns of text stand before those of numbers."""
-
-    title: str
-    heads: Sequence[str]
-    lines: Sequence[Sequence[str]]
-
-    @property
-    def text_columns(self) -> int:
-        """How many columns of text stand before the numbers."""
-        return sum(head in TEXT_HEADS for head in self.heads)
 
 
 Columns = Mapping[str, Callable[[Row], str]]  # head -> cell of a row
@@ -103,13 +86,16 @@ COST_COLUMNS: Columns = {
 def tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]:
     """For each benchmark its values, then RAG-Zeval against the other scorers; at the end what the judges cost.
 
-    A column in which no line has anything is left out.
+    A column in which no line has anything is left out. Labelled texts have tables of their own (`labelled_tables`), and
+    of the tests against RAG-Zeval those of averages over data sets.
     """
     sections = []
     for benchmark in dict.fromkeys(row["benchmark"] for row in rows):
         values = [row for row in rows if row["benchmark"] == benchmark]
-        sections.append(make_table(benchmark, VALUE_COLUMNS, values))
+        labelled = of_labelled(values)
+        sections += labelled_tables(benchmark, values) if labelled else [make_table(benchmark, VALUE_COLUMNS, values)]
         tests = [row for row in comparisons if row["benchmark"] == benchmark]
+        tests = of_averages(tests) if labelled else tests
         if tests:
             ours = scorer_name(tests[0]["scorer"], tests[0]["model"])
             sections.append(make_table(f"{benchmark}: {ours}, minus each other scorer", TEST_COLUMNS, tests))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
-from eval_benchmarks.bench_settings import RunSettings
+from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.bench_settings import read_settings as read_bench
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.output.tables import NONE, Table
+from eval_benchmarks.dry_run import HEADS, line, plan
+from eval_benchmarks.output.table import NONE, Table
 from experiments.paper.arms import Arms
 from experiments.paper.runs import BenchRun, PaperSettings
 from experiments.plan import RL, Command
-from experiments.timing.call_costs import measure
-from rag_zeval.evaluation.prices import MILLION, price_of, read_prices
-from rag_zeval.scorers.registry import JUDGE, MEASURES
+from rag_zeval.evaluation.prices import read_prices
 from rag_zeval.stages.config import load_config
 from train.dry_run import check_answers_to_come, checked_by_verl, sized
 from train.model_shape import read_shape
@@ -24,36 +22,18 @@ from train.settings import TrainSettings, read_settings
 from train.verl_config import build, derived_keys
 
 PAPER_STEPS, PAPER_HOURS, PAPER_GPUS = 343, 20, 8  # of the paper's training, on H20 (A.3)
-HEADS = ("run", "model", "benchmark", "scorer", "examples", "trials", "calls", "tokens in", "tokens out", "dollars")
-
 TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "disk")
 
 
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
-    """A line for each scorer of each run. Tokens are the judge's by the letter on examples of the nano world: an order
-    of magnitude, in words and marks."""
+    """The lines of the bench's own dry run (`eval_benchmarks.dry_run`) for each run, behind its name."""
     prices = read_prices(settings.prices) if settings.prices else {}
-    cost = cache(measure)
     lines = []
     for run in runs:
-        words = [f"profile={settings.profile}", *run.words]
-        [benchmark], _ = load_benchmarks(read_bench(load_config("bench", words), RunSettings))
-        judgements, price = len(benchmark.examples) * run.trials, price_of(run.model, prices)
-        for scorer in run.scorers:
-            place = (
-                run.judge,
-                settings.models.get(run.judge) or NONE,
-                run.benchmark,
-                scorer,
-                str(len(benchmark.examples)),
-                str(run.trials),
-            )
-            asks = scorer == JUDGE or (scorer in MEASURES and bool(MEASURES[scorer].prompts))
-            calls, _, prompt, reply = cost(scorer) if asks else (0, 0, 0, 0)
-            dollars = judgements * (prompt * price.prompt + reply * price.completion) / MILLION if price else None
-            counts = (f"{judgements * number:,.0f}" for number in (calls, prompt, reply))
-            lines.append((*place, *counts, NONE if dollars is None else f"{dollars:.2f}"))
-    return Table("what would be run", HEADS, lines)
+        bench = read_bench(load_config("bench", [f"profile={settings.profile}", *run.words]), BenchSettings)
+        for planned in plan(bench, load_benchmarks(bench)[0]):
+            lines.append((run.judge, *line(planned, bench.judge.reply_tokens_per_second, prices)))
+    return Table("what would be run", ("run", *HEADS), lines)
 
 
 def _training(command: Command) -> tuple[str, str, str, str] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
-from eval_benchmarks.output.tables import NONE, Table
+from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.files import read_json
 from rag_zeval.stages.config import load_config
 

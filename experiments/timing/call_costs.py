@@ -16,19 +16,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.timing.pairs import command
-from rag_zeval.evaluation.estimate import reply_by_the_letter
+from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.files import write_json
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.literal_judge import count_tokens
 from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.embeddings import CachedEmbedder, Embedding
+from rag_zeval.models.embeddings import CachedEmbedder
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import COSTS, MEASURES
 from rag_zeval.scorers.score import Scorer
-from rag_zeval.scripted_judge import word_vector
 from rag_zeval.stages import world
 
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
@@ -46,20 +44,6 @@ def examples() -> list[Example]:
         truth = world.answer(question, question.facts)
         rows.append(Example(ranked.id, question.question, question.passage, answers, truth, chunks))
     return rows
-
-
-class WordEmbedder:
-    """Vectors of counted words; `calls` counts the texts that came."""
-
-    name = identity = "words"
-    at_once = 1
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    async def embed(self, text: str) -> Embedding:
-        self.calls += 1
-        return Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
 
 
 def measure(name: str) -> tuple[float, float, float, float]:

@@ -1,9 +1,12 @@
-"""What the harness costs beside its HTTP client: `python -m experiments.timing.overhead [ROWS [PAIRS]]`.
+"""What the harness costs beside its HTTP client: `python -m experiments.timing.overhead [ROWS [PAIRS]] [--claims]`.
 
 A run of the bench stage (prompts, one call a row by RAG-Zeval, replies parsed, rows written and read back, statistics)
 and a bare loop of the `openai` client over the same prompts, against a server on this machine that answers at once,
 64 requests open. Prints each pair of times, taken back to back, the median of their ratios, and the memory of this
 process at most. With 0 PAIRS the harness runs once, alone: `100000 0` is for its memory.
+
+With --claims the rows are labelled claims, PER_DOCUMENT about each document and judged by one call, in SETS data sets
+and with all metrics of such a set; and first a run of them is killed half-way and resumed.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -26,11 +30,15 @@ from rich.progress import Progress
 
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
+from eval_benchmarks.datasets.labelled.benchmark import Labelled
+from eval_benchmarks.datasets.labelled.description import Description
+from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, Part
 from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.timing.pairs import command, timed
 from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
@@ -38,8 +46,18 @@ from rag_zeval.scorers.score import Scored
 
 OPEN = 64  # requests at once
 ROWS, PAIRS = 2_000, 3
+PER_DOCUMENT, SETS = 5, 3
 CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a town"], "analysis": "It says so."}
-REPLY = json.dumps([{"id": letter, "answer": f"Answer {letter}.", "atomic_claims": [CLAIM] * 3} for letter in "AB"])
+DRAWS = 1_000
+
+
+def reply(candidates: int, claims: int) -> str:
+    """A judge's reply with so many candidates, each with so many claims."""
+    letters = LETTERS[:candidates]
+    return json.dumps([{"id": at, "answer": f"Answer {at}.", "atomic_claims": [CLAIM] * claims} for at in letters])
+
+
+REPLIES = {"answers": reply(2, 3), "claims": reply(PER_DOCUMENT, 1)}
 
 
 class Rows(Benchmark):
@@ -59,24 +77,77 @@ class Rows(Benchmark):
         return [mean_metric("support", [scored[example.id].values[0] for example in self.examples])]
 
 
-def run_harness(benchmark: Rows, url: str, out: Path) -> None:
+def labelled_claims(n: int) -> Labelled:
+    """A set of `n` labelled claims of about 120 characters, every third unsupported, and passages as those of Rows."""
+    passage = " ".join(["This is a passage about a town and its river."] * 13)
+    claim = " ".join(["The town has a river."] * 6)
+    texts = [
+        LabelledText(
+            Document(f"set {at // PER_DOCUMENT % SETS}", "", f"{at // PER_DOCUMENT}. {passage}"),
+            f"{at}: {claim}",
+            (at % 3 > 0,),
+        )
+        for at in range(n)
+    ]
+    columns = {"document": "doc", "text": "claim", "label": "label", "data_set": "dataset"}
+    description = Description.model_validate(
+        {
+            "texts": "claims",
+            "licence": "none",
+            "test": {"files": "none"},
+            "columns": columns,
+            "readings": [{"says": "1 is supported", "labels": {"1": True, "0": False}}],
+            "averages": ["macro"],
+        }
+    )
+    return Labelled("claims", description, Part(texts, {}), None)
+
+
+def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
     """One run of the stage, from the benchmark to its table."""
     scorer = RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling())
     job = ScoringJob(benchmark, scorer, "judge")
     with Progress(console=Console(stderr=True, force_terminal=False)) as progress:
         scored = score(job, out / job.file, progress)
     trial = Trial(benchmark, scorer.name, job.model, job.file, scorer.identity, None, scored)
-    (row,) = summary_rows(group_trials([trial]), draws=1_000, seed=0)
-    assert row["n"] == len(benchmark.examples)
+    rows = summary_rows(group_trials([trial]), DRAWS, seed=0)
+    assert all(row["coverage"] == 1 for row in rows)
 
 
-def prompts_of(benchmark: Rows, url: str) -> list[Any]:
+def kill_and_resume(n: int, url: str, out: Path) -> str:
+    """Kill a run of so many labelled claims when half of its rows are written, go on; a line on the rows."""
+    benchmark = labelled_claims(n)
+    code = f"from experiments.timing.overhead import *; run_harness(labelled_claims({n}), {url!r}, Path({str(out)!r}))"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    while process.poll() is None and _lines(out) < len(benchmark.examples) // 2:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    before = _row_ids(out)
+    run_harness(benchmark, url, out)
+    after = _row_ids(out)
+    assert before == after[: len(before)], "rows of before the kill were not kept"
+    assert sorted(after) == sorted(example.id for example in benchmark.examples), "a row is missing, or there twice"
+    return f"killed after {len(before)} of {len(after)} rows, resumed: each row once, those of before as they were"
+
+
+def _lines(out: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in out.glob("*.jsonl"))
+
+
+def _row_ids(out: Path) -> list[str]:
+    """The ids in the row file, in its order, of lines that are whole."""
+    lines = [line for path in out.glob("*.jsonl") for line in path.read_bytes().splitlines(keepends=True)]
+    return [json.loads(line)["id"] for line in lines if line.endswith(b"\n")]
+
+
+def prompts_of(benchmark: Benchmark, url: str) -> list[Any]:
     """The messages that the harness sends for each row."""
     evaluator = Evaluator(OpenAIBackend("judge", url))
     return [list(evaluator.request(example).messages) for example in benchmark.examples]
 
 
-def run_bare(prompts: Sequence[Any], url: str) -> None:
+def run_bare(prompts: Sequence[Any], url: str, reply: str) -> None:
     """The client alone over prompts that stand ready."""
 
     async def loop() -> None:
@@ -88,18 +159,18 @@ def run_bare(prompts: Sequence[Any], url: str) -> None:
             async def work() -> None:
                 for messages in todo:
                     completion = await client.chat.completions.create(model="judge", messages=messages)
-                    assert completion.choices[0].message.content == REPLY
+                    assert completion.choices[0].message.content == reply
 
             await asyncio.gather(*(work() for _ in range(OPEN)))
 
     asyncio.run(loop())
 
 
-def serve(socket_number: int) -> None:
-    """Answer every request at once, until killed."""
+def serve(socket_number: int, kind: str) -> None:
+    """Answer every request at once with the one of REPLIES that is named, until killed."""
     import uvicorn
 
-    message = {"role": "assistant", "content": REPLY}
+    message = {"role": "assistant", "content": REPLIES[kind]}
     body = {
         "id": "1",
         "object": "chat.completion",
@@ -121,11 +192,11 @@ def serve(socket_number: int) -> None:
 
 
 @contextmanager
-def server() -> Iterator[str]:
+def server(kind: str) -> Iterator[str]:
     """The URL of such a server, in a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         number = listening.fileno()
-        command = [sys.executable, "-c", f"from experiments.timing.overhead import serve; serve({number})"]
+        command = [sys.executable, "-c", f"from experiments.timing.overhead import serve; serve({number}, '{kind}')"]
         process = subprocess.Popen(command, pass_fds=[number])
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
@@ -138,24 +209,32 @@ def main(argv: Sequence[str]) -> int:
     parser = command("overhead", __doc__)
     parser.add_argument("rows", type=int, nargs="?", default=ROWS)
     parser.add_argument("pairs", type=int, nargs="?", default=PAIRS)
+    parser.add_argument("--claims", action="store_true")
     options = parser.parse_args(argv)
     rows, pairs = options.rows, options.pairs
-    benchmark, ratios = Rows(rows), []
-    with server() as url, tempfile.TemporaryDirectory() as folder:
+    kind = "claims" if options.claims else "answers"
+    make: Callable[[int], Benchmark] = labelled_claims if options.claims else Rows
+    benchmark, ratios = make(rows), []
+    noun = f"claims in {len(benchmark.examples)} calls" if options.claims else "rows"
+    with server(kind) as url, tempfile.TemporaryDirectory() as folder:
         prompts = prompts_of(benchmark, url) if pairs else []
 
         def harness() -> None:
             run_harness(benchmark, url, Path(tempfile.mkdtemp(dir=folder)))
 
-        run_bare(prompts_of(Rows(OPEN), url), url)  # the server is up and both have their imports
+        run_bare(
+            prompts_of(make(OPEN * PER_DOCUMENT), url), url, REPLIES[kind]
+        )  # the server is up and both have their imports
+        if options.claims:
+            print(kill_and_resume(rows, url, Path(tempfile.mkdtemp(dir=folder))), flush=True)
         for _ in range(pairs):
-            (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url))
+            (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url, REPLIES[kind]))
             ratios.append(ours / bare)
-            print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
+            print(f"{rows} {noun}: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
         if ratios:
             print(f"median of {pairs} ratios: {median(ratios):.2f}")
         else:
-            print(f"{rows} rows: harness {timed(harness)[0]:.1f} s")
+            print(f"{rows} {noun}: harness {timed(harness)[0]:.1f} s")
     print(f"memory of this process at most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
     return 0
 

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rag_zeval.judge.schema import LETTERS
 
 LISTS = ("contexts", "context_ids", "gold_chunk_ids")
 Placed = tuple[str, Row]  # a row, and where it stands
+PARQUET_ROWS = 1_000  # held at a time
 ENTRIES = ("results", "test_cases", "data", "samples")  # where a JSON object keeps its rows
 
 
@@ -30,7 +31,7 @@ def read_cases(source: Any, names: Mapping[str, str] | None = None) -> list[Case
     whose system is not named has the name of the file. Raises InputError naming file, line and field at the first row
     that does not fit, or if there is none.
     """
-    placed = list(_rows(source))
+    placed = list(read_rows(source))
     if not placed:
         raise InputError(f"{_name(source)}: no rows")
     with locate(placed[0][0]):
@@ -49,7 +50,11 @@ def _number(place: str) -> str:
     return re.split(r"[ :]", place)[-1]
 
 
-def _rows(source: Any) -> Iterator[Placed]:
+def read_rows(source: Any) -> Iterator[Placed]:
+    """The rows of a file or of what holds dicts, as they are, each with its place; one after the other where it can be.
+
+    Raises InputError for a file that cannot be read, naming the line where there is one.
+    """
     if not isinstance(source, (str, Path)):
         return _records(source)
     path = Path(source)
@@ -99,8 +104,9 @@ def _table(path: Path, kind: str) -> Iterator[Placed]:
         if kind == ".parquet":
             import pyarrow.parquet
 
-            rows = pyarrow.parquet.read_table(path).to_pylist()
-            yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows, 1))
+            with pyarrow.parquet.ParquetFile(path) as table:  # a part at a time: rows of one document repeat it
+                rows = chain.from_iterable(part.to_pylist() for part in table.iter_batches(PARQUET_ROWS))
+                yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows, 1))
             return
         import csv
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
 RAG_ZEVAL, BERT_SCORE, HHEM, CHECKED_CLAIMS = "rag_zeval", "bert_score", "hhem", "checked_claims"
+CHECKERS = (HHEM, "checked_sentences")
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def check_scorers(names: Sequence[str], judges: Judges) -> None:
             raise InputError(f"no judge named: add --model with one of {SPECS}, for example --model {EXAMPLE}")
         if judges.embeddings is None and name in MEASURES and MEASURES[name].embeds:
             raise InputError(f"{name}: embeds texts: add --embeddings with a folder or an endpoint's model")
-        if judges.claim_checker is None and name in (HHEM, CHECKED_CLAIMS):
+        if judges.claim_checker is None and name in (*CHECKERS, CHECKED_CLAIMS):
             raise InputError(f"{name}: asks a claim checker: add --claim-checker with its folder")
         if judges.bert_score is None and name == BERT_SCORE:
             raise InputError(f"{name}: add --bert-score with the folder of an encoder")
@@ -135,6 +136,7 @@ def open_metrics(
     from rag_zeval.models.embeddings import CachedEmbedder, open_embedder
     from rag_zeval.models.nli import open_checker
     from rag_zeval.scorers.bert_score import BertScore
+    from rag_zeval.scorers.checked_sentences import CheckedSentences
     from rag_zeval.scorers.hhem import Hhem
     from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 
@@ -153,8 +155,9 @@ def open_metrics(
             metrics.append(_without_a_judge(full, source, TEXT_SCORERS[name]()))
         elif name == BERT_SCORE:
             metrics.append(_without_a_judge(full, source, BertScore(str(judges.bert_score))))
-        elif name == HHEM:
-            metrics.append(_without_a_judge(full, source, Hhem(open_checker(str(judges.claim_checker), False))))
+        elif name in CHECKERS:
+            checker = open_checker(str(judges.claim_checker), False)
+            metrics.append(_without_a_judge(full, source, (Hhem if name == HHEM else CheckedSentences)(checker)))
         elif name in MEASURES and not MEASURES[name].prompts:
             metrics.append(_without_a_judge(full, source, _asking(MEASURES[name], None, judges, embedder, 0)))
         elif name != CHECKED_CLAIMS:

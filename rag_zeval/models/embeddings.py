@@ -44,6 +44,9 @@ class Embedder(Model, Protocol):
     async def embed(self, text: str) -> Embedding:
         """The vector of one text. Raises InputError when the model cannot be reached at all."""
 
+    def fits(self, text: str) -> bool:
+        """Whether the model can read the text whole, as far as that is known."""
+
 
 def open_embedder(spec: str, **calls: Any) -> Embedder:
     """The embedder a spec names: a folder, or `openai:MODEL@URL`, called as `Endpoint` takes it (`calls`).
@@ -73,6 +76,9 @@ class OpenAIEmbedder(Endpoint):
     async def embed(self, text: str) -> Embedding:
         body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
         return embedding_of(await self.post("/embeddings", body, _read))
+
+    def fits(self, text: str) -> bool:
+        return True  # only the server knows its window, and refuses what is longer
 
 
 def _read(answer: Any) -> tuple[str, str]:
@@ -116,7 +122,7 @@ class LocalEmbedder:
         import torch
 
         started = time.perf_counter()
-        encoded = self._tokenizer(text.encode("utf-8", "replace").decode(), return_tensors="pt")
+        encoded = self._encode(text, return_tensors="pt")
         tokens = int(encoded["input_ids"].shape[1])
         if not 0 < tokens <= self.max_tokens:
             return Embedding(None, f"failed: text needs {tokens} tokens, the model's window is {self.max_tokens}")
@@ -128,6 +134,12 @@ class LocalEmbedder:
         pooled = states[0] if self._first_token else states.mean(dim=0)
         vector = tuple(array("f", pooled.tolist()))
         return Embedding(vector, "ok", tokens, calls=1, seconds=time.perf_counter() - started)
+
+    def fits(self, text: str) -> bool:
+        return len(self._encode(text)["input_ids"]) <= self.max_tokens
+
+    def _encode(self, text: str, **settings: Any) -> Any:
+        return self._tokenizer(text.encode("utf-8", "replace").decode(), verbose=False, **settings)
 
 
 def _pools_first_token(folder: str) -> bool:
@@ -174,3 +186,6 @@ class CachedEmbedder:
             return Reply(vector, embedding.status, embedding.tokens, None, *costs)
 
         return embedding_of(await self._cache.reply(key, ask))
+
+    def fits(self, text: str) -> bool:
+        return self._embedder.fits(text)

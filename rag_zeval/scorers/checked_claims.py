@@ -15,8 +15,8 @@ from typing import Any
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.language_model import one_line
 from rag_zeval.models.nli import Checker
+from rag_zeval.scorers.pieces import pieces
 from rag_zeval.scorers.score import Score, Scored
-from rag_zeval.scorers.sentences import sentences_of
 
 SUPPORTED = 0.5  # the least support of a claim that counts as supported
 
@@ -74,24 +74,7 @@ def support(checker: Checker, document: str, claim: str) -> float | None:
 
     None if a piece, which may be a single sentence, does not fit beside the claim.
     """
-    values = checker.score([(piece, claim) for piece in pieces(checker, document, claim)])
+    cut = pieces(document, lambda piece: checker.fits((piece, claim)))
+    values = checker.score([(piece, claim) for piece in cut])
     whole = [value for value in values if value is not None]
     return max(whole) if len(whole) == len(values) else None
-
-
-def pieces(checker: Checker, document: str, claim: str) -> list[str]:
-    """The document whole, or where it does not fit beside the claim, cut at sentence ends into the fewest that do.
-
-    A sentence that alone does not fit is a piece.
-    """
-    if checker.fits((document, claim)):
-        return [document]
-    first, *others = sentences_of(document) or [document]
-    found = [first]
-    for sentence in others:
-        longer = f"{found[-1]} {sentence}"
-        if checker.fits((longer, claim)):
-            found[-1] = longer
-        else:
-            found.append(sentence)
-    return found

@@ -26,6 +26,7 @@ from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.bleu import Bleu
 from rag_zeval.scorers.checked_claims import CheckedClaims
+from rag_zeval.scorers.checked_sentences import CheckedSentences
 from rag_zeval.scorers.hhem import Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.rouge_l import RougeL
@@ -33,7 +34,7 @@ from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.word_rule import WordRule
 
 TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {"bleu": Bleu, "rouge_l": RougeL, "word_rule": WordRule}
-CHECKER_SCORERS = (Hhem.name, CheckedClaims.name)  # ask a model of entailment
+CHECKER_SCORERS = (Hhem.name, CheckedSentences.name, CheckedClaims.name)  # ask a model of entailment
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 FAMILIES = (
     ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, answered, ccrs, is_correct,
@@ -45,6 +46,7 @@ SCORERS = (*TEXT_SCORERS, BertScore.name, *CHECKER_SCORERS, JUDGE, *MEASURES)
 MODELS: dict[Any, str] = {  # of the scorers that are no measures
     BertScore: "a folder of weights",
     Hhem: "a claim checker",
+    CheckedSentences: "a claim checker",
     CheckedClaims: "a claim checker, a judge",
     RagZeval: "a judge",
 }

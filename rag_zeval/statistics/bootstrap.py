@@ -2,7 +2,7 @@
 
 A bootstrap draw is a vector of multiplicities: how often each instance was drawn. Every statistic is evaluated on all
 draws at once from those multiplicities, so nothing is copied or sorted again for a draw. All annotator rows of an
-instance are drawn together.
+instance are drawn together; so are the instances of a cluster, where a statistic has clusters.
 """
 
 from __future__ import annotations
@@ -19,17 +19,24 @@ from numpy.typing import NDArray
 from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 
 Mask = NDArray[np.bool_]
+Clusters = NDArray[np.int64]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
 DRAWS = 10_000  # of `mean_interval`
 HELD = 8_000_000  # multiplicities kept for all statistics, to bound memory
+HELD_AS_BYTES = 8 * HELD  # and where they are more, in a byte each, which is as much memory
 BLOCK = 1_000_000  # of them made at a time where they are more
 IN_CACHE = 100_000  # numbers worked on at a time where they are used once: these stay in the cache
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
 class Statistic(Protocol):
-    """A number computed from instances, some of which may be left out (`keep`) or drawn several times."""
+    """A number computed from instances, some of which may be left out (`keep`) or drawn several times.
+
+    One that has an attribute `clusters` (instances,) is drawn by clusters: `weights` then has a column for each cluster
+    with a kept instance, as `columns_of` numbers them (Cameron, Gelbach and Miller 2008, Review of Economics and
+    Statistics 90(3), 414-427, on resampling whole clusters).
+    """
 
     def __hash__(self) -> int:
         """Of the object, not of its values: draws are kept by it."""
@@ -38,10 +45,18 @@ class Statistic(Protocol):
         """The value on the kept instances; NaN where it is undefined."""
 
     def draws(self, keep: Mask, weights: Floats) -> Floats:
-        """The value at each row of `weights` (draws, kept instances); NaN where it is undefined."""
+        """The value at each row of `weights` (draws, kept instances or clusters); NaN where it is undefined."""
 
     def instances(self, keep: Mask) -> Floats | None:
         """What each kept instance brings, where the value is their mean; None where it is not a mean over instances."""
+
+
+def columns_of(statistic: Statistic, keep: Mask) -> Clusters:
+    """The column of `weights` that says how often each kept instance is drawn: its own, or that of its cluster."""
+    clusters: Clusters | None = getattr(statistic, "clusters", None)
+    if clusters is None:
+        return np.arange(int(keep.sum()))
+    return np.unique(clusters[keep], return_inverse=True)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +130,23 @@ def multiplicities(n: int, draws: int, seed: int) -> Floats:
     return np.concatenate(list(_blocks(np.ones(n, dtype=np.int64), draws, seed)))
 
 
+@lru_cache(maxsize=1)
+def _multiplicities_as_bytes(n: int, draws: int, seed: int) -> NDArray[np.uint8]:
+    """`multiplicities` of many instances: that one of them is drawn 256 times in a sample has a chance below 1e-500."""
+    alike = np.ones(n, dtype=np.int64)
+    return np.concatenate([block.astype(np.uint8) for block in _blocks(alike, draws, seed)])
+
+
+def _many_blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
+    """The rows of `multiplicities(n, draws, seed)` in parts, where they are too many to be held as they are."""
+    if n * draws > HELD_AS_BYTES:
+        yield from _blocks(np.ones(n, dtype=np.int64), draws, seed)
+        return
+    held, rows = _multiplicities_as_bytes(n, draws, seed), max(1, BLOCK // n)
+    for start in range(0, draws, rows):
+        yield held[start : start + rows].astype(np.float64)
+
+
 def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]:
     """How often each kind of instance falls into each sample of as many instances as there are.
 
@@ -128,9 +160,9 @@ def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]
 
 
 def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
-    """The statistic at each bootstrap draw (draws,) of the kept instances, of which there must be one.
+    """The statistic at each bootstrap draw (draws,) of the kept instances or clusters, of which there must be one.
 
-    Computed once for an interval and all tests: two statistics with as many instances get the same draws.
+    Computed once for an interval and all tests: two statistics with as many of them get the same draws.
     """
     return _drawn(statistic, keep.tobytes(), draws, seed)
 
@@ -138,10 +170,9 @@ def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
 @lru_cache(maxsize=256)
 def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
-    n = int(keep.sum())
+    n = int(columns_of(statistic, keep).max()) + 1
     together = n * draws <= HELD  # then they are made once for all statistics
-    alike = np.ones(n, dtype=np.int64)
-    blocks = [multiplicities(n, draws, seed)] if together else _blocks(alike, draws, seed)
+    blocks = [multiplicities(n, draws, seed)] if together else _many_blocks(n, draws, seed)
     return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
 
 

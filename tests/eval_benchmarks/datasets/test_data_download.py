@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.datasets import download as data
+from eval_benchmarks.datasets.labelled.description import descriptions
 from rag_zeval.errors import InputError, exit_status
 
 
@@ -117,22 +118,23 @@ def questions(rows: int, **changes: Any) -> bytes:
 def test_the_command_brings_everything_with_licences(
     server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    bodies = [
-        b"[1]",
-        b"[2]",
-        wikieval_parquet(tmp_path / "x", 50),
-        questions(data.NQ_ROWS),
-        b"14 0 a 2\n",
-        b"14 Q0 a 1\n",
-    ]
-    server.files = {download.route: body for download, body in zip(data.DOWNLOADS, bodies, strict=True)}
+    bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50), questions(data.NQ_ROWS)]
+    bodies += [b"14 0 a 2\n", b"14 Q0 a 1\n"]
+    sets = {file.path: file for _, one in descriptions() for file in one.files}
+    of_sets = {file.route: b'{"a": 1}\n' * (file.rows or 1) for file in sets.values()}
+    assert [path for path, file in sets.items() if file.sha256] == ["faithbench/FaithBench.csv"]
+    server.files = {download.route: body for download, body in zip(data.DOWNLOADS, bodies, strict=True)} | of_sets
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}/"]
-    assert data.main(words) == 2  # [1] and [2] are not the files we know
+    assert data.main(words) == 2  # [1], [2] and FaithBench's are not the files we know
     shown = capsys.readouterr()
-    assert shown.err.count("error: ") == 2 and shown.err.count("\n") == 2
+    assert shown.err.count("error: ") == 3 and shown.err.count("\n") == 3
+    assert "aggrefact is not downloaded here" in shown.out and "lytang/LLM-AggreFact" in shown.out
+    for path in ("ragtruth/response.jsonl", "ragtruth/source_info.jsonl", "wice/test.jsonl", "wice/dev.jsonl"):
+        assert (tmp_path / "data" / path).read_bytes() == of_sets[sets[path].route]
     hashed = [(d, hashlib.sha256(body).hexdigest()) for d, body in zip(data.DOWNLOADS, bodies, strict=True)]
     known = [replace(d, sha256=d.sha256 and sha256) for d, sha256 in hashed]
     monkeypatch.setattr(data, "DOWNLOADS", tuple(known))
+    monkeypatch.setattr(data, "labelled_downloads", lambda: ())
     assert data.main(words) == 0
     shown = capsys.readouterr()
     assert "Apache-2.0" in shown.out and "never redistribute" in shown.out and "CC BY-SA 3.0" in shown.out

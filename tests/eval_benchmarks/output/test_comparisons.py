@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval_benchmarks.benchmark import Metric, mean_metric
+from eval_benchmarks.benchmark import MeanOfMetrics, Metric, mean_metric
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.comparisons import KEYS, PairedTest, comparison_rows, paired_test
-from eval_benchmarks.trials import MeanOfTrials, Trial, group_trials
+from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.statistics.bootstrap import Correlation, multiplicities
 
 DRAWS, SEED = 200, 3
@@ -41,7 +41,7 @@ def test_a_mean_is_tested_by_all_ways_to_exchange_the_scorers(trials: int) -> No
     d = first.mean(0) - second.mean(0)
     exchanged = [abs(np.mean(d * signs)) for signs in itertools.product((1, -1), repeat=7)]
     ours, theirs = (
-        Metric("m", MeanOfTrials(tuple(mean_metric("m", one.tolist()) for one in each)), np.ones(7, dtype=bool))
+        Metric("m", MeanOfMetrics(tuple(mean_metric("m", one.tolist()) for one in each)), np.ones(7, dtype=bool))
         for each in (first, second)
     )
     test = paired_test(ours, theirs, DRAWS, SEED)

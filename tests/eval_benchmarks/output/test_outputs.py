@@ -21,7 +21,8 @@ from eval_benchmarks.output.cases import case_page, find_case
 from eval_benchmarks.output.densities import density_figure
 from eval_benchmarks.output.run_files import write_run_files
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.output.tables import Table, comma_separated, escape_latex, latex, tables
+from eval_benchmarks.output.table import Table
+from eval_benchmarks.output.tables import comma_separated, escape_latex, latex, tables
 from eval_benchmarks.trials import Trial, group_trials
 from rag_zeval.scorers.score import Score, Scored
 

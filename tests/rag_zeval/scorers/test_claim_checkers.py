@@ -18,8 +18,9 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.nli import NLI, Pair
 from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.checked_claims import CheckedClaims, pieces, support
+from rag_zeval.scorers.checked_claims import CheckedClaims, support
 from rag_zeval.scorers.hhem import LONGEST_SOURCES, Hhem
+from rag_zeval.scorers.pieces import pieces
 from rag_zeval.scorers.score import Score, Scored
 
 MINICHECK = ["LABEL_0", "LABEL_1"]
@@ -54,7 +55,7 @@ SENTENCES = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(
 @given(SENTENCES, st.integers(1, 3), st.integers(2, 14))
 def test_pieces_are_the_document_in_order_and_as_few_as_fit(sentences: list[str], claim: int, window: int) -> None:
     checker, words = Stub(stated, window), " ".join(["word"] * claim)
-    found = pieces(checker, " ".join(sentences), words)
+    found = pieces(" ".join(sentences), lambda piece: checker.fits((piece, words)))
     assert " ".join(found) == " ".join(sentences)
     assert all(checker.fits((piece, words)) or piece in sentences for piece in found)
     for piece, after in itertools.pairwise(found):  # its next sentence would not have fitted
@@ -82,7 +83,7 @@ def test_support_by_a_model_is_the_pipelines_best_piece(write_nli: Any, tmp_path
     folder = write_nli(tmp_path, MINICHECK, True)
     document, claim = "the cat sat on a mat. The dog sat. A cat sat.", "the dog sat"
     checker = NLI(str(folder))
-    cut = pieces(checker, document, claim)
+    cut = pieces(document, lambda piece: checker.fits((piece, claim)))
     assert cut == ["the cat sat on a mat.", "The dog sat. A cat sat."]
     classify = pipeline("text-classification", model=str(folder), top_k=None)
     each = [{f["label"]: f["score"] for f in classify([f"{piece}</s>{claim}"])[0]}["LABEL_1"] for piece in cut]

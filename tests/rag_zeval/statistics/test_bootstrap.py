@@ -85,9 +85,10 @@ def test_all_statistics_of_ten_scorers_take_less_than_ten_seconds(capsys: Any) -
     assert "10 scorers, 280 instances, 10000 draws: intervals" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("held", [1, 50, 700, 10**7])
+@pytest.mark.parametrize("held", [1, 50, 700, 1000, 10**7])
 def test_draws_are_the_same_in_however_many_parts_they_are_made(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag_zeval.statistics.bootstrap.HELD", held)
+    monkeypatch.setattr("rag_zeval.statistics.bootstrap.HELD_AS_BYTES", 2 * held)
     monkeypatch.setattr("rag_zeval.statistics.bootstrap.BLOCK", held)
     x, y = np.random.default_rng(0).normal(size=(2, 30))
     expected = np.random.default_rng(7).multinomial(30, np.full(30, 1 / 30), size=40)

@@ -1,0 +1,165 @@
+"""A set of labelled texts, as a small file describes it: where its data are, its columns, which rows count.
+
+Those of this folder are `sets/NAME.yaml`; any other file of that form can be named by its path, as
+`benchmarks=[my-set.yaml]`. Its data are read from `data_dir`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from eval_benchmarks.benchmark import FETCH, Published
+from rag_zeval.errors import InputError
+from rag_zeval.files import locate
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.stages.config import check_settings
+
+SETS = Path(__file__).parent / "sets"
+SUFFIX = ".yaml"
+# Texts judged by one call. Claims are short; of answers as many as the judge is trained on (the paper's curriculum).
+PER_CALL = {"claims": len(LETTERS), "answers": 4}
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Part(BaseModel):
+    """A description, or a part of one. Keys that are not known are refused."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class DataFile(Part):
+    """A file that `make data` downloads: its sha256 if it is known, else how many rows it must have."""
+
+    path: Text
+    server: Literal["github", "hub"]
+    route: Text
+    sha256: str | None = None
+    rows: Count | None = None
+
+
+class Rows(Part):
+    """Rows of files (a pattern under `data_dir`; JSONL, CSV, TSV or Parquet).
+
+    part: values by which rows belong to this part; where: values that they must have to count. documents: how many of
+    each data set count, the first ones; None: all. rows: how many there are said to be, for plans without the data.
+    """
+
+    files: Text
+    part: dict[str, str] = {}
+    where: dict[str, str] = {}
+    documents: Count | None = None
+    rows: Count | None = None
+
+
+class Columns(Part):
+    """The columns of a row with its label. `document` may hold a text or a list of texts."""
+
+    document: Text
+    text: Text
+    label: Text
+    data_set: Text | None = None
+    question: Text | None = None
+
+
+class Reading(Part):
+    """A way to read the labels: which of them say that a text is supported. One whose label is not named is left out.
+
+    ignored: marks of spans that do not count. `says` tells it to the reader of the tables.
+    """
+
+    says: Text
+    name: Annotated[str, Field(pattern=r"^\w*$")] = ""
+    labels: dict[str, bool] = {}
+    ignored: list[Text] = []
+
+
+class PublishedValues(Part):
+    """Values in print of one metric, by the name of the judge."""
+
+    metric: Text
+    source: Text
+    values: dict[str, float]
+
+
+class Description(Part):
+    """A set of labelled claims or answers.
+
+    texts: what is judged; get: how its data are got, where `make data` does not do it. question: of all texts;
+    questions: of those of a data set. sources: the file with the documents, in RAGTruth's layout, where an answer's
+    label is its spans; any other set has `columns`. dev: the part that thresholds are tuned on.
+    averages: over its data sets: macro, the mean of theirs; pooled, over all texts together.
+    """
+
+    texts: Literal["claims", "answers"]
+    licence: Text
+    get: str | None = None
+    files: list[DataFile] = []
+    test: Rows
+    dev: Rows | None = None
+    columns: Columns | None = None
+    sources: Text | None = None
+    question: str = ""
+    questions: dict[str, str] = {}
+    readings: Annotated[list[Reading], Field(min_length=1)]
+    averages: list[Literal["macro", "pooled"]] = []
+    published: list[PublishedValues] = []
+
+    @model_validator(mode="after")
+    def _one_layout(self) -> Description:
+        if (self.columns is None) == (self.sources is None):
+            raise ValueError("columns: a set has either columns or sources")
+        names = [reading.name for reading in self.readings]
+        if len(set(names)) < len(names) or names[0]:
+            raise ValueError("readings: the first has no name, the others have one each")
+        return self
+
+    @property
+    def per_call(self) -> int:
+        return PER_CALL[self.texts]
+
+    @property
+    def how_to_get(self) -> str:
+        return self.get or (FETCH if self.files else "put it there")
+
+    @property
+    def values_in_print(self) -> tuple[Published, ...]:
+        return tuple(
+            Published(model, of.metric, value, of.source) for of in self.published for model, value in of.values.items()
+        )
+
+
+def set_names() -> list[str]:
+    """Of the sets in this folder."""
+    return sorted(path.stem for path in SETS.glob(f"*{SUFFIX}"))
+
+
+def read_description(name: str) -> Description:
+    """The description of a set of this folder, or in the file of that path.
+
+    Raises InputError naming the file and the key for what is no description.
+    """
+    return _read(Path(name) if name.endswith(SUFFIX) else SETS / f"{name}{SUFFIX}")
+
+
+@cache
+def _read(path: Path) -> Description:
+    try:
+        values: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}") from error
+    with locate(path):
+        if not isinstance(values, Mapping):
+            raise InputError(f"expected keys with values, found {type(values).__name__}")
+        return check_settings(Description, values)
+
+
+def descriptions() -> Iterator[tuple[str, Description]]:
+    """Those of this folder, by name."""
+    return ((name, read_description(name)) for name in set_names())

@@ -1,0 +1,67 @@
+"""Where the claims of a judge stand in the answer they were taken from, and which characters it calls unsupported.
+
+A judge writes its claims anew, as sentences of their own. A claim belongs to the sentence of the answer with which it
+shares most content words; one that shares none belongs to no sentence. The words of a sentence that stand in one of its
+unsupported claims and in none of its supported ones are unsupported; where there are none such, all words of its
+unsupported claims are. Function words and marks between two unsupported words belong to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rag_zeval.judge.words import WORD
+from rag_zeval.scorers.sentences import sentence_spans
+from rag_zeval.scorers.word_rule import content_words
+
+Spans = tuple[tuple[int, int], ...]  # characters of a text, from and up to
+Claim = tuple[str, bool]  # its text, and whether it is supported
+
+
+def claims_of(candidate: dict[str, Any]) -> list[Claim]:
+    """The claims of a candidate in a trajectory, as `rag_zeval.judge.schema.as_json` writes it."""
+    return [(claim["claim"], claim["is_supported"]) for claim in candidate["atomic_claims"]]
+
+
+def unsupported_spans(answer: str, claims: Sequence[Claim]) -> Spans:
+    """The characters of an answer that claims call unsupported, from and up to; in order, none touching another."""
+    sentences = [(start, end, content_words(answer[start:end])) for start, end in sentence_spans(answer)]
+    of_sentence: dict[int, tuple[set[str], set[str]]] = {}  # words of its supported claims, and of the others
+    for text, supported in claims:
+        words = content_words(text)
+        shared, place = max(((len(words.keys() & own), -at) for at, (*_, own) in enumerate(sentences)), default=(0, 0))
+        if shared:
+            of_sentence.setdefault(-place, (set(), set()))[not supported].update(words)
+    spans: list[tuple[int, int]] = []
+    for at, (held, doubted) in sorted(of_sentence.items()):
+        start, end, own = sentences[at]
+        if marked := (own.keys() & doubted - held) or (own.keys() & doubted):
+            spans += ((start + first, start + last) for first, last in _runs(answer[start:end], marked))
+    return tuple(spans)
+
+
+def _runs(sentence: str, marked: Iterable[str]) -> list[tuple[int, int]]:
+    """Where marked words stand in a row, with function words and marks between them."""
+    marked, runs, ended = set(marked), [], True
+    for word in WORD.finditer(sentence):
+        key = next(iter(content_words(word[0])), None)
+        if key in marked:
+            if ended:
+                runs.append(word.span())
+            else:
+                runs[-1] = (runs[-1][0], word.end())
+            ended = False
+        elif key is not None:
+            ended = True
+    return runs
+
+
+def overlap(found: Spans, there: Spans) -> tuple[int, int, int]:
+    """Characters that are in both, in what is found, and in what is there; each counts once."""
+    first, second = _characters(found), _characters(there)
+    return len(first & second), len(first), len(second)
+
+
+def _characters(spans: Spans) -> set[int]:
+    return {at for start, end in spans for at in range(start, end)}

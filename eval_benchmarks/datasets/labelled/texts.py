@@ -1,0 +1,166 @@
+"""Labelled texts out of files: tables with a label in each row, or RAGTruth's answers with spans and their sources."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eval_benchmarks.datasets.labelled.description import Columns, Description, Reading, Rows
+from eval_benchmarks.datasets.labelled.spans import Spans
+from rag_zeval.cases.reading import read_rows
+from rag_zeval.errors import InputError
+from rag_zeval.files import FieldTypes, Row, check_fields, locate
+
+QA = "QA"  # the task of RAGTruth whose source holds a question
+ANSWER_FIELDS: FieldTypes = {"source_id": str, "response": str, "labels": list}
+SOURCE_FIELDS: FieldTypes = {"source_id": str, "task_type": str, "source_info": (str, dict)}
+SPAN_FIELDS: FieldTypes = {"start": int, "end": int}
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a text is to be supported by, and the question it answers ("" if there is none); a part of a data set."""
+
+    data_set: str
+    question: str
+    text: str
+
+
+@dataclass(frozen=True)
+class LabelledText:
+    """A claim or an answer. For each reading of the labels: whether it is supported (None: it is left out), and the
+    spans that are not (None where the set has none)."""
+
+    document: Document
+    text: str
+    supported: tuple[bool | None, ...]
+    spans: tuple[Spans, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """The texts of a part that count, and how many rows were left out, by the reason."""
+
+    texts: list[LabelledText]
+    left_out: Mapping[str, int]
+
+
+def find_files(data_dir: Path, rows: Rows) -> list[Path]:
+    """The files of a part that are there."""
+    return sorted(path for path in data_dir.glob(rows.files) if path.is_file())
+
+
+def read_part(description: Description, rows: Rows, data_dir: Path) -> Part:
+    """The texts of a part, in the order of its files.
+
+    A document that many rows repeat is held once. Raises InputError naming file, line and field for a row that does not
+    fit, and where no row counts.
+    """
+    left_out: Counter[str] = Counter()
+    texts: list[LabelledText] = []
+    documents: dict[Document, Document] = {}
+    taken: Counter[str] = Counter()
+    for text in _read(description, rows, data_dir, left_out):
+        document = text.document
+        if document not in documents:
+            if rows.documents is not None and taken[document.data_set] == rows.documents:
+                continue
+            taken[document.data_set] += 1
+        same = documents.setdefault(document, document)
+        texts.append(LabelledText(same, text.text, text.supported, text.spans))
+    if not texts:
+        raise InputError(f"{data_dir / rows.files}: the files hold no row that counts")
+    return Part(texts, left_out)
+
+
+def _read(description: Description, rows: Rows, data_dir: Path, left_out: Counter[str]) -> Iterator[LabelledText]:
+    sources = _sources(data_dir / description.sources) if description.sources else {}
+    for path in find_files(data_dir, rows):
+        for place, row in read_rows(path):
+            with locate(place):
+                check_fields(row, dict.fromkeys((*rows.part, *rows.where), str))
+                if any(row[name] != value for name, value in rows.part.items()):
+                    continue
+                if others := [f"{name} is {row[name]}" for name, value in rows.where.items() if row[name] != value]:
+                    left_out[others[0]] += 1
+                    continue
+                if description.columns is None:
+                    yield _answer(description, sources, row)
+                    continue
+                text = _labelled(description, description.columns, row)
+            if any(supported is not None for supported in text.supported):
+                yield text
+
+
+def _labelled(description: Description, columns: Columns, row: Row) -> LabelledText:
+    data_set = _text(row, columns.data_set) if columns.data_set else ""
+    question = _text(row, columns.question) if columns.question else description.questions.get(data_set)
+    document = Document(data_set, description.question if question is None else question, _text(row, columns.document))
+    label = _label(row, columns.label, description.readings)
+    supported = tuple(reading.labels.get(label) for reading in description.readings)
+    return LabelledText(document, _text(row, columns.text), supported)
+
+
+def _text(row: Row, name: str) -> str:
+    """A field that holds a text, or a list of texts."""
+    check_fields(row, {name: (str, list)})
+    value = row[name]
+    if isinstance(value, list):
+        if not all(isinstance(one, str) for one in value):
+            raise InputError(f"field '{name}' must hold texts")
+        return " ".join(value)
+    text: str = value
+    return text
+
+
+def _label(row: Row, name: str, readings: Sequence[Reading]) -> str:
+    """Raises InputError for a label that no reading knows: it would be left out in silence."""
+    check_fields(row, {name: (str, int, bool)})
+    label = str(row[name])
+    known = dict.fromkeys(known for reading in readings for known in reading.labels)
+    if label not in known:
+        raise InputError(f"field '{name}' must be one of {', '.join(known)}, found {label[:80]}")
+    return label
+
+
+def _sources(path: Path) -> dict[str, Document]:
+    """RAGTruth's documents by id: its passages, its text, or its data as JSON, with the question if there is one."""
+    sources: dict[str, Document] = {}
+    for place, row in read_rows(path):
+        with locate(place):
+            check_fields(row, SOURCE_FIELDS)
+            info, question = row["source_info"], ""
+            if row["task_type"] == QA:
+                check_fields(info, {"question": str, "passages": str})
+                info, question = info["passages"], info["question"]
+            elif isinstance(info, dict):
+                info = json.dumps(info, ensure_ascii=False)
+            sources[row["source_id"]] = Document(row["task_type"], question, info)
+    return sources
+
+
+def _answer(description: Description, sources: Mapping[str, Document], row: Row) -> LabelledText:
+    check_fields(row, ANSWER_FIELDS)
+    if row["source_id"] not in sources:
+        raise InputError(f"field 'source_id': {row['source_id']} does not stand in {description.sources}")
+    document = sources[row["source_id"]]
+    if not document.question:
+        question = description.questions.get(document.data_set, description.question)
+        document = replace(document, question=question)
+    for number, span in enumerate(row["labels"]):
+        with locate(f"field 'labels': entry {number}"):
+            check_fields(span, SPAN_FIELDS)
+            if not 0 <= span["start"] <= span["end"] <= len(row["response"]):
+                raise InputError(f"{span['start']} to {span['end']} is no place in the response")
+    spans = tuple(
+        tuple(
+            (span["start"], span["end"])
+            for span in row["labels"]
+            if not any(span.get(mark) for mark in reading.ignored)
+        )
+        for reading in description.readings
+    )
+    return LabelledText(document, row["response"], tuple(not of for of in spans), spans)

@@ -1,0 +1,122 @@
+"""What a run would ask, before it asks anything: the judge by the letter on some examples of each benchmark.
+
+Nothing is loaded but the data. How often a scorer asks depends little on who answers; how long a reply is, much: take
+its tokens, which are words and marks, for an order of size.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval_benchmarks.bench_settings import BenchSettings, check_names
+from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.datasets.labelled.description import read_description, set_names
+from eval_benchmarks.datasets.nano_eval import WORLD
+from eval_benchmarks.datasets.registry import find_benchmarks
+from eval_benchmarks.originals.packages import ORIGINALS
+from eval_benchmarks.output.table import NONE, Table
+from rag_zeval.evaluation.estimate import Asked, WordEmbedder, asked, drawn_to_look_at, reply_by_the_letter
+from rag_zeval.evaluation.prices import Price, price_of
+from rag_zeval.models.cache import CachedBackend, ReplyCache
+from rag_zeval.models.embeddings import CachedEmbedder
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.asking import AskingScorer
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
+from rag_zeval.scorers.score import Scorer
+
+HEADS = ("benchmark", "scorer", "model", "rows", "trials", "calls", "tokens in", "tokens out", "hours", "dollars")
+HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a scorer with one model (None: it asks none) would ask about a benchmark, all trials together.
+
+    rows: texts to be scored. `asked` is None where nobody can say it: an original package asks in its own words.
+    """
+
+    benchmark: str
+    scorer: str
+    model: str | None
+    rows: int
+    trials: int
+    asked: Asked | None
+
+
+def plan(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[Planned]:
+    """A line for each benchmark, scorer and model, in the order in which they would be scored."""
+    judged = settings.judged_scorers
+    others = [name for name in dict.fromkeys(settings.scorers) if name not in judged]
+    for benchmark in benchmarks:
+        rows = sum(len(example.answers) for example in benchmark.examples)
+        for name in others:
+            yield Planned(benchmark.name, name, None, rows, 1, Asked(0, 0, 0))
+        trials = 1 if benchmark.world == WORLD else settings.judge.trials
+        found = _asked_by_each(settings, benchmark, judged, trials)
+        for model in settings.models:
+            for name in judged:
+                yield Planned(benchmark.name, name, model, rows, trials, found[name])
+
+
+def _asked_by_each(
+    settings: BenchSettings, benchmark: Benchmark, scorers: Iterable[str], trials: int
+) -> dict[str, Asked | None]:
+    """What each scorer asks, in order; what an earlier one has asked is not asked again."""
+    looked_at = [benchmark.examples[at] for at in drawn_to_look_at(len(benchmark.examples))]
+    found: dict[str, Asked | None] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        cache = ReplyCache(Path(folder) / "replies.sqlite")
+        for name in scorers:
+            scorer = _by_the_letter(settings, name, cache)
+            found[name] = asked(scorer, looked_at, trials * len(benchmark.examples)) if scorer else None
+        cache.close()
+    return found
+
+
+def _by_the_letter(settings: BenchSettings, name: str, cache: ReplyCache) -> Scorer | None:
+    letter = ScriptedBackend(reply_by_the_letter)
+    if name == JUDGE:
+        return RagZeval(letter, settings.judge.variant, settings.judge.sampling())
+    if name not in MEASURES:
+        return None
+    embedder = CachedEmbedder(WordEmbedder(), cache)
+    return AskingScorer(MEASURES[name], CachedBackend(letter, cache), settings.judge.sampling(), embedder)
+
+
+def say(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table], list[str]]:
+    """The table of a dry run and its notes, with a line for every benchmark whose data are not there."""
+    check_names("scorers", settings.scorers, [*SCORERS, *ORIGINALS])
+    benchmarks, missing = find_benchmarks(settings)
+    speed = settings.judge.reply_tokens_per_second
+    lines = [line(one, speed, prices) for one in plan(settings, benchmarks)]
+    there = {benchmark.name for benchmark in benchmarks}
+    for name in settings.benchmarks:
+        rows = read_description(name).test.rows if name in set_names() and name not in there else None
+        if rows is not None:
+            lines.append((name, NONE, NONE, f"{rows:,}", *[NONE] * (len(HEADS) - 4)))
+    notes = [f"not there: {one}" for one in missing]
+    notes.append(
+        "tokens are words and marks of a judge by the letter: an order of size; "
+        f"hours at {speed:,g} tokens of replies a second (judge.reply_tokens_per_second), prompts not counted"
+    )
+    return [Table("what would be asked", HEADS, lines)], notes
+
+
+def line(planned: Planned, speed: float, prices: dict[str, Price]) -> tuple[str, ...]:
+    """The cells of a line, by HEADS."""
+    place = (planned.benchmark, planned.scorer, planned.model or NONE, f"{planned.rows:,}", str(planned.trials))
+    found = planned.asked
+    if found is None:
+        return (*place, *[NONE] * (len(HEADS) - len(place)))
+    price = price_of(planned.model, prices)
+    dollars = price.of(found.prompt_tokens, found.completion_tokens) if price else None
+    return (
+        *place,
+        *(f"{number:,.0f}" for number in (found.calls, found.prompt_tokens, found.completion_tokens)),
+        f"{found.completion_tokens / speed / HOUR:.2f}" if found.calls else NONE,
+        NONE if dollars is None else f"{dollars:.2f}",
+    )

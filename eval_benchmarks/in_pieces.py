@@ -1,0 +1,105 @@
+"""References longer than a model's window, judged in pieces: an answer's score is the largest that a piece gives.
+
+So MiniCheck judges claims (Tang et al. 2024, arXiv:2404.10774). An answer that draws on two pieces is scored too low by
+it, which is why nothing is cut that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.embeddings import Embedder
+from rag_zeval.models.language_model import Backend, known_total
+from rag_zeval.scorers.pieces import pieces
+from rag_zeval.scorers.score import Score, Scored, Scorer
+
+SHARE = 2  # question, reference and answers may take 1/2 of a judge's window; the rest is for instructions and reply
+
+Fits = Callable[[Example], bool]
+
+
+def fits_model(backend: Backend | None, embedder: Embedder | None) -> Fits:
+    """Whether an example fits both models, as far as their windows are known."""
+
+    def fits(example: Example) -> bool:
+        if embedder is not None and not embedder.fits(example.reference):
+            return False
+        if backend is None or backend.max_context is None:
+            return True
+        content = "\n".join((example.question, example.reference, *example.answers))
+        tokens = backend.count_tokens([{"role": "user", "content": content}])
+        return tokens is None or tokens * SHARE <= backend.max_context
+
+    return fits
+
+
+class InPieces:
+    """A scorer that is given each reference in the fewest pieces that fit, cut at sentence ends.
+
+    An answer has no score where a piece gives none. `parts` of a row with several: "pieces", those of each.
+    """
+
+    def __init__(self, scorer: Scorer, fits: Fits):
+        self._scorer, self._fits = scorer, fits
+        self.name, self.group = scorer.name, scorer.group
+        self.prompt_hash: str | None = getattr(scorer, "prompt_hash", None)
+        self.identity = f"{scorer.identity} in pieces"
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        of_piece: dict[str, tuple[str, int]] = {}  # a piece's example, and its place there
+        waiting: dict[str, list[Scored | None]] = {}
+        asked: list[Example] = []
+        for example in examples:
+            cut = self._cut(example)
+            waiting[example.id] = [None] * len(cut)
+            of_piece |= {piece.id: (example.id, at) for at, piece in enumerate(cut)}
+            asked += cut
+        for scored in self._scorer.score(asked):
+            id_, at = of_piece[scored.id]
+            waiting[id_][at] = scored
+            there = [one for one in waiting[id_] if one is not None]
+            if len(there) == len(waiting[id_]):
+                yield _together(id_, there)
+                del waiting[id_]
+
+    def _cut(self, example: Example) -> list[Example]:
+        cut = pieces(example.reference, lambda piece: self._fits(replace(example, reference=piece)))
+        return [
+            replace(example, id=f"{example.id}#{at}", reference=piece, chunks=(piece,)) for at, piece in enumerate(cut)
+        ]
+
+
+def _together(id_: str, found: Sequence[Scored]) -> Scored:
+    if len(found) == 1:
+        return replace(found[0], id=id_)
+    paid = [one.paid_tokens for one in found]
+    known = [tokens for tokens in paid if tokens is not None]
+    return Scored(
+        id_,
+        tuple(map(_best, zip(*(one.scores for one in found), strict=True))),
+        {"pieces": [one.parts for one in found]},
+        calls=sum(one.calls for one in found),
+        prompt_tokens=known_total([one.prompt_tokens for one in found]),
+        completion_tokens=known_total([one.completion_tokens for one in found]),
+        final=all(one.final for one in found),
+        cached=sum(one.cached for one in found),
+        retries=sum(one.retries for one in found),
+        failures=sum(one.failures for one in found),
+        seconds=round(sum(one.seconds for one in found), 3),
+        paid_tokens=(sum(prompt for prompt, _ in known), sum(reply for _, reply in known))
+        if len(known) == len(paid)
+        else None,
+    )
+
+
+def _best(scores: Sequence[Score]) -> Score:
+    """The largest of an answer's scores; the first that is missing, if one is."""
+    missing = [score for score in scores if score.value is None]
+    return missing[0] if missing else max(scores, key=_value)
+
+
+def _value(score: Score) -> float:
+    assert score.value is not None
+    return score.value

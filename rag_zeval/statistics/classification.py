@@ -1,0 +1,139 @@
+"""How well scores tell supported texts from unsupported ones, with documents drawn whole.
+
+A score of at least a threshold says "supported". The texts about one document hang together: they are one cluster,
+which a bootstrap draw takes with all its texts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rag_zeval.statistics.bootstrap import BLOCK, Clusters, Mask, columns_of
+from rag_zeval.statistics.weighted_correlations import Floats
+
+Formula = Callable[[Floats], Floats]  # sums (draws, k) -> values (draws,), NaN where it is undefined
+
+
+@dataclass(frozen=True, eq=False)
+class OfSums:
+    """A formula of sums over instances, such as F1 of counts: a Statistic.
+
+    parts: (instances, k), what each instance adds to each of the k sums; clusters: (instances,), to which it belongs.
+    """
+
+    parts: Floats
+    formula: Formula
+    clusters: Clusters
+
+    def instances(self, keep: Mask) -> Floats | None:
+        return None
+
+    def point(self, keep: Mask) -> float:
+        return float(self.formula(self.parts[keep].sum(axis=0, keepdims=True))[0])
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        column, n = columns_of(self, keep), weights.shape[1]
+        of_clusters = np.stack([np.bincount(column, part, n) for part in self.parts[keep].T], axis=1)
+        return self.formula(weights @ of_clusters)
+
+
+@dataclass(frozen=True, eq=False)
+class Auroc:
+    """Share of pairs of a supported and an unsupported text in which the supported one scores higher, in [0, 1].
+
+    A tie counts 1/2 (Mann and Whitney 1947). values: (instances,); supported: (instances,); clusters: as in OfSums.
+    """
+
+    values: Floats
+    supported: Mask
+    clusters: Clusters
+
+    def instances(self, keep: Mask) -> Floats | None:
+        return None
+
+    def point(self, keep: Mask) -> float:
+        return float(self.draws(keep, np.ones((1, int(columns_of(self, keep).max(initial=-1)) + 1)))[0])
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        from scipy.sparse import csr_array
+
+        levels, level = np.unique(self.values[keep], return_inverse=True)
+        column, supported = columns_of(self, keep), self.supported[keep]
+        shape = (weights.shape[1], len(levels))
+        positive, negative = (
+            csr_array((np.ones(int(chosen.sum())), (column[chosen], level[chosen])), shape)
+            for chosen in (supported, ~supported)
+        )
+        rows, found = max(1, BLOCK // max(1, len(levels))), []
+        for start in range(0, len(weights), rows):
+            some = weights[start : start + rows]
+            found.append(_auroc(np.asarray(some @ positive), np.asarray(some @ negative)))
+        return np.concatenate(found)
+
+
+def _auroc(supported: Floats, unsupported: Floats) -> Floats:
+    """Of counts (draws, levels) of texts by score, the scores ascending."""
+    below = np.cumsum(unsupported, axis=1) - unsupported / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (supported * below).sum(1) / (supported.sum(1) * unsupported.sum(1))
+
+
+def confusion(says_supported: Mask, supported: Mask) -> Floats:
+    """(instances, 4): supported: said so, or not; unsupported: said so, or not. The texts are the instances."""
+    says, is_so = says_supported, supported
+    return np.stack([is_so & says, is_so & ~says, ~is_so & ~says, ~is_so & says], axis=1).astype(float)
+
+
+def balanced_accuracy(sums: Floats) -> Floats:
+    """Mean of the shares of supported and of unsupported texts that are told rightly, of sums of `confusion`."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (sums[:, 0] / (sums[:, 0] + sums[:, 1]) + sums[:, 2] / (sums[:, 2] + sums[:, 3])) / 2
+
+
+def f1_unsupported(sums: Floats) -> Floats:
+    """F1 of finding the unsupported texts, of sums of `confusion`; undefined where there are none and none is found."""
+    return f1(np.stack([sums[:, 2], sums[:, 2] + sums[:, 1], sums[:, 2] + sums[:, 3]], axis=1))
+
+
+def f1(sums: Floats) -> Floats:
+    """2 · both / (found + there), of sums of what is found and there, what is found, what is there."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return 2 * sums[:, 0] / (sums[:, 1] + sums[:, 2])
+
+
+def precision(sums: Floats) -> Floats:
+    """both / found, of the same sums as `f1`."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return sums[:, 0] / sums[:, 1]
+
+
+def recall(sums: Floats) -> Floats:
+    """both / there, of the same sums as `f1`."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return sums[:, 0] / sums[:, 2]
+
+
+def best_threshold(values: Floats, supported: Mask) -> float | None:
+    """The threshold of the highest balanced accuracy, half-way between two scores; of several the lowest.
+
+    None unless there are supported and unsupported texts.
+
+    >>> best_threshold(np.array([0.1, 0.4, 0.6]), np.array([False, False, True]))
+    0.5
+    """
+    if supported.all() or not supported.any():
+        return None
+    levels, level = np.unique(values, return_inverse=True)
+    of_supported, of_unsupported = (
+        np.bincount(level[chosen], minlength=len(levels)) for chosen in (supported, ~supported)
+    )
+    missed, found = (np.concatenate([[0], np.cumsum(counts)]) for counts in (of_supported, of_unsupported))
+    accuracy = 1 - missed / missed[-1] + found / found[-1]  # with the threshold below level 0, 1, ..., above the last
+    best = int(np.argmax(accuracy.round(12)))
+    if best == 0:
+        return -math.inf
+    return math.inf if best == len(levels) else float((levels[best - 1] + levels[best]) / 2)

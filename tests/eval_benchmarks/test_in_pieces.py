@@ -1,0 +1,82 @@
+"""References that do not fit a model are judged in pieces, and none is cut silently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_benchmarks.in_pieces import InPieces, fits_model
+from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import Score, Scored
+
+SENTENCES = [f"Fact {number} is so." for number in range(9)]
+LONG = Example(
+    "x", "", " ".join(SENTENCES), ("Fact 1 is so.", "Fact 8 is so.", "Fact 12 is so."), chunks=("all of it",)
+)
+
+
+def at_most(words: int) -> Any:
+    return lambda example: len(example.reference.split()) <= words
+
+
+class Verbatim:
+    """1 where the answer stands in the reference, 0 where not; none for an answer with "fail". It notes references."""
+
+    name, identity, group = "verbatim", "verbatim", None
+
+    def __init__(self) -> None:
+        self.asked: list[Example] = []
+
+    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in reversed(list(examples)):  # any order
+            self.asked.append(example)
+            scores = [
+                Score(None, f"failed: {example.id}") if "fail" in answer else Score(float(answer in example.reference))
+                for answer in example.answers
+            ]
+            yield Scored(example.id, tuple(scores), {"of": example.reference}, calls=1, paid_tokens=(3, 2))
+
+
+@given(st.integers(4, 40))
+def test_an_answer_has_the_best_score_of_a_piece_and_nothing_is_lost(words: int) -> None:
+    scorer = Verbatim()
+    short = replace(LONG, id="y", reference="Fact 1 is so.")
+    found = {row.id: row for row in InPieces(scorer, at_most(words)).score([LONG, short])}
+    assert found["x"].values == (1, 1, 0) and found["y"].values == (1, 0, 0)
+    pieces = [one for one in scorer.asked if one.id.startswith("x#")]
+    assert " ".join(one.reference for one in sorted(pieces, key=lambda one: one.id)) == LONG.reference
+    assert all(len(one.reference.split()) <= words and one.chunks == (one.reference,) for one in pieces)
+    assert (found["x"].calls, found["x"].paid_tokens) == (len(pieces), (3 * len(pieces), 2 * len(pieces)))
+    assert found["y"].parts == {"of": "Fact 1 is so."}  # as if it had not been wrapped
+
+
+def test_a_piece_without_a_score_leaves_its_answer_without_one() -> None:
+    [row] = InPieces(Verbatim(), at_most(20)).score([replace(LONG, answers=("Fact 1 is so.", "fail"))])
+    assert row.values == (1, None) and row.scores[1].status.startswith("failed: x#")
+    assert len(row.parts["pieces"]) == 2
+
+
+def test_a_judges_window_and_an_embedders_decide_what_fits() -> None:
+    small = ScriptedBackend(reply_by_the_letter, max_context=80)  # words: 36 of the reference, 12 of the answers
+    assert not fits_model(small, None)(LONG)
+    assert fits_model(ScriptedBackend(reply_by_the_letter, max_context=96), None)(LONG)
+    assert fits_model(ScriptedBackend(reply_by_the_letter), WordEmbedder())(LONG)  # not known: the server says no
+    embedder = WordEmbedder()
+    embedder.fits = lambda text: len(text) < 20  # type: ignore[method-assign]
+    assert not fits_model(None, embedder)(LONG)
+
+
+def test_rag_zeval_judges_claims_about_a_long_document_in_pieces() -> None:
+    backend = ScriptedBackend(reply_by_the_letter, max_context=100_000)
+    scorer = InPieces(RagZeval(backend, None, Sampling()), at_most(12))
+    [row] = scorer.score([LONG])
+    assert row.values == (1, 1, 0) and row.calls == backend.calls == 3
+    assert [len(parts["trajectory"]) for parts in row.parts["pieces"]] == [3, 3, 3]
