@@ -99,7 +99,7 @@ def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, c
     assert sum("missing" in line for line in shown) == 6
     [line] = [line for line in shown if "ragchecker_precision" in line]
     cells = line.split()
-    assert cells[0] == "gpt-4o" and "24" in cells and float(cells[-1]) > 0
+    assert cells[0] == "gpt-4o" and "48" in cells and float(cells[-1]) > 0  # two answers to each of 24
     assert not (tmp_path / "paper").exists()
 
 
