@@ -78,7 +78,7 @@ def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder
     trained.load_state_dict(weights)
     ids = torch.randint(3, 1000, (2, 50), generator=torch.Generator().manual_seed(0))
     plain = AutoModelForCausalLM.from_pretrained(folder.model)(ids).logits
-    torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=5e-3)
     assert (plain - AutoModelForCausalLM.from_pretrained(base)(ids).logits).abs().max() > 0.1
 
 
