@@ -37,7 +37,7 @@ class CPUEngine(LinearDecayEngine):
             return super()._build_fsdp_module(module)
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Token ids packed, and of which places logits are needed: on a small model they are a good part of the work."""
+        """Token ids packed, and of which places logits are needed: on a small model they weigh."""
         packed = pack([row.tolist() for row in micro_batch["input_ids"].unbind()])
         looked_at = _looked_at(micro_batch)
         kept, of_kept = torch.unique(packed.places[looked_at], return_inverse=True)
