@@ -93,6 +93,10 @@ def manifest_of(
     }
 
 
+# By default glibc gives a large tensor's memory back to the system, which clears it page by page for the next tensor
+KEEP_MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4000000000:glibc.malloc.trim_threshold=8000000000"
+
+
 def logged_steps(
     process: subprocess.Popen[bytes], attempt: Path, folder: RunFolder
 ) -> Iterator[tuple[int, dict[str, float]]]:
@@ -130,7 +134,11 @@ def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[s
     if settings.base_is_local:
         variables["HF_HUB_OFFLINE"] = "1"
     if settings.platform == "cpu":
-        variables |= {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu"}
+        variables |= {
+            "VERL_PLATFORM": "cpu",
+            "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu",
+            "GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", KEEP_MEMORY),
+        }
     return variables
 
 

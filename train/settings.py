@@ -135,6 +135,7 @@ class SFTSettings(Settings):
 
     variant: Annotated[str, AfterValidator(_known_prompt)]
     rows: Stages
+    sets_per_question: Annotated[int, Field(ge=1)] | None
 
     @model_validator(mode="after")
     def _check(self) -> SFTSettings:

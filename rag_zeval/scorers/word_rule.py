@@ -7,7 +7,7 @@ ranking (`make cold-start`), and the line that such a model has to be better tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
@@ -16,8 +16,9 @@ from rag_zeval.judge.words import words
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sentences import sentences_of
 
-NAMED = 6  # missing words that an analysis names
-LEAST_WORDS = 3  # content words of a claim: a shorter clause belongs to the one before it
+NAMED = 8  # words that an analysis names
+CLAIM_WORDS = 3  # content words of a claim: a shorter clause belongs to the one before it
+QUOTE_WORDS = 6  # of a quote: the reward counts none of fewer than ten tokens
 _BETWEEN_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|which|who|because|while)\s)")
 FUNCTION_WORDS = frozenset(
     "a an the this that these those it its he she his her him they their them i we you who whom whose which what when "
@@ -42,59 +43,61 @@ class WordRule:
             )
 
 
-def judge_by_words(
-    question: str, reference: str, answers: Sequence[str], verdict: Callable[[float], bool] = lambda share: share == 1
-) -> Trajectory:
+def judge_by_words(question: str, reference: str, answers: Sequence[str], least: float = 1) -> Trajectory:
     """The rule's trajectory: the clauses of an answer's sentences are its claims.
 
-    Evidence is the sentence of the reference that shares most content words with the claim, if any does. A claim whose
-    words all stand in the question says nothing and is not supported. Of any other with evidence, `verdict` decides by
-    the share, in [0, 1], of the content words it adds to the question that stand in the reference: the rule wants all.
+    What counts of a claim are the content words that it adds to the question. It is supported if at least the share
+    `least`, in (0, 1], of them stands in the reference; its evidence is the clause there that has most of them, if any
+    has one. A claim that adds no word is not supported.
     """
-    passages = [(sentence, content_words(sentence)) for sentence in sentences_of(reference)]
+    clauses = [(clause, content_words(clause)) for clause in _clauses_of(reference, QUOTE_WORDS)]
     known, asked = content_words(reference), content_words(question)
     return tuple(
-        CandidateEvaluation(letter, tuple(_judge(claim, passages, known, asked, verdict) for claim in _claims(answer)))
+        CandidateEvaluation(
+            letter,
+            tuple(_judge(claim, clauses, known, asked, least) for claim in _clauses_of(answer, CLAIM_WORDS)),
+        )
         for letter, answer in zip(LETTERS, answers, strict=False)
     )
 
 
-def content_words(text: str) -> dict[str, None]:
-    """The different words of a text that are no function words, in lower case, in their order."""
-    return {word: None for word in words(text.casefold()) if re.match(r"\w", word) and word not in FUNCTION_WORDS}
+def content_words(text: str) -> dict[str, str]:
+    """The different words of a text that are no function words, in their order: in lower case, and as first written."""
+    found: dict[str, str] = {}
+    for word in words(text):
+        if re.match(r"\w", word) and word.casefold() not in FUNCTION_WORDS:
+            found.setdefault(word.casefold(), word)
+    return found
 
 
-def _claims(answer: str) -> Iterator[str]:
-    for sentence in sentences_of(answer):
+def _clauses_of(text: str, n_words: int) -> Iterator[str]:
+    for sentence in sentences_of(text):
         if re.search(r"\w", sentence):
-            yield from _clauses(sentence)
+            yield from _clauses(sentence, n_words)
 
 
-def _clauses(sentence: str) -> list[str]:
-    """The sentence cut before clauses, none of the pieces with fewer than LEAST_WORDS content words if it can be."""
+def _clauses(sentence: str, n_words: int) -> list[str]:
+    """The sentence cut before clauses, none of the pieces with fewer than `n_words` content words if it can be."""
     cuts = [cut.span() for cut in _BETWEEN_CLAUSES.finditer(sentence)]
     clauses, start = [], 0
     for end, after in [*cuts, (len(sentence), len(sentence))]:
-        if all(len(content_words(part)) >= LEAST_WORDS for part in (sentence[start:end], sentence[after:] or sentence)):
+        if all(len(content_words(part)) >= n_words for part in (sentence[start:end], sentence[after:] or sentence)):
             clauses.append(sentence[start:end])
             start = after
     return clauses if start == len(sentence) else [*clauses, sentence[start:]]
 
 
 def _judge(
-    claim: str,
-    passages: Sequence[tuple[str, dict[str, None]]],
-    known: dict[str, None],
-    asked: dict[str, None],
-    verdict: Callable[[float], bool],
+    claim: str, clauses: list[tuple[str, dict[str, str]]], known: dict[str, str], asked: dict[str, str], least: float
 ) -> AtomicClaim:
     words = content_words(claim)
     added = [word for word in words if word not in asked]
     if not added:
         return AtomicClaim(claim, False, (), "The reference does not answer this.")
-    missing = [word for word in added if word not in known]
-    shared = [(len(words.keys() & there.keys()), -len(there), sentence) for sentence, there in passages]
-    most, _, nearest = max(shared, default=(0, 0, ""))
-    supported = most > 0 and verdict(1 - len(missing) / len(added))
-    analysis = f"Not in the reference: {', '.join(missing[:NAMED])}." if missing else "All of it is in the reference."
-    return AtomicClaim(claim, supported, (nearest,) if most else (), analysis)
+    told = ", ".join(f"{words[word]} {'yes' if word in known else 'no'}" for word in added[:NAMED])
+    share = sum(word in known for word in added) / len(added)
+    shared = [
+        (len(there.keys() & added), len(there.keys() & words.keys()), -len(there), text) for text, there in clauses
+    ]
+    *_, nearest = max(shared, default=("",))
+    return AtomicClaim(claim, share >= least, (nearest,) if share else (), f"In the reference: {told}.")

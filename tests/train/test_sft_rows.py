@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.parser import as_reply, parse_ranking, parse_strict
@@ -107,6 +106,13 @@ def test_the_default_filter_draws_what_it_drew_before() -> None:
     )
 
 
+def test_a_limit_of_sets_spreads_the_rows_over_more_questions() -> None:
+    questions, stages = [question(f"q{at}") for at in range(12)], [Stage(3, 6), Stage(2, 6)]
+    for most, asked in ((None, 3), (1, 12), (2, 6)):
+        drawn, _ = draw_candidates(questions, stages, 0, flag_questions(questions, stages, AnswerFilter()), most)
+        assert len(drawn) == 12 and len({of.question.id for of in drawn}) == asked
+
+
 def test_too_few_questions_are_an_error_with_the_figures() -> None:
     with pytest.raises(InputError, match=r"rows: K=4 needs 3, but the 2 questions left gave 2"):
         draw([question("a"), question("b")], [Stage(4, 3)])
@@ -118,7 +124,7 @@ def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() ->
     drawn = [Candidates(question(f"q{at}"), tuple(random.Random(at).sample(ALPHAS, 3))) for at in range(3)]
     long = question("long", [f"Answer {at} of long. " * 100 for at in range(4)])
     drawn.insert(1, Candidates(long, (0.0, -0.5, -1.0)))
-    rows, counts = build_rows(drawn, RANKING.name, 0, lambda messages: sum(len(m["content"]) for m in messages), 2000)
+    rows, counts = build_rows(drawn, RANKING.name, lambda messages: sum(len(m["content"]) for m in messages), 2000)
     assert {key: counts[key] for key in ("drawn", "too_long", "no_claims", "train_rows")} == {
         "drawn": 4, "too_long": 1, "no_claims": 0, "train_rows": 3
     }  # fmt: skip
@@ -137,21 +143,18 @@ def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() ->
 def test_with_a_trajectorys_prompt_the_word_rules_trajectory_is_taught() -> None:
     asked = question("q", ["It stands there.", "P.", "?!", "Nobody knows."])
     drawn = [Candidates(asked, (0.0, -1.4)), Candidates(asked, (-1.0, 0.0))]
-    rows, counts = build_rows(drawn, "compact", 0, lambda messages: 1, 2000)
+    rows, counts = build_rows(drawn, "compact", lambda messages: 1, 2000)
     assert (counts["train_rows"], counts["no_claims"]) == (1, 1)
     user, assistant = rows[0]["messages"]
     answers = ["It stands there.", "Nobody knows."]
     assert [user] == judge_messages("compact", asked.question, asked.passage, answers)
-    trajectory = judge_by_words(asked.question, asked.passage, answers)
+    trajectory = judge_by_words(asked.question, asked.passage, answers, 0.5)
     assert assistant == {"role": "assistant", "content": as_reply(trajectory, "compact")}
 
 
-def test_a_verdict_is_drawn_with_the_share_of_its_words_that_are_there() -> None:
+def test_half_of_the_words_that_a_claim_adds_are_enough_to_teach_that_it_is_supported() -> None:
     passage = "The tower was built in Toronto and opened in 1976."
-    asked = Question("q", "Which tower?", passage, {0.0: "It opened in Toronto in 1978.", -1.4: "It opened in 1976."})
-    taught = [rule_reply(Candidates(asked, (0.0, -1.4)), "compact", seed) for seed in range(600)]
-    read = [parse_strict(reply, 2, "compact") for reply in taught if reply]
-    whole, partly = ([of[at].atomic_claims[0].is_supported for of in read] for at in (1, 0))
-    assert all(whole)
-    assert binomtest(sum(partly), len(partly), 2 / 3).pvalue > 1e-4  # of "opened", "Toronto" and "1978" two are there
-    assert rule_reply(Candidates(asked, (0.0, -1.4)), "compact", 7) == taught[7]
+    asked = Question("q", "Which tower?", passage, {0.0: "It opened in Paris.", -1.4: "It opened in Paris, 1978."})
+    reply = rule_reply(Candidates(asked, (0.0, -1.4)), "compact")
+    assert reply is not None
+    assert [[c.is_supported for c in of.atomic_claims] for of in parse_strict(reply, 2, "compact")] == [[True], [False]]

@@ -63,10 +63,10 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
         return
     questions, failed = read_questions(settings.responses, settings.alphas)
     flags = flag_questions(questions, settings.rows, settings.answer_filter)
-    drawn, taken = draw_candidates(questions, settings.rows, settings.seed, flags)
+    drawn, taken = draw_candidates(questions, settings.rows, settings.seed, flags, settings.sets_per_question)
     random.Random(f"{settings.seed}:sft").shuffle(drawn)
     rows, counts = build_rows(
-        drawn, settings.variant, settings.seed, prompt_counter(settings.base_model), settings.verl.data.max_length
+        drawn, settings.variant, prompt_counter(settings.base_model), settings.verl.data.max_length
     )
     print(f"{len(rows)} rows; left out: {counts['too_long']} too long, {counts['no_claims']} without claims")
     for stage in taken:

@@ -1,16 +1,16 @@
 """What supervised fine-tuning teaches about the answers that reinforcement learning ranks, without a label of people.
 
-The prompt `ranking-only`: their letters, largest α first (the SFT ranker). Any other: the trajectory of the word rule
-with verdicts drawn, a cold start for a base that cannot write one.
+The prompt `ranking-only`: their letters, largest α first (the SFT ranker). Any other: the word rule's trajectory, a
+cold start for a base that cannot write one.
 """
 
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from rag_zeval.errors import InputError
@@ -20,6 +20,8 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.scorers.word_rule import judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
 from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
+
+LEAST_SHARE = 0.5  # of the words that a claim adds to the question
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,15 @@ class Candidates:
 
 
 def draw_candidates(
-    questions: Sequence[Question], stages: Sequence[Stage], seed: int, flags: Mapping[str, Flags]
+    questions: Sequence[Question],
+    stages: Sequence[Stage],
+    seed: int,
+    flags: Mapping[str, Flags],
+    most: int | None = None,
 ) -> tuple[list[Candidates], list[Row]]:
-    """`(sets, counts)`: for each stage its number of sets of K candidates, all that a question has, one after another.
+    """`(sets, counts)`: for each stage its number of sets of K candidates, question after question.
+
+    Of a question come all the sets that it has, or `most` of them.
 
     A question is used for one K only (paper, Table 7: 5,500 questions give 3,877 pairs, 3,874 triplets, 3,883
     quadruplets). `flags` of each question by its id. The counts of a stage have the questions that gave no set when
@@ -57,7 +65,7 @@ def draw_candidates(
                 left_out[reason] += 1
                 unused.append(question)
             else:
-                sets = candidate_sets(question, stage.k, seed, flags[question.id])
+                sets = islice(candidate_sets(question, stage.k, seed, flags[question.id]), most)
                 taken += [Candidates(question, tuple(alphas)) for alphas in sets]
         if len(taken) < (stage.rows or 1):
             raise InputError(
@@ -76,36 +84,33 @@ def ranking_reply(candidates: Candidates) -> str:
     return json.dumps(sorted(alphas, key=lambda letter: -alphas[letter]))
 
 
-def rule_reply(candidates: Candidates, variant: str, seed: int) -> str | None:
+def rule_reply(candidates: Candidates, variant: str) -> str | None:
     """The word rule's trajectory of the answers; None where an answer has no sentence to claim.
 
-    A verdict is drawn: a claim with 2/3 of its words in the passage is supported in two cases of three. The rule's own
-    verdicts would leave nothing to explore: training by ranking learns from what a judge is not sure of.
+    Half of a claim's new words are enough: wanting all supports so few claims that most answers tie.
     """
     question = candidates.question
-    draw = random.Random(f"{seed}:{question.id}:{candidates.alphas}").random
-    trajectory = judge_by_words(question.question, question.passage, candidates.answers, lambda share: draw() < share)
+    trajectory = judge_by_words(question.question, question.passage, candidates.answers, least=LEAST_SHARE)
     return as_reply(trajectory, variant) if all(candidate.atomic_claims for candidate in trajectory) else None
 
 
 def build_rows(
     drawn: Sequence[Candidates],
     variant: str,
-    seed: int,
     tokens: Callable[[list[dict[str, str]]], int],
     max_tokens: int,
 ) -> tuple[list[Row], dict[str, Any]]:
     """`(rows of verl's SFT data set, counts)`; rows of over `max_tokens` in all are left out and counted.
 
-    variant: the prompt, which decides what is taught; seed: of the verdicts. Counts: `no_claims`, sets with an answer
-    that has none; `shown`: for each K, which alphas stand in its rows, and at which letter.
+    variant: the prompt, which decides what is taught. Counts: `no_claims`, sets with an answer that has none; `shown`:
+    for each K, which alphas stand in its rows, and at which letter.
     """
     rows: list[Row] = []
     left_out = {"too_long": 0, "no_claims": 0}
     for candidates in drawn:
         question, alphas = candidates.question, list(candidates.alphas)
         prompt = judge_messages(variant, question.question, question.passage, candidates.answers)
-        reply = ranking_reply(candidates) if variant == RANKING.name else rule_reply(candidates, variant, seed)
+        reply = ranking_reply(candidates) if variant == RANKING.name else rule_reply(candidates, variant)
         if reply is None:
             left_out["no_claims"] += 1
             continue
