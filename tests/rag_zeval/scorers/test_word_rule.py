@@ -62,7 +62,7 @@ def test_evidence_is_the_clause_that_has_most_of_the_words_that_a_claim_adds():
         "the tower of London in England is older and was built by William the Conqueror himself."
     )
     for answer, quote in (
-        ("The tower was built in Toronto.", reference.partition(" the tower of")[0]),
+        ("The tower was built in Toronto.", reference.partition(" stands")[0]),
         ("The tower was built in England.", reference.partition("; ")[2]),
         ("The tower was built in Paris.", None),
     ):
