@@ -99,13 +99,13 @@ class RunFolder:
         """verl's folder of a step's checkpoint."""
         return self.checkpoints / f"global_step_{step}"
 
-    def last_checkpoint(self) -> int:
+    def last_checkpoint(self, logged_first: bool = False) -> int:
         """Step of the newest checkpoint that counts, 0 if there is none.
 
-        verl logs a step after its checkpoint is written: so one whose step is logged is whole, and none of the steps
-        up to it is missing from the metrics.
+        It is whole, and none of the steps up to it is missing from the metrics: verl logs a step after its checkpoint
+        is written, or (`logged_first`: supervised fine-tuning) before, so that only the next step's log vouches for it.
         """
-        through = logged_through(self.steps())
+        through = logged_through(self.steps()) - logged_first
         return max((step for step in self._saved() if step <= through), default=0)
 
     def prune(self, keep: int) -> None:

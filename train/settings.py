@@ -140,6 +140,12 @@ class SFTSettings(Settings):
     @model_validator(mode="after")
     def _check(self) -> SFTSettings:
         check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
+        if self.verl.trainer.save_freq > 0 and not {"model", "optimizer", "extra"} <= {
+            *self.verl.checkpoint.save_contents
+        }:
+            raise InputError(
+                "verl.trainer.save_freq: verl.checkpoint.save_contents must have model, optimizer and extra"
+            )
         data, devices = self.verl.data, self.verl.trainer.n_gpus_per_node
         share = data.train_batch_size / devices
         if share % 1 or (not data.use_dynamic_bsz and share % data.micro_batch_size_per_gpu):

@@ -73,7 +73,7 @@ SFT = Trainer(
         "model.path": "base_model",
         "trainer.default_local_dir": "out_dir",
         "trainer.resume_mode": "out_dir",
-        "trainer.save_freq": "out_dir",
+        "trainer.resume_from_path": "out_dir",
     },
 )
 
@@ -164,8 +164,7 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
         "trainer.default_local_dir": str(folder.checkpoints),
         "trainer.rollout_data_dir": str(folder.path / "rollouts" / "train"),
         "trainer.validation_data_dir": str(folder.path / "rollouts" / "val"),
-        "trainer.resume_mode": "resume_path" if done else "disable",
-        "trainer.resume_from_path": str(folder.checkpoint(done)) if done else None,
+        **_resumed(folder, done),
     }
     if done:  # the validation after step `done` is in the metrics already
         keys["trainer.val_before_train"] = False
@@ -178,14 +177,20 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
     return keys
 
 
-def sft_derived_keys(settings: SFTSettings, folder: RunFolder) -> dict[str, Any]:
+def sft_derived_keys(settings: SFTSettings, folder: RunFolder, done: int) -> dict[str, Any]:
     """As `derived_keys`, for the SFT trainer."""
     return {
         "data.train_files": str(folder.train_rows),
         "model.path": settings.base_path,
         "trainer.default_local_dir": str(folder.checkpoints),
-        "trainer.resume_mode": "disable",
-        "trainer.save_freq": -1,  # verl saves the last step all the same
+        **_resumed(folder, done),
+    }
+
+
+def _resumed(folder: RunFolder, done: int) -> dict[str, Any]:
+    return {
+        "trainer.resume_mode": "resume_path" if done else "disable",
+        "trainer.resume_from_path": str(folder.checkpoint(done)) if done else None,
     }
 
 

@@ -57,7 +57,7 @@ def test_a_checkpoint_counts_once_its_step_is_logged(folder: RunFolder) -> None:
     log(folder.next_attempt(), 0, 1, 2, 3)  # killed after the checkpoint of step 4, before its metrics
     assert folder.last_checkpoint() == 2
     log(folder.next_attempt(), 3, 4)
-    assert folder.last_checkpoint() == 4
+    assert folder.last_checkpoint() == 4 and folder.last_checkpoint(logged_first=True) == 2
     folder.prune(4)
     assert not folder.checkpoint(2).exists() and folder.checkpoint(4).exists()
 

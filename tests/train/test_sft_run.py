@@ -1,4 +1,4 @@
-"""Real supervised steps through verl on the shipped base: undisturbed, and with a SIGKILL in between."""
+"""Real supervised steps through verl on the shipped base: undisturbed, and with SIGKILLs in between."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
 
     words = [f"responses={nano_responses(STEPS * ROWS)}", "rows=[{k: 4, rows: 12}]", "verl.trainer.total_epochs=1"]
     words += [f"verl.data.train_batch_size={ROWS}", f"verl.data.micro_batch_size_per_gpu={ROWS}"]
+    words += ["verl.trainer.save_freq=1", "verl.checkpoint.save_contents=[hf_model,model,optimizer,extra]"]
 
     def command(out_dir: Path) -> list[str]:
         return [sys.executable, "-m", "train.sft", *words, f"out_dir={out_dir}"]
@@ -36,13 +37,14 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
 
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     assert f"step {STEPS}/{STEPS}  loss " in run(undisturbed)
-    first = killed / "metrics" / "attempt-1.jsonl"
-    with subprocess.Popen(command(killed), cwd=repository, stdout=subprocess.DEVNULL) as stage:
-        wait_until(lambda: first.exists() and first.read_text(), 150)
-        stage.send_signal(signal.SIGKILL)
+    for attempt, last in ((1, 1), (2, 2)):  # the checkpoint of step 1 counts once step 2 is logged
+        logged = killed / "metrics" / f"attempt-{attempt}.jsonl"
+        with subprocess.Popen(command(killed), cwd=repository, stdout=subprocess.DEVNULL) as stage:
+            wait_until(lambda: logged.exists() and f'"step":{last},' in logged.read_text(), 150)  # noqa: B023
+            stage.send_signal(signal.SIGKILL)
     assert not (killed / "manifest.json").exists()
     rows_before = (killed / "data" / "train.parquet").stat().st_mtime_ns
-    run(killed)
+    assert "resuming after step 1 of 3" in run(killed)
     assert not processes_of(killed)
     assert (killed / "data" / "train.parquet").stat().st_mtime_ns == rows_before  # written once
     assert "done already" in run(killed)
@@ -57,5 +59,6 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
     manifest = json.loads((undisturbed / "manifest.json").read_text())
     assert manifest["steps"] == STEPS and manifest["counts"]["train_rows"] == STEPS * ROWS
     assert not list((undisturbed / "checkpoints").glob("global_step_*"))  # the model folder is what is left
-    logged = [json.loads(line) for line in (undisturbed / "metrics.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in logged] == [1, 2, 3]
+    for folder in (undisturbed, killed):
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]

@@ -1,8 +1,8 @@
 """`python -m train.sft key=value ...`: supervised fine-tuning by verl's SFT trainer, then a plain model folder.
 
 What it teaches (`train.sft.rows`) is the ranker that Table 5 of the paper compares reinforcement learning with, or how
-to write a trajectory. A run that is cut off keeps its rows and trains again from the first step: the same command ends
-as if nothing had happened.
+to write a trajectory. A run that is cut off goes on from its last checkpoint, if it saves any before the last step
+(verl.trainer.save_freq), else from the first step: the same command ends as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -47,9 +47,12 @@ def train(config: DictConfig) -> int:
             return 0
         prepare_rows(settings, folder)
         total = count_steps(settings.verl, read_json(folder.counts)["train_rows"])
+        done = folder.last_checkpoint(logged_first=True)
         print(f"{total} steps of {settings.verl.data.train_batch_size} rows")
-        started = time.monotonic()
-        code = run_verl(settings, folder, sft_derived_keys(settings, folder), total, every=max(1, total // LINES))
+        if done:
+            print(f"resuming after step {done} of {total}")
+        started, keys = time.monotonic(), sft_derived_keys(settings, folder, done)
+        code = run_verl(settings, folder, keys, total, done, every=max(1, total // LINES))
         return code or finish(settings, folder, total, (time.monotonic() - started) / 60)
 
 
