@@ -31,9 +31,11 @@ from rag_zeval.scorers.hhem import Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scorers.score import Scorer
-from rag_zeval.scorers.word_rule import WordRule
+from rag_zeval.scorers.word_rule import WordMajority, WordRule
 
-TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {"bleu": Bleu, "rouge_l": RougeL, "word_rule": WordRule}
+TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {
+    scorer.name: scorer for scorer in (Bleu, RougeL, WordRule, WordMajority)
+}
 CHECKER_SCORERS = (Hhem.name, CheckedSentences.name, CheckedClaims.name)  # ask a model of entailment
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 FAMILIES = (

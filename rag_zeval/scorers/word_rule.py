@@ -1,4 +1,4 @@
-"""The judge by words alone: a clause is supported if none of its content words is missing in the reference.
+"""The judge by words alone: a clause is supported if its content words stand in the reference, all or half of them.
 
 No model is asked. It writes whole trajectories, so it is what a small model can be taught before it is trained by
 ranking (`make cold-start`), and the line that such a model has to be better than.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
@@ -33,17 +34,26 @@ class WordRule:
     name = "word_rule"
     identity = "word rule 2"
     group: int | None = None
+    least: ClassVar[float] = 1  # share of the words that a claim adds to the question
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
-            scores = support_scores(judge_by_words(example.question, example.reference, example.answers))
+            scores = support_scores(judge_by_words(example.question, example.reference, example.answers, self.least))
             yield Scored(
                 example.id,
                 tuple(Score(score, "ok" if score is not None else "failed: no sentence") for score in scores),
             )
 
 
-def judge_by_words(question: str, reference: str, answers: Sequence[str], least: float = 1) -> Trajectory:
+class WordMajority(WordRule):
+    """The same rule, content with half of the words: what the cold start is taught."""
+
+    name = "word_majority"
+    identity = "word majority 2"
+    least = 0.5
+
+
+def judge_by_words(question: str, reference: str, answers: Sequence[str], least: float) -> Trajectory:
     """The rule's trajectory: the clauses of an answer's sentences are its claims.
 
     What counts of a claim are the content words that it adds to the question. It is supported if at least the share

@@ -17,11 +17,9 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.scorers.word_rule import judge_by_words
+from rag_zeval.scorers.word_rule import WordMajority, judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
 from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
-
-LEAST_SHARE = 0.5  # of the words that a claim adds to the question
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def rule_reply(candidates: Candidates, variant: str) -> str | None:
     Half of a claim's new words are enough: wanting all supports so few claims that most answers tie.
     """
     question = candidates.question
-    trajectory = judge_by_words(question.question, question.passage, candidates.answers, least=LEAST_SHARE)
+    trajectory = judge_by_words(question.question, question.passage, candidates.answers, WordMajority.least)
     return as_reply(trajectory, variant) if all(candidate.atomic_claims for candidate in trajectory) else None
 
 

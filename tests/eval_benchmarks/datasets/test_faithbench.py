@@ -47,7 +47,7 @@ def values_of(scorer: str, table: Any) -> Any:
         return np.array(bleu_of)
     if scorer == "rouge_l":
         return np.array([rouge.score(target=s, prediction=a)["rougeL"].fmeasure for s, a in pairs])
-    judged = [judge_by_words("Summarize the passage.", s, [a])[0].atomic_claims for s, a in pairs]
+    judged = [judge_by_words("Summarize the passage.", s, [a], 1)[0].atomic_claims for s, a in pairs]
     return np.array([np.mean([claim.is_supported for claim in claims]) for claims in judged])
 
 

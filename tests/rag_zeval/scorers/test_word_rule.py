@@ -66,7 +66,7 @@ def test_evidence_is_the_clause_that_has_most_of_the_words_that_a_claim_adds():
         ("The tower was built in England.", reference.partition("; ")[2]),
         ("The tower was built in Paris.", None),
     ):
-        [candidate] = judge_by_words(QUESTION, reference, [answer])
+        [candidate] = judge_by_words(QUESTION, reference, [answer], 1)
         assert [claim.grounding_evidence for claim in candidate.atomic_claims] == [(quote,) if quote else ()]
 
 
@@ -86,14 +86,14 @@ def test_evidence_is_the_clause_that_has_most_of_the_words_that_a_claim_adds():
     ],
 )
 def test_a_sentence_is_cut_before_clauses_that_say_enough(sentence, claims):
-    [candidate] = judge_by_words("Q?", "R.", [sentence])
+    [candidate] = judge_by_words("Q?", "R.", [sentence], 1)
     assert [claim.claim for claim in candidate.atomic_claims] == claims
 
 
 @given(texts, texts, st.lists(texts, min_size=1, max_size=4))
 def test_claims_and_quotes_stand_word_for_word_where_they_are_from(question, reference, answers):
     question, reference, *answers = (" ".join(words) for words in (question, reference, *answers))
-    trajectory = judge_by_words(question, reference, answers)
+    trajectory = judge_by_words(question, reference, answers, WordRule.least)
     for candidate, answer in zip(trajectory, answers, strict=True):
         for claim in candidate.atomic_claims:
             assert claim.claim in answer and all(quote in reference for quote in claim.grounding_evidence)
@@ -112,7 +112,7 @@ def test_claims_and_quotes_stand_word_for_word_where_they_are_from(question, ref
 
 @pytest.mark.parametrize("variant", [name for name, of in VARIANTS.items() if not of.echo_answer])
 def test_its_trajectories_are_what_training_rewards(variant):
-    trajectory = judge_by_words(QUESTION, REFERENCE, ["The tower was built in 1976. It is high.", "Nobody knows."])
+    trajectory = judge_by_words(QUESTION, REFERENCE, ["The tower was built in 1976. It is high.", "Nobody knows."], 1)
     read = parse_strict(as_reply(trajectory, variant), 2, variant)
     assert claims_hold_text(read, variant)
     assert [[c.claim for c in of.atomic_claims] for of in read] == [
