@@ -33,7 +33,9 @@ NOT_BINDING = (
     "verl.actor_rollout_ref.rollout.max_num_batched_tokens",
     "verl.trainer.logger",
     "verl.trainer.max_actor_ckpt_to_keep",
+    "verl.trainer.max_ckpt_to_keep",
     "verl.trainer.save_freq",
+    "verl.checkpoint.save_contents",
 )
 
 
@@ -131,7 +133,7 @@ class SFTSettings(Settings):
     """The keys of `configs/sft.yaml`."""
 
     trainer = SFT
-    not_binding = PLACES
+    not_binding = NOT_BINDING
 
     variant: Annotated[str, AfterValidator(_known_prompt)]
     rows: Stages

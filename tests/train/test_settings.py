@@ -118,7 +118,11 @@ def test_a_run_begun_before_the_filters_were_there_goes_on(stage: str, tmp_path:
             ["gpu_memory_gib=40", "dry_run=true", "threads=2", "verl.trainer.save_freq=5"],
             ["seed=1", "variant=paper", "export=best", "verl.actor_rollout_ref.actor.optim.lr=1"],
         ),
-        ("sft", ["threads=2"], ["seed=1", "verl.optim.lr=1", "alphas=[0,-1]", "verl.trainer.logger=[file]"]),
+        (
+            "sft",
+            ["threads=2", "verl.trainer.logger=[file]", "verl.trainer.max_ckpt_to_keep=3"],
+            ["seed=1", "verl.optim.lr=1", "alphas=[0,-1]", "sets_per_question=1"],
+        ),
     ],
 )
 def test_a_run_is_known_by_what_its_model_depends_on(
