@@ -1,6 +1,8 @@
 """Adapters of LoRA runs: out of verl's checkpoint, as peft keeps them, and merged into a plain model.
 
-python -m train.export.lora ADAPTER FOLDER     # a plain model of an adapter that a run left, and the base that it names
+python -m train.export.lora ADAPTER [ADAPTER ...] FOLDER    # a plain model of adapters and the base of the first
+
+Several: of runs each of which began with the model of the one before, as training does after a cold start.
 """
 
 from __future__ import annotations
@@ -83,19 +85,25 @@ def save_adapter(model: Any, variant: str, folder: Path) -> None:
     write_json(folder / "rag_zeval.json", {"variant": variant})
 
 
-def merge(adapter: Path, target: Path) -> int:
-    """Write a plain model in fp32 of a saved adapter. Raises InputError if it, or the base it names, is not there."""
+def merge(adapters: Sequence[Path], target: Path) -> int:
+    """Write a plain model in fp32: the base that the first adapter names, and all adapters added to it in turn.
+
+    Raises InputError if an adapter or the base is not there.
+    """
     from peft import PeftConfig, PeftModel
 
-    if not (adapter / "adapter_config.json").is_file():
-        raise InputError(f"{adapter}: no adapter here")
-    base = str(PeftConfig.from_pretrained(str(adapter)).base_model_name_or_path)
+    for adapter in adapters:
+        if not (adapter / "adapter_config.json").is_file():
+            raise InputError(f"{adapter}: no adapter here")
+    base = str(PeftConfig.from_pretrained(str(adapters[0])).base_model_name_or_path)
     try:
-        model: Any = PeftModel.from_pretrained(_base(base), str(adapter))
+        model = _base(base)
     except OSError as error:
-        raise InputError(f"{adapter}: its base {base} cannot be loaded; `make model` makes it") from error
-    model.merge_and_unload().save_pretrained(target)
-    complete(target, [Path(base)], base, read_card(adapter)["variant"])
+        raise InputError(f"{adapters[0]}: its base {base} cannot be loaded; `make model` makes it") from error
+    for adapter in adapters:
+        model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+    model.save_pretrained(target)
+    complete(target, [Path(base)], base, read_card(adapters[-1])["variant"])
     print(target)
     return 0
 
@@ -112,9 +120,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
 
     def run() -> int:
-        if len(words) != 2:
-            raise InputError("usage: python -m train.export.lora ADAPTER FOLDER")
-        return merge(Path(words[0]), Path(words[1]))
+        if len(words) < 2:
+            raise InputError("usage: python -m train.export.lora ADAPTER [ADAPTER ...] FOLDER")
+        return merge([Path(word) for word in words[:-1]], Path(words[-1]))
 
     return exit_status(run)
 

@@ -102,6 +102,14 @@ def test_the_adapter_alone_makes_the_same_model(folder: RunFolder, base: Path, t
     assert sum(path.stat().st_size for path in folder.adapter.iterdir()) < 1e6
 
 
+def test_adapters_of_runs_one_after_the_other_are_added_in_turn(folder: RunFolder, base: Path, tmp_path: Path) -> None:
+    folder.export(1, str(base), "compact")
+    assert lora.main([str(folder.adapter), str(folder.adapter), str(tmp_path / "twice")]) == 0
+    before, once, twice = (load_file(of / "model.safetensors") for of in (base, folder.model, tmp_path / "twice"))
+    for name, weight in before.items():
+        torch.testing.assert_close(twice[name] - weight, 2 * (once[name] - weight), rtol=0, atol=2e-6)
+
+
 def test_what_is_no_adapter_or_lost_its_base_is_one_line(
     folder: RunFolder, base: Path, tmp_path: Path, capsys: Any
 ) -> None:
