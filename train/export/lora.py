@@ -57,7 +57,7 @@ def _whole(pieces: Sequence[Any]) -> torch.Tensor:
 
 
 def trained_model(checkpoint: Path, base: str) -> Any:
-    """`base` in fp32 under the checkpoint's adapter, a peft model.
+    """`base` in fp32 under the checkpoint's adapter, a peft model. Adapters are kept in half precision: it is rounded.
 
     verl 0.9.1 writes none that loads: its hf_model has peft's names on the base (its pull request 4770), and its
     model_merger leaves the adapter beside the base, in bf16. Raises InputError if adapter and base do not belong
@@ -71,7 +71,7 @@ def trained_model(checkpoint: Path, base: str) -> Any:
     config = LoraConfig(r=meta["r"], lora_alpha=meta["lora_alpha"], target_modules=modules, task_type=meta["task_type"])
     try:
         model: Any = get_peft_model(_base(base), config)
-        loaded: Any = set_peft_model_state_dict(model, adapter)
+        loaded: Any = set_peft_model_state_dict(model, {name: matrix.half() for name, matrix in adapter.items()})
     except (ValueError, RuntimeError) as error:  # no such modules in the base, or of other sizes
         raise InputError(f"{checkpoint}: its adapter does not fit {base}: {str(error).splitlines()[0]}") from error
     if loaded.unexpected_keys:
@@ -80,8 +80,12 @@ def trained_model(checkpoint: Path, base: str) -> Any:
 
 
 def save_adapter(model: Any, variant: str, folder: Path) -> None:
-    """Keep a peft model's adapter, and the prompt variant it was trained on."""
+    """Keep a peft model's adapter, in half precision, and the prompt variant it was trained on."""
+    from safetensors.torch import load_file, save_file
+
     model.save_pretrained(folder)
+    weights = folder / "adapter_model.safetensors"
+    save_file({name: matrix.half() for name, matrix in load_file(weights).items()}, weights, {"format": "pt"})
     write_json(folder / "rag_zeval.json", {"variant": variant})
 
 
