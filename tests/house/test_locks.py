@@ -1,4 +1,4 @@
-"""The locks of requirements/: one version, in all that have it, of each package that stages hand data to each other by."""
+"""The locks of requirements/: one version, in all that have it, of each package that stages exchange data by."""
 
 from __future__ import annotations
 
