@@ -20,7 +20,7 @@ from train.settings import TrainSettings
 from train.verl_config import build
 
 PACKAGES = ("torch", "vllm", "verl", "flash-attn", "transformers", "ray", "rag-zeval")
-NANO_MEMORY = 6.3 * GIB  # a nano training on a CPU took as much
+NANO_MEMORY = 4.5 * GIB  # what verl took on a CPU with a toy model
 VLLM_SHARED = 0.4 * GIB  # of shared memory for each of its engines, seen with its CPU build
 RAY_SHARED = 2.0 * GIB  # for ray's object store, where the profile does not say: the rollouts of a step go through it
 NOMINAL = 0.95  # a GPU "of 80 GB" has a little less than 80 GiB

@@ -30,7 +30,8 @@ MIB = 2**20
 CPU_BUCKET = 1  # MiB
 SECONDS = 300.0
 REFUSAL = "is too large to fit in the bucket"  # of verl's sender, through shared memory
-ON_CPU = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu"}
+# and quietly: the receiver's Python warns at its end of shared memory that the sender has removed
+ON_CPU = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu", "PYTHONWARNINGS": "ignore"}
 Role = Callable[[str, str, int, int], list[str]]  # the command of a sender or receiver
 
 
@@ -103,22 +104,24 @@ def receive(address: str, bucket: int, largest: int) -> None:
     """verl's receiver; exits with a line that names the first tensor that is missing or differs."""
     torch, _, receiver, shared, device = _verl()
     expected = tensors(bucket, largest, device)
+    faults: list[str] = []  # told at the end: an error would leave verl with a buffer that it cannot close
     seen = 0
 
     def compare(arrived: list[tuple[str, Any]], is_last: bool) -> None:
         nonlocal seen
         for name, tensor in arrived:
-            wanted_name, wanted = next(expected)
-            if name != wanted_name or tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
-                raise SystemExit(f"{name} came as {tuple(tensor.shape)} {tensor.dtype}, where {wanted_name} was due")
+            due, wanted = next(expected, ("nothing", None))
+            if wanted is None or (name, tensor.shape, tensor.dtype) != (due, wanted.shape, wanted.dtype):
+                faults.append(f"{name} came as {tuple(tensor.shape)} {tensor.dtype}, where {due} was due")
             # as bytes: NaN would not equal itself
-            if not torch.equal(tensor.contiguous().view(torch.uint8), wanted.view(torch.uint8)):
-                raise SystemExit(f"{name} arrived with other bits than were sent")
-            seen += wanted.nbytes
+            elif not torch.equal(tensor.contiguous().view(torch.uint8), wanted.view(torch.uint8)):
+                faults.append(f"{name} arrived with other bits than were sent")
+            seen += tensor.nbytes
 
     receiver(address, device, shared).receive_weights(compare)
-    if (missing := next(expected, None)) is not None:
-        raise SystemExit(f"{missing[0]} did not arrive")
+    faults += [f"{name} did not arrive" for name, _ in expected]
+    if faults:
+        raise SystemExit(faults[0])
     print(f"{seen / MIB:.1f} MiB arrived, bit for bit, through {'shared memory' if shared else 'CUDA IPC'}")
 
 

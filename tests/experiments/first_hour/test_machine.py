@@ -87,5 +87,5 @@ def test_gpus_that_torch_does_not_see_fail(scene_of: Scenes, monkeypatch: pytest
     tool.write_text(f"#!{sys.executable}\nprint({LISTING.strip()!r})\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(CheckFailed, match=r"^the driver lists 1 GPUs, torch sees none"):
+    with pytest.raises(CheckFailed, match=r"^the driver lists 1 GPUs and torch sees none"):
         machine.gpus(scene_of("paper"))

@@ -44,14 +44,12 @@ def test_fp32_agrees_to_rounding() -> None:
 
 def test_a_training_that_ends_before_a_step_fails(tmp_path: Path) -> None:
     words = [sys.executable, "-c", "raise SystemExit('error: no answers')"]
-    with pytest.raises(CheckFailed, match=r"^the training ended with 1 before a step: error: no answers$"):
+    with pytest.raises(CheckFailed, match=r"^the training ended with 1 before a step: error: no answers \(.*log\)$"):
         kill_after_a_step(words, tmp_path / "run", tmp_path / "log")
 
 
 def test_the_first_steps_say_how_to_get_what_is_missing(scene_of: Callable[..., Scene]) -> None:
-    with pytest.raises(
-        CannotRun, match=r"hf download Qwen/Qwen2.5-7B-Instruct --local-dir models/Qwen2.5-7B-Instruct$"
-    ):
+    with pytest.raises(CannotRun, match=r"missing: hf download Qwen/Qwen2.5-7B-Instruct --local-dir models/"):
         first_steps(scene_of("paper", gpus=8))
     scene = scene_of("nano")
     object.__setattr__(scene.settings, "responses", "no/such/responses.jsonl")

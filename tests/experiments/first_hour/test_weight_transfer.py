@@ -1,4 +1,4 @@
-"""verl's own sender and receiver through shared memory, and a sender that spoils what it sends."""
+"""verl's own sender and receiver through shared memory, and a sender that changes what it sends."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from experiments.first_hour.weight_transfer import MIB, check_transfer, own
 from train.leftovers import SHARED
 
 
+@pytest.mark.slow  # four processes, each of which imports verl
 def test_tensors_arrive_and_one_larger_than_the_bucket_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     check_transfer(1, 2 * MIB, shared=True)
     said = capsys.readouterr().out
@@ -26,12 +27,12 @@ def test_a_sender_that_changes_a_byte_fails(tmp_path: Path) -> None:
         "import sys, torch\n"
         "from experiments.first_hour import weight_transfer as ours\n"
         "tensors = ours.tensors\n"
-        "def spoilt(*words):\n"
+        "def changed(*words):\n"
         "    for name, tensor in tensors(*words):\n"
         "        if name == 'value':\n"
         "            tensor.view(torch.uint8)[-1] ^= 1\n"
         "        yield name, tensor\n"
-        "ours.tensors = spoilt\n"
+        "ours.tensors = changed\n"
         "ours.send(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))\n"
     )
 
