@@ -84,9 +84,9 @@ def check_attention(head: int) -> None:
 
     query, key, value = torch.randn(3, 1, ROWS, 4, head, device="cuda").bfloat16()
     found = flash_attn_func(query, key, value, causal=True).float()
-    swapped = (part.float().transpose(1, 2) for part in (query, key, value))
-    wanted = torch.nn.functional.scaled_dot_product_attention(*swapped, is_causal=True).transpose(1, 2)
-    apart = (found - wanted).abs().max().item()
+    plain = [part.float().transpose(1, 2) for part in (query, key, value)]
+    wanted = torch.nn.functional.scaled_dot_product_attention(plain[0], plain[1], plain[2], is_causal=True)
+    apart = (found - wanted.transpose(1, 2)).abs().max().item()
     print(f"attention of flash-attn, heads of {head}: {apart:.1e} from fp32 at most")
     if not apart <= CLOSE_BF16:
         raise CheckFailed(f"flash-attn's attention is {apart:.1e} from that of fp32, more than {CLOSE_BF16:g}")
