@@ -59,7 +59,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke report proof ablations paper nano-base nano-judge data bench-speed bench-step measure test hostile test-vllm parity lint format clean
+.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
@@ -148,6 +148,9 @@ bench-step: $(READY) ## time a training step on the CPU against plain decoding a
 
 measure: $(READY) ## time context-aware decoding at 7B's shape on this GPU (a small one on a CPU): docs/measurements.md
 	$(PY) -m experiments.timing.device_speed $(ARGS)
+
+first-hour: $(READY) ## check a fresh machine before hours of it are paid for: runs/first-hour/PROFILE/report.md
+	$(PY) -m experiments.first_hour profile=$(PROFILE) $(ARGS)
 
 test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public data)
 	$(PY) -m pytest $(ARGS)

@@ -159,7 +159,8 @@ def describe_memory(shape: Shape, setup: Setup, gpu_gib: float) -> Iterator[tupl
 
 def describe_hosts(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) -> Iterator[tuple[str, str]]:
     """What vLLM's cache has room for, and what lies in the memory of a node."""
-    engine, data, per_node = setup.rollout, verl.data, verl.trainer.n_gpus_per_node
+    engine, data = setup.rollout, verl.data
+    held, copies = host_memory(shape, setup, verl.trainer.n_gpus_per_node)
     room = cache_tokens(shape, setup, gpu_gib)
     longest = data.max_prompt_length + data.max_response_length
     rows = data.train_batch_size * engine.n * engine.tensor_model_parallel_size / setup.gpus
@@ -168,6 +169,13 @@ def describe_hosts(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float)
         f"{room:,} tokens at most: {min(rows, room / longest):.0f} of a replica's {rows:.0f} rollouts, "
         "each at its longest",
     )
+    listed = ", ".join(f"{name} {sized(size)}" for name, size in held.items() if size) or "none of the model"
+    loading = f"{copies} x {sized(setup.stored * shape.parameters)} while it is loaded"
+    yield "host memory", f"of a node: {listed}; {loading}"
+
+
+def host_memory(shape: Shape, setup: Setup, per_node: int) -> tuple[dict[str, float], int]:
+    """Bytes by part that lie in the memory of a node of so many GPUs, and how often the model is loaded at once."""
     weights = setup.stored * shape.parameters * min(1, per_node / setup.shards)
     held = {
         "the reference model": weights if setup.reference else 0,
@@ -176,10 +184,7 @@ def describe_hosts(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float)
         "weights, gradients and optimizer states": 4 * weights if setup.fsdp.offload_policy else 0,
         "vLLM's sleeping weights": 2 * shape.parameters * per_node if setup.rank else 0,
     }
-    listed = ", ".join(f"{name} {sized(size)}" for name, size in held.items() if size) or "none of the model"
-    copies = per_node if shape.tied else 1  # with a tied embedding verl loads the model in every process
-    loading = f"{copies} x {sized(setup.stored * shape.parameters)} while it is loaded"
-    yield "host memory", f"of a node: {listed}; {loading}"
+    return held, per_node if shape.tied else 1  # with a tied embedding verl loads the model in every process
 
 
 def describe_disk(settings: TrainSettings, shape: Shape, verl: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:

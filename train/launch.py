@@ -178,7 +178,7 @@ def running_verl(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_die_with_parent(),  # noqa: PLW1509 (this process has one thread here)
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 (this process has one thread here)
         )
     try:
         yield process
@@ -187,8 +187,8 @@ def running_verl(
         process.wait()
 
 
-def _die_with_parent() -> Callable[[], object] | None:
-    """Linux kills verl when this process is killed, so that a SIGKILL leaves no training behind. None elsewhere."""
+def die_with_parent() -> Callable[[], object] | None:
+    """For a child: Linux kills it when this process is killed, so that a SIGKILL leaves none behind. None elsewhere."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -90,7 +90,12 @@ def segments_of(pids: Iterable[int]) -> set[Path]:
 
 def remove_segments(segments: Iterable[Path]) -> None:
     """Remove those that no process has mapped any more."""
-    everybody = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
-    for segment in set(segments) - segments_of(everybody):
+    for segment in unused(segments):
         with suppress(OSError):
             segment.unlink()
+
+
+def unused(segments: Iterable[Path]) -> set[Path]:
+    """Those that no process has mapped."""
+    everybody = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return set(segments) - segments_of(everybody)

@@ -19,9 +19,9 @@ def test_verl_dies_with_the_stage(wait_until: Callable[..., None]) -> None:
     """What `running_verl` starts must not survive a SIGKILL of its parent."""
     code = (
         f"import sys, subprocess, time; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from train.launch import _die_with_parent\n"
+        "from train.launch import die_with_parent\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True,"
-        " preexec_fn=_die_with_parent())\nprint(child.pid, flush=True); time.sleep(60)"
+        " preexec_fn=die_with_parent())\nprint(child.pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

@@ -1,0 +1,32 @@
+"""`python -m experiments.first_hour profile=...`: what to run on a fresh machine before hours of it are paid for."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from rag_zeval.errors import exit_status
+from rag_zeval.stages.config import load_config
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 none failed, 1 one did, 2 bad input, 130 interrupted; with `only`, 3: it cannot run here."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def first_hour() -> int:
+        config = load_config("first_hour", argv)
+        from experiments.first_hour.driver import run_alone, run_hour  # after --help
+        from experiments.first_hour.processes import command
+        from experiments.first_hour.scene import read_scene
+
+        scene = read_scene(config)
+        if config.only is not None:
+            return run_alone(scene, str(config.only))
+        return run_hour(scene, lambda name: command("experiments.first_hour", *argv, f"only={name}"))
+
+    return exit_status(first_hour)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

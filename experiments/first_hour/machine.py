@@ -1,0 +1,158 @@
+"""What the machine has: GPUs, memory, disk, shared memory; held against what the plan of the training needs."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from experiments.first_hour.scene import CheckFailed, Scene
+from train.dry_run import host_memory, sized
+from train.gpu_memory import GIB, misfit, read_setup
+from train.leftovers import SHARED
+from train.model_shape import Shape
+from train.plan import count_steps, plan_disk
+from train.settings import TrainSettings
+from train.verl_config import build
+
+PACKAGES = ("torch", "vllm", "verl", "flash-attn", "transformers", "ray", "rag-zeval")
+NANO_MEMORY = 4.5 * GIB  # what verl took on a CPU with a toy model
+VLLM_SHARED = 0.4 * GIB  # of shared memory for each of its engines, seen with its CPU build
+RAY_SHARED = 2.0 * GIB  # for ray's object store, where the profile does not say: the rollouts of a step go through it
+NOMINAL = 0.95  # a GPU "of 80 GB" has a little less than 80 GiB
+IN_USE = 1.0  # GiB that a GPU may have in use before anything is started
+MODELS = Path("models")
+
+
+@dataclass(frozen=True)
+class GPU:
+    """One line of nvidia-smi. Sizes are GiB."""
+
+    name: str
+    total: float
+    used: float
+    driver: str
+
+
+def list_gpus() -> list[GPU]:
+    """Those that the driver sees; none where there is no driver."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    query = "--query-gpu=name,memory.total,memory.used,driver_version"
+    command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+    asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return read_gpus(asked.stdout) if asked.returncode == 0 else []
+
+
+def read_gpus(listing: str) -> list[GPU]:
+    """From what nvidia-smi prints: name, MiB in all, MiB in use, driver; separated by commas."""
+    rows = (line.split(",") for line in listing.splitlines() if line.count(",") == 3)
+    return [
+        GPU(name.strip(), int(total) / 1024, int(used) / 1024, driver.strip()) for name, total, used, driver in rows
+    ]
+
+
+def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
+    """What a report says of the machine, and what results belong to: names and versions alone."""
+    import psutil
+    import torch
+
+    facts = {
+        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "processor": f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / GIB:.0f} GiB of memory",
+        "GPUs": ", ".join(f"{gpu.name} ({gpu.total:.1f} GiB)" for gpu in gpus) or "none",
+        "driver": gpus[0].driver if gpus else "none",
+        "CUDA of torch": torch.version.cuda or "none",
+    }
+    for package in PACKAGES:
+        try:
+            facts[package] = version(package)
+        except PackageNotFoundError:
+            facts[package] = "not installed"
+    return facts
+
+
+def machine(scene: Scene) -> None:
+    """Memory, disk and shared memory against what the training needs at most."""
+    import psutil
+
+    needs = machine_needs(scene)
+    has = {"memory": float(psutil.virtual_memory().available), f"{SHARED}": float(shutil.disk_usage(SHARED).free)}
+    for place in sorted(set(needs) - has.keys()):
+        has[place] = float(shutil.disk_usage(standing(Path(place))).free)
+    compare(needs, has)
+
+
+def machine_needs(scene: Scene) -> dict[str, float]:
+    """Bytes of memory, of shared memory and on the disks of the folders written to, by name or folder."""
+    settings, shape = scene.here, scene.shape()
+    verl = build(settings.verl, {})
+    needs = {"memory": NANO_MEMORY}
+    if settings.platform == "gpu":
+        held, copies = host_memory(shape, setup := read_setup(verl), verl.trainer.n_gpus_per_node)
+        needs["memory"] = sum(held.values()) + copies * setup.stored * shape.parameters
+    store = verl.ray_kwargs.ray_init.get("object_store_memory") or RAY_SHARED
+    needs[f"{SHARED}"] = store + (verl.trainer.n_gpus_per_node * VLLM_SHARED if scene.gpus else 0)
+    disk = plan_disk(shape, verl, steps_of(settings), settings.export)
+    disks = {str(Path(settings.out_dir).resolve()): disk.total or disk.checkpoint}
+    if not Path(settings.base_model).exists():
+        disks[str(MODELS.resolve())] = 2.0 * shape.parameters  # bf16, as it is downloaded
+    if len({standing(Path(place)).stat().st_dev for place in disks}) == 1:  # one disk holds all of it
+        disks = {next(iter(disks)): sum(disks.values())}
+    return needs | disks
+
+
+def steps_of(settings: TrainSettings) -> int | None:
+    """Optimizer steps of the whole run; None if its rows are as many as there are."""
+    rows = [stage.rows for stage in settings.stages]
+    return None if None in rows else count_steps(settings.verl, sum(row or 0 for row in rows))
+
+
+def compare(needs: Mapping[str, float], has: Mapping[str, float]) -> None:
+    """Print both for each place. Raises CheckFailed naming all that are too small."""
+    short = []
+    for place, needed in needs.items():
+        print(f"{place}: {sized(has[place])} free, {sized(needed)} needed")
+        if has[place] < needed:
+            short.append(f"{place} has {sized(has[place])} free of the {sized(needed)} that the plan needs")
+    if short:
+        raise CheckFailed("; ".join(short))
+
+
+def standing(place: Path) -> Path:
+    """The folder itself, or the one above it that is there."""
+    place = place.resolve()
+    return place if place.exists() else standing(place.parent)
+
+
+def gpus(scene: Scene) -> None:
+    """As many GPUs as the profile trains on, each of its size, each unused."""
+    listed = list_gpus()
+    if listed and not scene.gpus and scene.settings.platform == "gpu":
+        raise CheckFailed(
+            f"the driver lists {len(listed)} GPUs and torch sees none: a build without CUDA, or an old driver"
+        )
+    scene.need_gpu()
+    check_gpus(listed, scene.gpus, scene.settings, scene.shape())
+
+
+def check_gpus(listed: Sequence[GPU], seen: int, settings: TrainSettings, shape: Shape) -> None:
+    """Raises CheckFailed for the first fault. seen: GPUs that torch sees."""
+    for at, gpu in enumerate(listed):
+        print(f"{at}: {gpu.name}, {gpu.total:.1f} GiB, {gpu.used:.1f} in use, driver {gpu.driver}")
+    wanted = settings.verl.trainer.n_gpus_per_node
+    if seen < wanted:
+        raise CheckFailed(f"torch sees {seen} GPUs; verl.trainer.n_gpus_per_node={wanted}")
+    nominal = settings.gpu_memory_gib
+    if listed and nominal:
+        smallest = min(gpu.total for gpu in listed)
+        if smallest < NOMINAL * nominal:
+            raise CheckFailed(f"a GPU has {smallest:.1f} GiB; gpu_memory_gib={nominal:g}")
+        if problem := misfit(shape, read_setup(build(settings.verl, {})), smallest):
+            raise CheckFailed(problem)
+    if used := [f"{at}: {gpu.used:.1f} GiB" for at, gpu in enumerate(listed) if gpu.used > IN_USE]:
+        raise CheckFailed(f"others use the GPUs' memory ({', '.join(used)})")

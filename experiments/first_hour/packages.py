@@ -1,0 +1,92 @@
+"""Whether what is installed is what was tested, and whether torch and flash-attn compute on these GPUs."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from experiments.first_hour.scene import CheckFailed, Scene
+from train.launch import ROOT
+
+LOCKS = ROOT / "requirements"
+SHOWN = 5
+ROWS = 64
+CLOSE = 1e-3  # of log-probabilities: the kernel computes in fp32; in bf16 they are some hundredths off
+CLOSE_BF16 = 0.05  # of attention's outputs, which are numbers around 1 in bf16
+
+
+def packages(scene: Scene) -> None:
+    """Each package of the lock in its version."""
+    lock = LOCKS / ("gpu.txt" if scene.gpus else "nano.txt")
+    check_versions(lock)
+
+
+def check_versions(lock: Path) -> None:
+    """Raises CheckFailed naming the first packages that are missing or have another version."""
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    lines = (line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines())
+    wrong, count = [], 0
+    for wanted in map(Requirement, filter(None, lines)):
+        if wanted.marker and not wanted.marker.evaluate():
+            continue
+        count += 1
+        try:
+            found = Version(version(wanted.name)).public  # torch's has the CUDA version behind a +
+        except PackageNotFoundError:
+            found = None
+        if found is None or not wanted.specifier.contains(found, prereleases=True):
+            wrong.append(f"{wanted.name} {found or 'missing'} (locked{wanted.specifier})")
+    print(f"{count - len(wrong)} of {count} packages are as in {lock.name}")
+    if wrong:
+        more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        raise CheckFailed(f"not as in {lock.name}: {', '.join(wrong[:SHOWN])}{more}; `make env` installs the lock")
+
+
+def kernels(scene: Scene) -> None:
+    """A product on each GPU; flash-attn's attention and cross-entropy against plain torch in fp32."""
+    scene.need_gpu()
+    import torch
+
+    for device in range(scene.gpus):
+        left = torch.randn(512, 512, device=f"cuda:{device}")
+        product = (left.double() @ left.double()).float()
+        if not torch.allclose((left @ left), product, atol=1.0):  # of sums of 512 products, TF32 at worst
+            raise CheckFailed(f"GPU {device} multiplies wrongly")
+        print(f"GPU {device} multiplies: {torch.cuda.get_device_name(device)}")
+    shape = scene.shape()
+    check_log_probabilities(shape.vocab)
+    check_attention(shape.head_dim)
+
+
+def check_log_probabilities(vocabulary: int) -> None:
+    """verl's log-probabilities of bf16 logits must be those of fp32: only flash-attn's kernel gives these."""
+    import torch
+    from verl.utils import torch_functional
+
+    if not torch_functional.FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE:
+        raise CheckFailed("verl finds no cross-entropy of flash-attn: it would compute log-probabilities in bf16")
+    logits = (4 * torch.randn(ROWS, vocabulary, device="cuda")).bfloat16()
+    labels = torch.randint(vocabulary, (ROWS,), device="cuda")
+    wanted = logits.float().log_softmax(-1).gather(-1, labels[:, None])[:, 0]
+    found = torch_functional.logprobs_from_logits(logits.clone(), labels)
+    apart = (found.float() - wanted).abs().max().item()
+    print(f"log-probabilities of {vocabulary} bf16 logits: {apart:.1e} from fp32 at most")
+    if not apart <= CLOSE:
+        raise CheckFailed(f"flash-attn's log-probabilities are {apart:.1e} from those of fp32, more than {CLOSE:g}")
+
+
+def check_attention(head: int) -> None:
+    """flash-attn is built for this GPU and this size of a head."""
+    import torch
+    from flash_attn import flash_attn_func
+
+    query, key, value = torch.randn(3, 1, ROWS, 4, head, device="cuda").bfloat16()
+    found = flash_attn_func(query, key, value, causal=True).float()
+    plain = [part.float().transpose(1, 2) for part in (query, key, value)]
+    wanted = torch.nn.functional.scaled_dot_product_attention(plain[0], plain[1], plain[2], is_causal=True)
+    apart = (found - wanted.transpose(1, 2)).abs().max().item()
+    print(f"attention of flash-attn, heads of {head}: {apart:.1e} from fp32 at most")
+    if not apart <= CLOSE_BF16:
+        raise CheckFailed(f"flash-attn's attention is {apart:.1e} from that of fp32, more than {CLOSE_BF16:g}")

@@ -1,0 +1,91 @@
+"""What a machine has against what a plan needs, at the real figures of the profiles."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.first_hour import machine
+from experiments.first_hour.machine import GPU, check_gpus, compare, machine_needs, read_gpus
+from experiments.first_hour.scene import CannotRun, CheckFailed, Scene
+from train.gpu_memory import GIB
+from train.leftovers import SHARED
+
+Scenes = Callable[..., Scene]
+LISTING = "NVIDIA H100 80GB HBM3, 81559, 4, 580.65.06\n"
+
+
+def test_paper_needs_what_its_plan_says(scene_of: Scenes) -> None:
+    needs = machine_needs(scene_of("paper", gpus=8))
+    assert needs["memory"] / GIB == pytest.approx(2 * 28.4, abs=0.1)  # the reference model, and the one being loaded
+    disks = sum(size for place, size in needs.items() if place not in ("memory", str(SHARED)))
+    assert disks / GIB == pytest.approx(368.8 + 14.2, abs=0.1)  # checkpoints and model, and the download
+    assert needs[str(SHARED)] / GIB == pytest.approx(2 + 8 * 0.4)
+
+
+def test_without_a_gpu_the_needs_are_those_of_nano(scene_of: Scenes) -> None:
+    assert machine_needs(scene_of("paper")) == machine_needs(scene_of("nano"))
+
+
+def test_too_little_of_anything_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    needs = {"memory": 4.0 * GIB, "/runs": 400.0 * GIB}
+    compare(needs, {"memory": 4.0 * GIB, "/runs": 400.0 * GIB})
+    with pytest.raises(CheckFailed, match=r"^/runs has 399.0 GiB free of the 400.0 GiB that the plan needs$"):
+        compare(needs, {"memory": 8.0 * GIB, "/runs": 399.0 * GIB})
+    assert "memory: 8.0 GiB free, 4.0 GiB needed" in capsys.readouterr().out
+
+
+def test_the_disk_of_a_folder_that_is_not_there_yet_is_measured(
+    scene_of: Scenes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "machine_needs", lambda scene: {"memory": 1.0, "/not/there/yet": 1.0})
+    machine.machine(scene_of())
+    monkeypatch.setattr(machine, "machine_needs", lambda scene: {"memory": 1.0, "/not/there/yet": 1e18})
+    with pytest.raises(CheckFailed, match=r"^/not/there/yet has"):
+        machine.machine(scene_of())
+
+
+def test_gpus_as_planned_pass(scene_of: Scenes) -> None:
+    for profile, count, gpu in (("paper", 8, 81559), ("single", 1, 24564)):
+        scene = scene_of(profile, gpus=count)
+        listed = [GPU("one", gpu / 1024, 0.0, "580")] * count
+        check_gpus(listed, count, scene.settings, scene.shape())
+
+
+@pytest.mark.parametrize(
+    ("seen", "total", "used", "says"),
+    [
+        (7, 79.6, 0.0, "torch sees 7 GPUs; verl.trainer.n_gpus_per_node=8"),
+        (8, 39.4, 0.0, "a GPU has 39.4 GiB; gpu_memory_gib=80"),
+        (8, 79.6, 30.0, "others use the GPUs' memory (0: 30.0 GiB, 1: 30.0 GiB"),
+    ],
+)
+def test_other_gpus_fail(scene_of: Scenes, seen: int, total: float, used: float, says: str) -> None:
+    scene = scene_of("paper", gpus=seen)
+    with pytest.raises(CheckFailed) as error:
+        check_gpus([GPU("one", total, used, "580")] * seen, seen, scene.settings, scene.shape())
+    assert str(error.value).startswith(says)
+
+
+def test_a_listing_is_read() -> None:
+    assert read_gpus(LISTING * 2) == [GPU("NVIDIA H100 80GB HBM3", 81559 / 1024, 4 / 1024, "580.65.06")] * 2
+    assert read_gpus("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n") == []
+
+
+def test_gpus_that_torch_does_not_see_fail(scene_of: Scenes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "list_gpus", list)
+    with pytest.raises(CannotRun, match=r"^it needs a GPU; there is none here$"):
+        machine.gpus(scene_of("paper"))
+    with pytest.raises(CannotRun, match=r"^it needs a GPU; PROFILE=nano uses none$"):
+        machine.gpus(scene_of("nano"))
+    monkeypatch.undo()
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f"#!{sys.executable}\nprint({LISTING.strip()!r})\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(CheckFailed, match=r"^the driver lists 1 GPUs and torch sees none"):
+        machine.gpus(scene_of("paper"))

@@ -1,0 +1,34 @@
+"""The locks of requirements/: one version, in all that have it, of each package that stages exchange data by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
+LOCKS = {path.stem: path for path in REQUIREMENTS.glob("*.txt") if path.with_suffix(".in").exists()}
+# verl and what it talks through: one environment writes configurations and rows that another reads
+SHARED = ("antlr4-python3-runtime", "hydra-core", "omegaconf", "ray", "tensordict", "transferqueue", "verl")
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Package -> version, of the lines without a marker and those with one alike."""
+    lines = (line.split("#")[0].strip() for line in lock.read_text().splitlines())
+    found = [Requirement(line) for line in lines if line]
+    return {one.name.lower(): str(one.specifier).removeprefix("==") for one in found}
+
+
+def test_every_lock_is_looked_at() -> None:
+    assert set(LOCKS) == {"gpu", "nano", "vllm-cpu"}
+
+
+@pytest.mark.parametrize("package", SHARED)
+def test_locks_agree(package: str) -> None:
+    versions = {name: pins(lock)[package] for name, lock in LOCKS.items() if package in pins(lock)}
+    assert len(versions) >= 2 and len(set(versions.values())) == 1, versions
+
+
+def test_transformers_is_the_version_that_verl_pins_everywhere() -> None:
+    assert {pins(lock)["transformers"] for lock in LOCKS.values()} == {"5.9.0"}
