@@ -32,7 +32,7 @@ PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.5
 NOTE_SECONDS = 10.0  # between two looks for shared memory
 MODULES = "VERL_USE_EXTERNAL_MODULES"
-PLUGINS = {"cpu": ["train.verl_cpu"], "rehearsal": ["train.verl_cpu", "train.verl_rehearsal"]}
+PLUGINS = {"cpu": ["train.verl_cpu"], "rehearsal": ["train.verl_cpu", "train.verl_rehearsal.plugin"]}
 ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
 
 

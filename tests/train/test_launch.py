@@ -52,7 +52,7 @@ def test_environment_keeps_to_a_ray_of_its_own(
     assert not {"VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "HF_HUB_OFFLINE"} & on_gpus.keys()
     monkeypatch.setenv(MODULES, "mine,train.verl_cpu")
     assert variables_of()[MODULES] == "train.verl_cpu,mine" and MODULES not in variables_of("platform=gpu")
-    assert variables_of("platform=rehearsal")[MODULES] == "train.verl_cpu,train.verl_rehearsal,mine"
+    assert variables_of("platform=rehearsal")[MODULES] == "train.verl_cpu,train.verl_rehearsal.plugin,mine"
     monkeypatch.setenv("WANDB_MODE", "online")
     assert variables_of()["WANDB_MODE"] == "online"
 

@@ -1,4 +1,4 @@
-"""verl's own vLLM lane on vLLM's CPU build, loaded beside `train.verl_cpu` where `platform=rehearsal`.
+"""verl's own vLLM lane on vLLM's CPU build: `plugin` is loaded beside `train.verl_cpu` where `platform=rehearsal`.
 
 A rehearsal runs what a run on GPUs runs: verl's vLLM server and its weight updates, verl's engine with packed rows, and
 the sizes and precisions of the profile. Each module here says what it stands in for:
@@ -11,19 +11,3 @@ the sizes and precisions of the profile. Each module here says what it stands in
 
 `notes` writes down what was lost and what came, in the run's folder.
 """
-
-from train.verl_rehearsal import distribution, tiny_tokenizer
-
-distribution.rename()
-tiny_tokenizer.leave_to_the_folder()
-
-from verl.workers.rollout.replica import RolloutReplicaRegistry  # noqa: E402 (asks which vLLM is installed)
-
-
-def _load_replica() -> type:
-    from train.verl_rehearsal.server import Replica
-
-    return Replica
-
-
-RolloutReplicaRegistry.register("vllm", _load_replica)
