@@ -64,6 +64,7 @@ def plain_linear(layer: Any, remove_weight: bool) -> None:
 
 
 CPUWorker.sleep, CPUWorker.wake_up = sleep, wake_up
+CPUWorker.kept_weights, CPUWorker.kept_buffers = {}, {}  # of a worker that has not slept yet
 layers.dispatch_cpu_unquantized_gemm = plain_linear
 type(current_platform).is_sleep_mode_available = lambda self: True
 
