@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rag_zeval.files import Row, read_json, read_jsonl
-from rag_zeval.models.decoding import stop_ids
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import Steps, read_run
 from train.leftovers import SHARED, find_leftovers, is_ours, segments_of
@@ -121,6 +120,8 @@ def greedy_is_transformers(run: Path) -> Check:
     import torch
     from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    from rag_zeval.models.decoding import stop_ids
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(run / "model")  # AutoTokenizer would take Qwen's own
     model = AutoModelForCausalLM.from_pretrained(run / "model", dtype=torch.float32)
