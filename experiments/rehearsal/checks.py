@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import psutil
 
 from rag_zeval.files import Row, read_json, read_jsonl
 from rag_zeval.models.language_model import chat_ids
@@ -165,11 +168,21 @@ def segments() -> set[Path]:
 
 def nothing_is_left(what: str, run: Path, before: set[Path]) -> Check:
     """No process, nothing of ray, and no shared memory that was not there before and that nobody uses."""
-    processes = find_leftovers(run)
+    processes = running(run)
     ray = (run / "ray_tmp").exists()  # the note of where ray's folder is goes with the folder
     shared = unused(segments() - before)
     figure = f"{len(processes)} processes, {int(ray)} folders of ray, {len(shared)} segments of shared memory"
     return Check(f"nothing is left {what}", not (processes or ray or shared), figure)
+
+
+def running(run: Path) -> list[psutil.Process]:
+    """The processes of a run, also those that wrote their name over the environment that says whose they are."""
+    found = {process.pid: process for process in find_leftovers(run)}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # another user's, or gone by now
+            if process.cwd() == str(run) and process.status() != psutil.STATUS_ZOMBIE:
+                found[process.pid] = process
+    return list(found.values())
 
 
 def unused(paths: set[Path]) -> set[Path]:

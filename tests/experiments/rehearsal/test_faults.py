@@ -20,7 +20,6 @@ from experiments.rehearsal import checks
 from experiments.rehearsal.rehearse import STEPS, VARIABLES, Run, prepare
 from rag_zeval.files import Row
 from train.launch import MODULES
-from train.leftovers import find_leftovers
 from train.verl_rehearsal.notes import FILE, read_notes
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1200)]
@@ -113,8 +112,8 @@ def test_a_worker_that_raises_in_an_update_ends_the_run_which_goes_on(new_run: N
     took = time.monotonic() - raised
     print(f"it ended {took:.0f} s after the error:\n{errors}")
     assert stage.returncode == 1 and took < ENDS
-    assert errors.splitlines()[-1].strip() == "RuntimeError: the update was told to fail"
-    assert not find_leftovers(run.folder)
+    assert "the update was told to fail" in errors.splitlines()[-1]
+    assert not checks.running(run.folder)
     code, output, errors = train(run)
     assert code == 0, errors
     assert f"of {STEPS}" in output and all(shown(checks.weights_arrive(run.folder)))
@@ -127,7 +126,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_its_cause(new_run: NewRun, na
         while not checks.moved_on(run.folder, 1):
             assert stage.poll() is None
             time.sleep(0.5)
-        workers = [process for process in find_leftovers(run.folder) if name in " ".join(_words(process))]
+        workers = [process for process in checks.running(run.folder) if name in " ".join(_words(process))]
         assert workers
         workers[0].kill()
         killed = time.monotonic()
@@ -137,7 +136,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_its_cause(new_run: NewRun, na
     assert stage.returncode == 1 and took < ENDS
     causes = ("ActorDiedError", "EngineDeadError", "WorkerCrashedError", "died")
     assert any(cause in line for line in errors.splitlines()[1:] for cause in causes)
-    assert not find_leftovers(run.folder)
+    assert not checks.running(run.folder)
 
 
 def _words(process: psutil.Process) -> list[str]:
