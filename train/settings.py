@@ -57,7 +57,7 @@ class Settings(BaseModel):
     out_dir: str
     responses: str
     base_model: str
-    platform: Literal["cpu", "gpu"]
+    platform: Annotated[Literal["cpu", "gpu", "rehearsal"], Field(description="'cpu' or 'gpu'")]  # train/verl_rehearsal
     export: Literal["last", "best"] = "last"  # supervised fine-tuning has no other
     variant: str
     threads: PositiveInt

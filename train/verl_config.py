@@ -38,6 +38,8 @@ DERIVED = {
     "data.val_files": "responses",
     "data.seed": "seed",
     "actor_rollout_ref.rollout.seed": "seed",
+    "actor_rollout_ref.rollout.agent.agent_loop_config_path": "seed",
+    "actor_rollout_ref.rollout.agent.default_agent_loop": "seed",
     "actor_rollout_ref.model.path": "base_model",
     "reward.custom_reward_function.path": "accuracy",
     "reward.custom_reward_function.name": "accuracy",
@@ -48,6 +50,9 @@ DERIVED = {
     "trainer.resume_mode": "out_dir",
     "trainer.resume_from_path": "out_dir",
 }
+
+
+AGENT_LOOPS = Path(__file__).parent / "rollouts" / "agent_loops.yaml"
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +179,10 @@ def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows
             "train_rows": settings.verl.data.train_batch_size * rollout.n,
             "val_rows": val_rows * rollout.val_kwargs.n,
         }
+    else:  # vLLM seeds no rollout by itself; the server of the CPU numbers and seeds them where it decodes
+        agent = "actor_rollout_ref.rollout.agent"
+        keys[f"{agent}.agent_loop_config_path"] = str(AGENT_LOOPS)
+        keys[f"{agent}.default_agent_loop"] = OmegaConf.load(AGENT_LOOPS)[0].name
     return keys
 
 

@@ -259,7 +259,7 @@ def draw_task(config: DictConfig, prompts: int, rollouts: int, new_tokens: int) 
     from rag_zeval.models.decoding import stop_ids
     from rag_zeval.models.language_model import chat_ids
     from rag_zeval.stages import world
-    from train.verl_cpu.burst import rollout_seed
+    from train.rollouts.seed import rollout_seed
 
     tokenizer = AutoTokenizer.from_pretrained(config.path)
     attention = config.override_config.attn_implementation

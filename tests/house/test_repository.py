@@ -44,7 +44,8 @@ def test_every_target_makes_its_environment(target: str, tmp_path: Path) -> None
     for profile in PROFILES:
         planned = make("--dry-run", target, f"PROFILE={profile}", f"VENV={tmp_path}/venv")
         assert planned.returncode == 0, planned.stderr
-        assert f"-r requirements/{'nano' if profile in ON_CPU else 'gpu'}.txt" in planned.stdout
+        on_cpu = profile in ON_CPU or target == "rehearse"
+        assert f"-r requirements/{'nano' if on_cpu else 'gpu'}.txt" in planned.stdout
 
 
 def test_parity_makes_an_environment_for_each_original_and_runs_its_recorder() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.verl_cpu.burst import Bursts, Request, Sampling, rollout_seed
+from train.verl_cpu.burst import Bursts, Request, Sampling
 
 WARM, GREEDY = Sampling(1.0, 1.0, -1), Sampling(0.0, 1.0, -1)
 Prompt = tuple[int, ...]
@@ -111,10 +111,3 @@ def test_a_failure_reaches_every_request_and_the_server_goes_on() -> None:
     failed, served = serve(fails_once, {WARM: 2}, wave, wave)
     assert [str(error) for error in failed] == ["out of memory"] * 2
     assert [rollout.ids for rollout in served] == [[1], [1]]
-
-
-@pytest.mark.parametrize("change", [{"seed": 1}, {"step": 1}, {"prompt": (1, 3)}, {"sample": 1}])
-def test_seeds_depend_on_all_four(change: dict[str, Any]) -> None:
-    base: dict[str, Any] = {"seed": 0, "step": 0, "prompt": (1, 2), "sample": 0}
-    assert rollout_seed(**base) == rollout_seed(**base) != rollout_seed(**{**base, **change})
-    assert 0 <= rollout_seed(**base) < 2**56

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from rag_zeval.stages.config import load_config
-from train.launch import ATTEMPT, environment, last_words, worker_variables
+from train.launch import ATTEMPT, MODULES, environment, last_words, worker_variables
 from train.leftovers import MARK
 from train.settings import TrainSettings, read_settings
 
@@ -50,6 +50,9 @@ def test_environment_keeps_to_a_ray_of_its_own(
     on_gpus = variables_of("platform=gpu", "base_model=org/name")
     assert environment(on_gpus, own_ray=None)["RAY_ADDRESS"] == "10.0.0.1:6379"
     assert not {"VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "HF_HUB_OFFLINE"} & on_gpus.keys()
+    monkeypatch.setenv(MODULES, "mine,train.verl_cpu")
+    assert variables_of()[MODULES] == "train.verl_cpu,mine" and MODULES not in variables_of("platform=gpu")
+    assert variables_of("platform=rehearsal")[MODULES] == "train.verl_cpu,train.verl_rehearsal.plugin,mine"
     monkeypatch.setenv("WANDB_MODE", "online")
     assert variables_of()["WANDB_MODE"] == "online"
 
@@ -70,3 +73,25 @@ def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:
     assert last_words(log) == ["AssertionError('strategy x not supported')"]
     log.write_text(f"{ATTEMPT}1\nKilled\n")
     assert last_words(log) == ["Killed"]
+
+
+def test_the_first_cause_of_rollouts_that_all_failed_is_among_the_last_words(tmp_path: Path) -> None:
+    """As verl 0.9.1 ends a run without rollouts: each is told of where it failed, the end speaks of a buffer."""
+    loop, runner, server = (
+        f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server")
+    )
+    cause = "ValueError: Prompt length (9000) leaves no room to generate"
+    failed = [
+        f"{loop}Error in _run_prompt for uid=a",
+        f"{loop}ray.exceptions.RayTaskError(ValueError): \x1b[36mray::vLLMHttpServer.generate()\x1b[0m (pid=9)",
+        f"{loop}{cause}",
+        f"{server}OSError: [Errno 32] broken pipe",
+        f"{server}KeyError: 'of what went down with it'",
+    ]
+    buffer = "RuntimeError: Sync replay buffer selected terminal groups with no materializable trajectories."
+    end = [f"{runner}ray.exceptions.RayTaskError(RuntimeError): ray::TaskRunnerV1.run()", f"{runner}{buffer}", buffer]
+    mended = [f"{loop}TimeoutError: of a step that went well all the same", f"{runner}step:3 - actor/kl_loss:0.01"]
+    log = tmp_path / "verl.log"
+    log.write_text("\n".join([f"{ATTEMPT}1", *mended, *failed, *end]) + "\n")
+    words = last_words(log)
+    assert words[0] == cause and words[-1] == buffer and len(words) == 3

@@ -7,11 +7,12 @@ fixed order, with seeds that depend on (seed, step, prompt, sample) only, it giv
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from train.rollouts.seed import rollout_seed
 
 
 class Sampling(NamedTuple):
@@ -41,12 +42,6 @@ class Request:
 
 
 Decode = Callable[[Sequence[Request], Sequence[int]], "list[tuple[list[int], list[float]]]"]
-
-
-def rollout_seed(seed: int, step: int, prompt: Sequence[int], sample: int) -> int:
-    """A seed for sample number `sample` of a prompt in a step: 56 bits of a hash of all four."""
-    digest = hashlib.sha256(repr((seed, step, tuple(prompt), sample)).encode()).digest()
-    return int.from_bytes(digest[:7], "big")
 
 
 class Bursts:

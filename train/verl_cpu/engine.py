@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.distributed.tensor import DTensor
@@ -12,15 +11,14 @@ from verl.utils import tensordict_utils as tu
 from verl.utils.fsdp_utils import merged_lora_context, normalize_peft_param_name
 from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.engine import EngineRegistry
-from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.utils.padding import response_from_nested
 
-from train.linear_decay import LinearDecayEngine
 from train.verl_cpu.shared_prefix import ATTENTION, pack
+from train.verl_cpu.unpinned import UnpinnedEngine
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp2"], device="cpu")
-class CPUEngine(LinearDecayEngine):
+class CPUEngine(UnpinnedEngine):
     """Runs what the rows of a micro-batch share only once, and watches that the rollouts came from these weights."""
 
     served = False  # whether the rollout server has the present weights
@@ -29,12 +27,6 @@ class CPUEngine(LinearDecayEngine):
         module = super()._build_module()
         module.set_attn_implementation(ATTENTION)
         return module
-
-    def _build_fsdp_module(self, module: Any) -> Any:
-        """The reference model's offload policy must not pin memory: a CPU-only torch cannot."""
-        policy = transformer_impl.CPUOffloadPolicy
-        with mock.patch.object(transformer_impl, "CPUOffloadPolicy", lambda pin_memory=True: policy(pin_memory=False)):
-            return super()._build_fsdp_module(module)
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Token ids packed, and of which places logits are needed: on a small model they weigh."""

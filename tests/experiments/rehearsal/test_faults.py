@@ -1,0 +1,145 @@
+"""Each check of the rehearsal fails when its fault is put in, and a run that breaks says why: minutes for each.
+
+In the environment of `make rehearse`: `.venv-vllm/bin/python -m pytest -m slow -s tests/experiments/rehearsal`
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from experiments.rehearsal import checks
+from experiments.rehearsal.rehearse import STEPS, VARIABLES, Run, prepare
+from rag_zeval.files import Row
+from train.launch import MODULES
+from train.verl_rehearsal.notes import FILE, read_notes
+
+pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1200)]
+ROOT = Path(__file__).resolve().parents[3]
+FAULTS = Path(__file__).parent / "faults"
+ENDS = 120  # seconds for which a run may stand still with an error
+NewRun = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def new_run(tmp_path_factory: pytest.TempPathFactory) -> NewRun:
+    """A run of the rehearsal, not begun; all share one model and its answers."""
+    pytest.importorskip("vllm")
+    shared = tmp_path_factory.mktemp("rehearsal")
+
+    def make(name: str, profile: str = "paper", exact: bool = True) -> Run:
+        return Run(profile, shared / name, shared / "answers" / "responses.jsonl", shared / "base", exact)
+
+    prepare(make("none"))
+    return make
+
+
+def environment(fault: str | None) -> dict[str, str]:
+    """What a run is started with; a fault is one more module that verl loads."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    added = {MODULES: fault, "PYTHONPATH": str(FAULTS)} if fault else {MODULES: ""}
+    return {**os.environ, **VARIABLES, "PATH": path, **added}
+
+
+def begin(run: Run, fault: str | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, *run.command.argv]
+    kept = {"cwd": ROOT, "env": environment(fault), "text": True}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kept)  # type: ignore[call-overload]
+
+
+def train(run: Run, fault: str | None = None) -> tuple[int, str, str]:
+    """Exit status, output and error lines of a run that is left to itself."""
+    with begin(run, fault) as stage:
+        output, errors = stage.communicate()
+    return stage.returncode, output, errors
+
+
+def noted(run: Run) -> list[Row]:
+    return read_notes(run.folder) if (run.folder / FILE).exists() else []
+
+
+def shown(*found: checks.Check) -> Iterator[bool]:
+    for name, passed, figure in found:
+        print(f"{'PASS' if passed else 'FAIL'} {name}: {figure}")
+        yield passed
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["fp32", "own-precision"])
+def test_stale_weights_are_seen(new_run: NewRun, exact: bool) -> None:
+    run = new_run(f"stale-{exact}", exact=exact)
+    code, output, errors = train(run, "stale_weights")
+    assert code == 0, errors
+    check = checks.weights_arrive if exact else checks.rollouts_agree
+    arrived, complete = shown(check(run.folder), checks.nothing_stays_nan(run.folder))
+    assert not arrived and complete  # they are weights, and all of them: only not the new ones
+    if exact:
+        assert output.count("warning: in step ") == 1
+
+
+def test_weights_that_never_come_are_seen(new_run: NewRun) -> None:
+    run = new_run("dropped")
+    with begin(run, "dropped_weights") as stage:
+        while not any(note["event"] == "awake" for note in noted(run)):
+            assert stage.poll() is None
+            time.sleep(0.5)
+        stage.terminate()  # what such weights write is of no interest
+        stage.communicate()
+    assert list(shown(checks.nothing_stays_nan(run.folder))) == [False]
+
+
+def test_a_missing_adapter_is_seen(new_run: NewRun) -> None:
+    run = new_run("no-adapter", "single")
+    train(run, "missing_adapter")
+    assert not any(shown(checks.adapters_arrive(run.folder), checks.weights_arrive(run.folder)))
+
+
+def test_a_worker_that_raises_in_an_update_ends_the_run_which_goes_on(new_run: NewRun) -> None:
+    run = new_run("raising")
+    with begin(run, "raising_update") as stage:
+        while not (run.folder / "raised").exists():
+            assert stage.poll() is None
+            time.sleep(0.5)
+        raised = time.monotonic()
+        errors = stage.communicate()[1]
+    took = time.monotonic() - raised
+    print(f"it ended {took:.0f} s after the error:\n{errors}")
+    assert stage.returncode == 1 and took < ENDS
+    assert "the update was told to fail" in errors.splitlines()[-1]
+    assert not checks.running(run.folder)
+    code, output, errors = train(run)
+    assert code == 0, errors
+    assert f"of {STEPS}" in output and all(shown(checks.weights_arrive(run.folder)))
+
+
+@pytest.mark.parametrize("name", ["WorkerDict", "VLLM::"], ids=["trainer", "vllm"])
+def test_a_worker_that_is_killed_ends_the_run_with_its_cause(new_run: NewRun, name: str) -> None:
+    run = new_run(f"dead-{name.strip(':')}")
+    with begin(run) as stage:
+        while not checks.moved_on(run.folder, 1):
+            assert stage.poll() is None
+            time.sleep(0.5)
+        workers = [process for process in checks.running(run.folder) if name in " ".join(_words(process))]
+        assert workers
+        workers[0].kill()
+        killed = time.monotonic()
+        errors = stage.communicate()[1]
+    took = time.monotonic() - killed
+    print(f"it ended {took:.0f} s after {name} was killed:\n{errors}")
+    assert stage.returncode == 1 and took < ENDS
+    causes = ("ActorDiedError", "EngineDeadError", "WorkerCrashedError", "died")
+    assert any(cause in line for line in errors.splitlines()[1:] for cause in causes)
+    assert not checks.running(run.folder)
+
+
+def _words(process: psutil.Process) -> list[str]:
+    with suppress(psutil.Error):
+        return [process.name(), *process.cmdline()]
+    return []

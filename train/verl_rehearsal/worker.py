@@ -1,0 +1,77 @@
+"""vLLM's worker on a CPU, with a sleep that loses what a GPU's sleep loses: here it becomes NaN.
+
+On a GPU, level 1 moves the weights to host memory and back, and level 2 drops weights and buffers; both drop the KV
+cache. vLLM brings the buffers back itself. What verl's weight update leaves out afterwards is garbage there; here it is
+seen, because it is NaN still. The adapters of LoRA lie beside the parameters and outlive level 1, as on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
+from vllm.model_executor.layers import utils as layers
+from vllm.platforms import current_platform
+from vllm.v1.worker.cpu_worker import CPUWorker
+
+from train.verl_rehearsal import receiver
+from train.verl_rehearsal.notes import note
+
+receiver.install()
+
+
+@torch.no_grad()
+def sleep(self: Any, level: int = 1) -> None:
+    """Lose what a GPU would; keep what it keeps."""
+    model = self.model_runner.model
+    self.kept_weights = _copies(model.named_parameters()) if level == 1 else {}
+    self.kept_buffers = _copies(model.named_buffers()) if level == 2 else {}
+    lost = [*model.parameters(), *(model.buffers() if level == 2 else ()), *self.model_runner.kv_caches]
+    for tensor in lost:
+        tensor.fill_(float("nan") if tensor.is_floating_point() else 0)
+    note("asleep", level=level, lost=sum(1 for _ in model.parameters()))
+
+
+@torch.no_grad()
+def wake_up(self: Any, tags: Sequence[str] | None = None) -> None:
+    """Bring back what was kept; with the cache, which comes last, count the parameters that are NaN still."""
+    model = self.model_runner.model
+    tags = ["weights", "kv_cache"] if tags is None else tags
+    if "weights" in tags:
+        _restore(dict(model.named_parameters()), self.kept_weights)
+        _restore(dict(model.named_buffers()), self.kept_buffers)
+    if "kv_cache" in tags:
+        for cache in self.model_runner.kv_caches:
+            cache.zero_()
+        left = [name for name, value in model.named_parameters() if value.isnan().any()]
+        note("awake", nan=len(left), first=left[:3])
+
+
+def _copies(named: Any) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in named}
+
+
+def _restore(tensors: Mapping[str, torch.Tensor], kept: Mapping[str, torch.Tensor]) -> None:
+    for name, value in kept.items():
+        tensors[name].copy_(value)
+
+
+def plain_linear(layer: Any, remove_weight: bool) -> None:
+    """The CPU build packs each weight once and drops the original, into which new weights could not be loaded."""
+    layer.cpu_linear = torch.nn.functional.linear
+
+
+CPUWorker.sleep, CPUWorker.wake_up = sleep, wake_up
+CPUWorker.kept_weights, CPUWorker.kept_buffers = {}, {}  # of a worker that has not slept yet
+layers.dispatch_cpu_unquantized_gemm = plain_linear
+type(current_platform).is_sleep_mode_available = lambda self: True
+
+
+class WorkerExtension(vLLMColocateWorkerExtension):
+    """verl's part of vLLM's worker. Its name in the engine's arguments is what loads this module there."""
+
+    def _update_weights(self, weights: Any, peft_config: Any, base_sync_done: bool) -> None:
+        super()._update_weights(weights, peft_config=peft_config, base_sync_done=base_sync_done)
+        note("received", tensors=len(weights), adapter=bool(peft_config and base_sync_done))
