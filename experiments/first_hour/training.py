@@ -16,13 +16,11 @@ from experiments.first_hour.scene import CannotRun, CheckFailed, Scene
 from rag_zeval.stages.training_log import Steps, attempt_files, read_attempt, read_run
 from train.leftovers import KINDS, SHARED, stop_leftovers, unused
 from train.progress import seconds_taken
+from train.rollouts.agreement import CORRELATION, LIMITS, MEAN
 
 QUESTIONS = {"gpu": 200, "cpu": 24}
-# |p(rollout) - p(training)| of the tokens that were drawn: rounding in fp32. In bf16 the limits leave room for more
-# rounding than the nano base shows on a CPU, and none for weights of three steps before. No GPU has shown its own yet.
-FP32_LARGEST = 1e-4
-BF16_MEAN, BF16_CORRELATION = 0.002, 0.99
-REAL_CORRELATION = 0.95
+FP32_LARGEST = 1e-4  # |p(rollout) - p(training)| of the tokens that were drawn: rounding
+BF16 = LIMITS["bf16"]  # no GPU has shown its own figures yet
 SYNTHESIZE_SECONDS, TRAIN_SECONDS, STEPS_SECONDS, PLAN_SECONDS = 900.0, 1500.0, 3000.0, 300.0
 
 
@@ -85,19 +83,18 @@ def check_agreement(steps: Steps, fp32: bool) -> None:
                 raise CheckFailed(f"step {step}: actor/rollout_probs_diff_max is {largest}, more than {FP32_LARGEST:g}")
             continue
         mean, correlation = read_agreement(step, data)
-        if not mean <= BF16_MEAN or not correlation >= BF16_CORRELATION:
+        if not mean <= BF16.mean or not correlation >= BF16.correlation:
             raise CheckFailed(
-                f"step {step}: rollout and training differ by {mean:.4f} (at most {BF16_MEAN}), "
-                f"correlation {correlation:.4f} (at least {BF16_CORRELATION}): the weights do not arrive as they are"
+                f"step {step}: rollout and training differ by {mean:.4f} (at most {BF16.mean}), "
+                f"correlation {correlation:.4f} (at least {BF16.correlation}): the weights do not arrive as they are"
             )
 
 
 def read_agreement(step: int, data: dict[str, float]) -> tuple[float, float]:
     """verl's mean difference and correlation of probabilities, printed. Raises CheckFailed where it logged none."""
-    names = ("training/rollout_probs_diff_mean", "training/rollout_actor_probs_pearson_corr")
-    if missing := [name for name in names if name not in data]:
+    if missing := [name for name in (MEAN, CORRELATION) if name not in data]:
         raise CheckFailed(f"step {step}: verl logged no {', '.join(missing)}")
-    mean, correlation = (data[name] for name in names)
+    mean, correlation = data[MEAN], data[CORRELATION]
     print(
         f"step {step}: probabilities differ by {mean:.5f}, correlation {correlation:.5f}, {seconds_taken(data):.1f} s"
     )
@@ -133,7 +130,7 @@ def first_steps(scene: Scene) -> None:
         raise CheckFailed(f"the first steps {'did not end' if status is None else f'ended with {status}'}")
     steps = read_run(out_dir)
     for step, data in steps.items():
-        if scene.gpus and read_agreement(step, data)[1] < REAL_CORRELATION:
+        if scene.gpus and read_agreement(step, data)[1] < BF16.correlation:
             raise CheckFailed(f"step {step}: rollout and training do not have the same weights")
     seconds = max(data["timing_s/step"] for step, data in steps.items() if step > 1)
     if total := steps_of(settings):
