@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.verl_cpu.burst import Bursts, Request, Sampling
+from train.verl_cpu.burst import Bursts, Request, Sampling, deal
 
 WARM, GREEDY = Sampling(1.0, 1.0, -1), Sampling(0.0, 1.0, -1)
 Prompt = tuple[int, ...]
@@ -21,7 +21,7 @@ class Recorder:
     def __init__(self) -> None:
         self.batches: list[list[tuple[Prompt, int]]] = []
 
-    def __call__(self, requests: Sequence[Request], seeds: Sequence[int]) -> list[tuple[list[int], list[float]]]:
+    async def __call__(self, requests: Sequence[Request], seeds: Sequence[int]) -> list[tuple[list[int], list[float]]]:
         self.batches.append([(r.prompt, seed) for r, seed in zip(requests, seeds, strict=True)])
         return [([*r.prompt, seed], [0.0]) for r, seed in zip(requests, seeds, strict=True)]
 
@@ -102,7 +102,7 @@ def test_samplings_are_not_mixed_and_batches_are_bounded() -> None:
 def test_a_failure_reaches_every_request_and_the_server_goes_on() -> None:
     failures = [RuntimeError("out of memory")]
 
-    def fails_once(requests: Sequence[Request], seeds: Sequence[int]) -> list[tuple[list[int], list[float]]]:
+    async def fails_once(requests: Sequence[Request], seeds: Sequence[int]) -> list[tuple[list[int], list[float]]]:
         if failures:
             raise failures.pop()
         return [([1], [0.0]) for _ in requests]
@@ -111,3 +111,12 @@ def test_a_failure_reaches_every_request_and_the_server_goes_on() -> None:
     failed, served = serve(fails_once, {WARM: 2}, wave, wave)
     assert [str(error) for error in failed] == ["out of memory"] * 2
     assert [rollout.ids for rollout in served] == [[1], [1]]
+
+
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 4))
+def test_each_request_is_dealt_to_one_rank_with_all_samples_of_its_prompt(prompts: list[int], ranks: int) -> None:
+    shares = deal(prompts, ranks)
+    assert len(shares) == ranks and sorted(at for share in shares for at in share) == list(range(len(prompts)))
+    by_rank = [{prompts[at] for at in share} for share in shares]
+    assert sum(map(len, by_rank)) == len(set(prompts))
+    assert max(map(len, by_rank)) - min(map(len, by_rank)) <= 1

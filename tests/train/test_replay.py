@@ -33,3 +33,28 @@ def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:
     nothing = reward_metrics([bad])
     assert not {f"reward_extra/{name}/mean" for name in WATCHED} & nothing.keys()  # missing, not 0
     assert nothing["reward_extra/accuracy/mean"] == 0.0
+
+
+@settings(deadline=None)
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.data())
+def test_ranks_get_whole_prompts_and_about_as_much_work(
+    ranks: int, each: int, rollouts: int, data: st.DataObject
+) -> None:
+    from train.verl_cpu.replay import partitions_by_prompt
+
+    prompts = ranks * each
+    work = data.draw(st.lists(st.integers(1, 99), min_size=prompts * rollouts, max_size=prompts * rollouts))
+    parts = partitions_by_prompt(work, ranks, True, rollouts=rollouts)
+    assert sorted(row for part in parts for row in part) == list(range(len(work)))
+    for part in parts:
+        assert len(part) == each * rollouts
+        assert all(row == part[at - at % rollouts] + at % rollouts for at, row in enumerate(part))
+        assert all(part[at] % rollouts == 0 for at in range(0, len(part), rollouts))
+    loads = [sum(work[row] for row in part) for part in parts]
+    assert max(loads) - min(loads) <= rollouts * 99
+
+
+def test_rows_of_incomplete_prompts_are_dealt_as_verl_deals_them() -> None:
+    from train.verl_cpu.replay import partitions_by_prompt
+
+    assert sorted(map(len, partitions_by_prompt([5, 1, 1, 1, 1, 1], 2, True, rollouts=2))) == [3, 3]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,15 +41,16 @@ class Request:
     rollout: asyncio.Future[Rollout] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-Decode = Callable[[Sequence[Request], Sequence[int]], "list[tuple[list[int], list[float]]]"]
+Decoded = tuple[list[int], list[float]]  # token ids and their log-probabilities
+Decode = Callable[[Sequence[Request], Sequence[int]], Awaitable[list[Decoded]]]
 
 
 class Bursts:
     """Collects requests until a step is complete, then decodes them together.
 
     `expected` tells for each sampling how many requests a step sends; where it is unknown, or some never come (their
-    agent failed), the burst is closed after `patience` seconds without a new request. `decode(requests, seeds)` runs
-    in a thread, on at most `rows` requests at a time.
+    agent failed), the burst is closed after `patience` seconds without a new request. `decode(requests, seeds)` is
+    awaited with at most `rows` requests at a time.
     """
 
     def __init__(
@@ -113,10 +114,20 @@ class Bursts:
         requests = [request for request, _ in numbered]
         seeds = [rollout_seed(self.seed, self.step, request.prompt, sample) for request, sample in numbered]
         try:
-            decoded = await asyncio.to_thread(self.decode, requests, seeds)
+            decoded = await self.decode(requests, seeds)
             for (request, sample), (ids, logprobs) in zip(numbered, decoded, strict=True):
                 request.rollout.set_result(Rollout(ids, logprobs, sample))
         except Exception as error:  # verl's agent loop marks the prompt as failed and shows the error
             for request in requests:
                 if not request.rollout.done():
                     request.rollout.set_exception(error)
+
+
+def deal(prompts: Sequence[Hashable], ranks: int) -> list[list[int]]:
+    """Positions of the requests of each rank: one prompt after the other is dealt out, with all its samples.
+
+    Samples of a prompt draft from each other (`rag_zeval.models.decoding`); prompts in order of length give each rank
+    about as much to read.
+    """
+    order = {prompt: at for at, prompt in enumerate(dict.fromkeys(prompts))}
+    return [[at for at, prompt in enumerate(prompts) if order[prompt] % ranks == rank] for rank in range(ranks)]

@@ -1,8 +1,9 @@
-"""Rollout server of verl on transformers, as a ray actor: token ids in, token ids and log-probabilities out."""
+"""Rollout server of verl on transformers, in ray actors: token ids in, token ids and log-probabilities out."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -15,26 +16,54 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from rag_zeval.models.decoding import generate, stop_ids
-from train.verl_cpu.burst import Bursts, Request, Sampling
+from train.verl_cpu.burst import Bursts, Decoded, Request, Sampling, deal
+
+
+class Decoder:
+    """A copy of the policy in a process of its own; `ServerAdapter` brings new weights after each update."""
+
+    def __init__(self, config: Any, model_config: Any) -> None:
+        from transformers import AutoModelForCausalLM
+
+        rollout: RolloutConfig = omega_conf_to_dataclass(config)
+        policy: HFModelConfig = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
+        attention = policy.override_config.get("attn_implementation", "sdpa")
+        dtype = getattr(torch, rollout.dtype)
+        model = AutoModelForCausalLM.from_pretrained(policy.local_path, dtype=dtype, attn_implementation=attention)
+        self.model = model.eval()
+        self.eos = stop_ids(self.model, policy.tokenizer)
+        self.pad = self.eos[0] if policy.tokenizer.pad_token_id is None else policy.tokenizer.pad_token_id
+
+    def ready(self) -> bool:
+        """Answers when the policy is loaded."""
+        return True
+
+    def decode(
+        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], sampling: Sampling, seeds: Sequence[int]
+    ) -> list[Decoded]:
+        """The token ids of each request, and their log-probabilities."""
+        return generate(self.model, prompts, limits, **sampling._asdict(), seeds=seeds, eos=self.eos, pad=self.pad)
+
+    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
+        """Take over all parameters, in own precision. Raises RuntimeError if a name is missing or unknown."""
+        own = self.model.state_dict()
+        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
+        unknown, missing = weights.keys() - own.keys(), own.keys() - weights.keys() - tied
+        if unknown or missing:
+            raise RuntimeError(f"weights do not fit: unknown {sorted(unknown)[:4]}, missing {sorted(missing)[:4]}")
+        for name, value in weights.items():
+            own[name].copy_(value)
 
 
 class Server:
-    """Holds a copy of the policy and decodes; `ServerAdapter` brings new weights after each update."""
+    """Collects the requests of a step and divides them among the decoders of its ranks."""
 
-    def __init__(self, config: Any, model_config: Any) -> None:
+    def __init__(self, config: Any, decoders: Sequence[Any]) -> None:
         self.config: RolloutConfig = omega_conf_to_dataclass(config)
-        self.model_config: HFModelConfig = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
+        self.decoders = decoders
 
     async def launch_server(self) -> None:
-        from transformers import AutoModelForCausalLM
-
-        path, tokenizer = self.model_config.local_path, self.model_config.tokenizer
-        attention = self.model_config.override_config.get("attn_implementation", "sdpa")
-        dtype = getattr(torch, self.config.dtype)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
-        self.model = model.eval()
-        self.eos = stop_ids(self.model, tokenizer)
-        self.pad = self.eos[0] if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        await asyncio.gather(*(decoder.ready.remote() for decoder in self.decoders))
         validation = self.config.val_kwargs
         rows = self.config.engine_kwargs.get("hf_cpu", {})
         expected = {
@@ -42,7 +71,8 @@ class Server:
             _sampling(validation.temperature, validation.top_p, validation.top_k): rows.get("val_rows"),
         }
         known = {sampling: n for sampling, n in expected.items() if n is not None} if len(expected) == 2 else {}
-        self.bursts = Bursts(self._decode, self.config.seed, self.config.max_num_seqs, known)
+        at_once = self.config.max_num_seqs * len(self.decoders)
+        self.bursts = Bursts(self._decode, self.config.seed, at_once, known)
         self.serving = asyncio.create_task(self.bursts.serve())
 
     async def generate(
@@ -65,22 +95,26 @@ class Server:
             extra_fields={"global_steps": self.bursts.step, "sample": rollout.sample},
         )
 
-    def _decode(self, requests: Sequence[Request], seeds: Sequence[int]) -> list[tuple[list[int], list[float]]]:
-        prompts, limits = [request.prompt for request in requests], [request.limit for request in requests]
-        sampling = requests[0].sampling._asdict()
-        return generate(self.model, prompts, limits, **sampling, seeds=seeds, eos=self.eos, pad=self.pad)
+    async def _decode(self, requests: Sequence[Request], seeds: Sequence[int]) -> list[Decoded]:
+        shares = deal([request.prompt for request in requests], len(self.decoders))
+        parts = await asyncio.gather(
+            *(
+                decoder.decode.remote(
+                    [requests[at].prompt for at in share],
+                    [requests[at].limit for at in share],
+                    requests[0].sampling,
+                    [seeds[at] for at in share],
+                )
+                for decoder, share in zip(self.decoders, shares, strict=True)
+                if share
+            )
+        )
+        by_request = dict(zip(itertools.chain(*shares), itertools.chain(*parts), strict=True))
+        return [by_request[at] for at in range(len(requests))]
 
-    async def load_weights(self, weights: dict[str, torch.Tensor], step: int | None) -> None:
-        """Take over all parameters, in the server's precision. Raises RuntimeError if a name is missing or unknown."""
-        own = self.model.state_dict()
-        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
-        unknown, missing = weights.keys() - own.keys(), own.keys() - weights.keys() - tied
-        if unknown or missing:
-            raise RuntimeError(f"weights do not fit: unknown {sorted(unknown)[:4]}, missing {sorted(missing)[:4]}")
-        for name, value in weights.items():
-            own[name].copy_(value)
-        if step is not None:
-            self.bursts.start_step(step)
+    async def start_step(self, step: int) -> None:
+        """The decoders have the weights of this step."""
+        self.bursts.start_step(step)
 
     # verl calls these around updates and checkpoints; nothing here needs waking, and no cache outlives a burst
     async def wake_up(self, tags: Any = None) -> None: ...
@@ -99,23 +133,30 @@ def _sampling(temperature: float, top_p: float, top_k: int) -> Sampling:
 
 
 class Replica(RolloutReplica):
-    """Starts the one server of this rank."""
+    """Starts a decoder for each rank, and a server before them."""
 
     async def launch_servers(self) -> None:
-        if self.world_size != 1:
-            raise ValueError("rollout hf_cpu: tensor, pipeline and data parallel sizes must be 1")
+        if self.world_size != self.config.data_parallel_size:
+            raise ValueError("rollout hf_cpu: tensor and pipeline parallel sizes must be 1")
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             node_id=ray.get_runtime_context().get_node_id(), soft=True
         )
+        first = self.replica_rank * self.world_size
+        decoders = [
+            ray.remote(Decoder)
+            .options(name=_decoder_name(rank), num_cpus=1, scheduling_strategy=here)
+            .remote(self.config, self.model_config)
+            for rank in range(first, first + self.world_size)
+        ]
         server = (
             ray.remote(Server)
             .options(
-                name=_server_name(self.replica_rank) + self.name_suffix,
+                name=_server_name(self.replica_rank),
                 num_cpus=1,
                 max_concurrency=self.max_concurrency,
                 scheduling_strategy=here,
             )
-            .remote(self.config, self.model_config)
+            .remote(self.config, decoders)
         )
         await server.launch_server.remote()
         self.servers, self._server_handle = [server], server
@@ -123,18 +164,22 @@ class Replica(RolloutReplica):
         self._server_address = f"{host}:hf-{self.replica_rank}"  # only a key for verl's load balancer
 
 
-def _server_name(rank: int) -> str:
-    return f"hf_cpu_server_{rank}"
+def _server_name(replica: int) -> str:
+    return f"hf_cpu_server_{replica}"
+
+
+def _decoder_name(rank: int) -> str:
+    return f"hf_cpu_decoder_{rank}"
 
 
 class ServerAdapter(BaseRollout):
-    """Lives in the FSDP worker and sends the trained weights to the server of its rank."""
+    """Lives in the FSDP worker and sends the trained weights to the decoder of its rank."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, replica_rank: int = -1) -> None:
         super().__init__(config, model_config, device_mesh)
-        self.rank = int(os.environ["RANK"]) if replica_rank == -1 else replica_rank
-        self.is_leader_rank = True
-        self._server: Any = None
+        self.rank, self.is_leader_rank = int(os.environ["RANK"]), True
+        self.replica, of_replica = divmod(self.rank, self.config.data_parallel_size)
+        self.tells_server = of_replica == 0
 
     async def resume(self, tags: Any) -> None: ...
     async def release(self) -> None: ...
@@ -143,9 +188,10 @@ class ServerAdapter(BaseRollout):
     async def update_weights(
         self, weights: Any, global_steps: int | None = None, wire_format: str = "named_tensors", **kwargs: Any
     ) -> None:
-        """Hand the trained weights, (name, tensor) in any precision, to the server in fp32, with the step they are of.
+        """Hand the trained weights, (name, tensor) in any precision, to the decoder in fp32.
 
-        Raises ValueError for any other format.
+        The server is told the step they are of, before it is asked for rollouts again. Raises ValueError for any other
+        format.
         """
         if wire_format != "named_tensors":
             raise ValueError(f"rollout hf_cpu takes named tensors, not {wire_format}")
@@ -154,6 +200,6 @@ class ServerAdapter(BaseRollout):
         else:
             named = list(weights)
         state = {name: value.detach().cpu().float().clone() for name, value in named}
-        if self._server is None:
-            self._server = ray.get_actor(_server_name(self.rank))
-        await self._server.load_weights.remote(state, global_steps)
+        await ray.get_actor(_decoder_name(self.rank)).load_weights.remote(state)
+        if self.tells_server and global_steps is not None:
+            await ray.get_actor(_server_name(self.replica)).start_step.remote(global_steps)
