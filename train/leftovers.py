@@ -76,21 +76,31 @@ def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:
     return not daemon or daemon.get(MARK) == str(out_dir)  # else of a cluster whose `ray start` was called in here
 
 
-def is_ours(path: Path) -> bool:
-    """Whether a path is shared memory of a kind that verl and vLLM make."""
-    return path.parent == SHARED and path.name.startswith(KINDS)
-
-
 def segments_of(pids: Iterable[int]) -> set[Path]:
-    """Those that processes have mapped now. Another user's processes, and those gone by now, have none to show."""
-    segments = set()
+    """Those that processes have mapped now. Another user's processes, and those gone by now, have none to show.
+
+    They are known by inode: a semaphore is mapped under a first name, which it has lost when it is linked to its own.
+    """
+    mapped = set()
     for pid in pids:
         with suppress(OSError):
             for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
-                path = Path(line.partition("/")[1] + line.partition("/")[2].removesuffix(" (deleted)"))
-                if is_ours(path):
-                    segments.add(path)
-    return segments
+                if f" {SHARED}/" in line:
+                    mapped.add(int(line.split()[4]))
+    return {path for path in all_segments() if inode(path) in mapped}
+
+
+def all_segments() -> set[Path]:
+    """Those of vLLM and verl in shared memory now, whoever made them."""
+    return {path for path in SHARED.glob("*") if path.name.startswith(KINDS)}
+
+
+def inode(path: Path) -> int | None:
+    """None for a file that has gone."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def remove_segments(segments: Iterable[Path]) -> None:

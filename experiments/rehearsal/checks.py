@@ -13,7 +13,7 @@ import psutil
 from rag_zeval.files import Row, read_json, read_jsonl
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import Steps, read_run
-from train.leftovers import SHARED, find_leftovers, is_ours, segments_of
+from train.leftovers import all_segments, find_leftovers, unused
 from train.rollouts.agreement import CORRELATION, LIMITS, MEAN, within
 from train.verl_rehearsal.notes import read_notes
 
@@ -161,16 +161,11 @@ def exported(run: Path, base: Path) -> Check:
     return Check("a plain model is exported", change > 0 and dtype == "float32", figure)
 
 
-def segments() -> set[Path]:
-    """Those of vLLM and verl in shared memory now, whoever made them."""
-    return {path for path in SHARED.glob("*") if is_ours(path)}
-
-
 def nothing_is_left(what: str, run: Path, before: set[Path]) -> Check:
     """No process, nothing of ray, and no shared memory that was not there before and that nobody uses."""
     processes = running(run)
     ray = (run / "ray_tmp").exists()  # the note of where ray's folder is goes with the folder
-    shared = unused(segments() - before)
+    shared = unused(all_segments() - before)
     figure = f"{len(processes)} processes, {int(ray)} folders of ray, {len(shared)} segments of shared memory"
     return Check(f"nothing is left {what}", not (processes or ray or shared), figure)
 
@@ -183,11 +178,6 @@ def running(run: Path) -> list[psutil.Process]:
             if process.cwd() == str(run) and process.status() != psutil.STATUS_ZOMBIE:
                 found[process.pid] = process
     return list(found.values())
-
-
-def unused(paths: set[Path]) -> set[Path]:
-    """Segments that no process has mapped."""
-    return paths - segments_of(int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
 
 
 def _largest(steps: Steps, metric: str) -> float:

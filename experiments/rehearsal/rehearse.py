@@ -22,6 +22,7 @@ from experiments.rehearsal.checks import Check
 from experiments.rehearsal.differences import EXACT, Difference, changed, differences, places, unlisted, words
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_json
+from train.leftovers import all_segments
 
 NANO_BASE = Path(__file__).resolve().parents[2] / "checkpoints" / "nano-base"
 QUESTIONS = 80  # a third of them can be shown with four answers
@@ -73,7 +74,7 @@ def rehearse(profile: str, folder: Path) -> int:
     _clear(folder)
     os.environ.update({name: os.environ.get(name, value) for name, value in VARIABLES.items()})
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # ninja
-    started, before = time.monotonic(), checks.segments()
+    started, before = time.monotonic(), all_segments()
     found = [_listed(exact), _listed(own)]
     prepare(exact)
     try:

@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
-from experiments.rehearsal.checks import Check, segments, unused
+from experiments.rehearsal.checks import Check
 from rag_zeval.serve import served_name
+from train.leftovers import all_segments, unused
 
 STARTS, ENDS, ANSWERS = 400, 60, 300  # seconds at most
 
@@ -61,7 +62,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 def answers(model: Path, tokenizer: Path, log: Path) -> list[Check]:
     """Serve the model, ask it by `rag-zeval smoke`, end the server, and see what it leaves."""
-    before = segments()
+    before = all_segments()
     try:
         with served(model, tokenizer, log) as spec:
             ask = [sys.executable, "-m", "rag_zeval", "smoke", "--served", str(model), "--model", spec]
@@ -73,7 +74,7 @@ def answers(model: Path, tokenizer: Path, log: Path) -> list[Check]:
     # a model of four steps may write no readable trajectory: smoke then ends with 1, but it was answered
     words = dict(re.findall(r"^(status|speed) +(.*)$", smoke.stdout, re.MULTILINE))
     said = "; ".join(words.values()) or f"smoke ended with {smoke.returncode}: {smoke.stderr.strip()[-200:]}"
-    left = unused(segments() - before)
+    left = unused(all_segments() - before)
     return [
         Check("the exported model is served and answers", "speed" in words, said),
         Check("nothing is left by the server", not left, f"{len(left)} segments of shared memory after Ctrl-C"),

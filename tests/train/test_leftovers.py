@@ -59,19 +59,21 @@ def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(
 needs_shared_memory = pytest.mark.skipif(not SHARED.is_dir(), reason="no /dev/shm")
 SEGMENT = """
 import sys, time
-from multiprocessing import resource_tracker, shared_memory
-resource_tracker.register = lambda *args: None  # as vLLM leaves it: nobody removes the segment
+from multiprocessing import get_context, resource_tracker, shared_memory
+resource_tracker.register = lambda *args: None  # as vLLM leaves it: nobody removes them
 segment = shared_memory.SharedMemory(create=True, size=4096)
-print(segment.name, flush=True)
+lock = get_context("spawn").Lock()
+print(segment.name, "sem." + lock._semlock.name.strip("/"), flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
 
-def start_with_segment(run: Path, seconds: int = 60) -> tuple[subprocess.Popen[str], Path]:
+def start_with_segment(run: Path, seconds: int = 60) -> tuple[subprocess.Popen[str], list[Path]]:
+    """A process of the run that has shared memory and a semaphore."""
     command = [sys.executable, "-c", SEGMENT, str(seconds)]
     process = subprocess.Popen(command, env={**os.environ, MARK: str(run)}, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    return process, SHARED / process.stdout.readline().strip()
+    return process, [SHARED / name for name in process.stdout.readline().split()]
 
 
 @needs_shared_memory
@@ -79,25 +81,26 @@ def start_with_segment(run: Path, seconds: int = 60) -> tuple[subprocess.Popen[s
 def test_shared_memory_of_this_run_is_removed_and_no_others(tmp_path: Path, ended_before: bool) -> None:
     mine, other = tmp_path / "run", tmp_path / "run2"
     mine.mkdir()
-    (process, segment), (neighbour, kept) = start_with_segment(mine), start_with_segment(other)
+    (process, segments), (neighbour, kept) = start_with_segment(mine), start_with_segment(other)
     try:
         if ended_before:  # as at a normal end of the run, or when ray was killed before us
             note_segments(mine)
             process.kill()
             process.wait()
         stop_leftovers(mine)
-        assert not segment.exists() and kept.exists()
+        assert [path.exists() for path in segments + kept] == [False, False, True, True]
         assert not (mine / SEGMENTS).exists()
     finally:
-        for started, path in ((process, segment), (neighbour, kept)):
+        for started in (process, neighbour):
             started.kill()
             started.communicate()
+        for path in segments + kept:
             path.unlink(missing_ok=True)
 
 
 @needs_shared_memory
 def test_shared_memory_that_somebody_else_still_uses_stays(tmp_path: Path) -> None:
-    process, segment = start_with_segment(tmp_path)
+    process, (segment, semaphore) = start_with_segment(tmp_path)
     reader = [
         sys.executable,
         "-c",
@@ -109,7 +112,7 @@ def test_shared_memory_that_somebody_else_still_uses_stays(tmp_path: Path) -> No
     try:
         assert user.stdout is not None and user.stdout.readline() == "up\n"
         stop_leftovers(tmp_path)
-        assert segment.exists()
+        assert segment.exists() and not semaphore.exists()
     finally:
         for started in (process, user):
             started.kill()

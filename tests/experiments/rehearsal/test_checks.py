@@ -18,7 +18,7 @@ from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.models.decoding import stop_ids
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages import world
-from train.leftovers import MARK
+from train.leftovers import MARK, all_segments
 from train.rollouts.agreement import CORRELATION, MEAN
 from train.verl_rehearsal.notes import note
 
@@ -161,7 +161,7 @@ def test_an_exported_model_must_be_another_than_its_base(tmp_path: Path) -> None
 
 
 def test_processes_and_shared_memory_that_stay_are_found(tmp_path: Path) -> None:
-    before = checks.segments()
+    before = all_segments()
     assert checks.nothing_is_left("here", tmp_path, before).passed
     sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
     with subprocess.Popen(sleeper, env={**os.environ, MARK: str(tmp_path)}) as process:
