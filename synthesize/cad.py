@@ -13,20 +13,18 @@ Imported only where torch is already needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import torch
-from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from rag_zeval.errors import InputError
-from rag_zeval.models.decoding import growing_cache, without_cudnn
+from rag_zeval.models.decoding import growing_cache
+from rag_zeval.models.grouped_attention import grouped_attention
 
 Prompts = Sequence[Sequence[int]]
 
@@ -41,7 +39,6 @@ class Response:
 
 
 @torch.inference_mode()
-@without_cudnn()
 def decode(
     model: Any,
     with_passage: Prompts,
@@ -58,7 +55,8 @@ def decode(
     rows = list(range(len(with_passage)))  # which question each batch row belongs to
     tokens: list[list[list[int]]] = [[[] for _ in alphas] for _ in rows]
     live = {(question, branch) for question in rows for branch in range(len(alphas))}  # without a stop token so far
-    with _packed_attention(model):
+    _check_layers(model)
+    with grouped_attention(model):
         streams = [
             _Stream(model, prompts, weights)
             for prompts, weights in (
@@ -196,34 +194,8 @@ def _shared(prompts: Prompts) -> int:
     return min(next(different, len(prompts[0])), *(len(prompt) - 1 for prompt in prompts))
 
 
-def _grouped_sdpa(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **kwargs: Any) -> Any:
-    """Attention under a 4-D mask without repeating keys for grouped queries.
-
-    transformers copies the whole cache once per query head of a group when there is a mask; here the heads of a group
-    stand as further query rows of the one key head they share.
-    """
-    rows, heads, length, width = query.shape
-    groups = key.shape[1]
-    if attention_mask is None or groups == heads:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
-    folded = query.reshape(rows, groups, heads // groups * length, width)
-    mask, scale = attention_mask.repeat(1, 1, heads // groups, 1), kwargs.get("scaling")
-    out = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scale)
-    return out.reshape(rows, heads, length, width).transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register("grouped_sdpa", _grouped_sdpa)
-
-
-@contextmanager
-def _packed_attention(model: Any) -> Iterator[None]:
-    """The model attends by `_grouped_sdpa` inside. Raises InputError for a layer without full attention."""
+def _check_layers(model: Any) -> None:
+    """Raises InputError for a layer without full attention."""
     kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
     if kinds != {"full_attention"}:
         raise InputError(f"context-aware decoding needs full attention in every layer, this model has {sorted(kinds)}")
-    before = model.config._attn_implementation
-    model.set_attn_implementation("grouped_sdpa")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)

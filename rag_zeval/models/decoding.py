@@ -9,8 +9,7 @@ Imported only where torch is already needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +18,13 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.drafting import Drafts
+from rag_zeval.models.grouped_attention import grouped_attention
 
 Generated = list[tuple[list[int], list[float]]]
 
 CHUNK = 16  # most tokens of a row in one pass
 LOGITS = 2**25  # most logits in one pass: the larger the vocabulary, the shorter the chunks
+BLOCK = 256  # tokens whose probabilities are added up before they are cumulated
 PREFILL = 2048  # tokens of prompts in one pass, at least a prompt: more would only take memory
 
 
@@ -113,21 +114,6 @@ class RowCache(Cache):  # type: ignore[misc]
         return [moved.get(at, at) for at in range(count)]
 
 
-@contextmanager
-def without_cudnn() -> Iterator[None]:
-    """Attention on a GPU is not cuDNN's inside.
-
-    cuDNN plans anew for every width, and a cache is wider at every step: on an H100 a step of context-aware decoding
-    at 7B took 322 ms with it and 70 ms without (16 questions, passages of 500 tokens).
-    """
-    enabled = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    try:
-        yield
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(enabled)
-
-
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:
     """Token ids that end a reply: the generation config's and the tokenizer's."""
     eos = getattr(model.generation_config, "eos_token_id", None)
@@ -145,7 +131,6 @@ class _Row:
 
 
 @torch.inference_mode()
-@without_cudnn()
 def generate(
     model: Any,
     prompts: Sequence[Sequence[int]],
@@ -177,36 +162,38 @@ def generate(
         uniform = torch.stack(draws).to(model.device)
     stops, drafts, vocabulary = set(eos), Drafts(prompts), model.config.get_text_config().vocab_size
     first = {row.prompt: row for row in reversed(rows)}
-    read, which = _read(model, list(first), pad), {prompt: at for at, prompt in enumerate(first)}
-    # one row of each prompt goes first: the others draft from what it wrote
-    for wave in (list(first.values()), [row for row in rows if first[row.prompt] is not row]):
-        live = wave
-        if live:
-            cache = read.spread([which[row.prompt] for row in live], max(len(row.prompt) + row.limit for row in live))
-        while live:
-            most = min(CHUNK, LOGITS // (len(live) * vocabulary), max(row.limit - len(row.tokens) for row in live))
-            guesses = drafts.propose([row.number for row in live], max(0, most - 1))
-            longest = max(map(len, guesses))
-            last = [(row.tokens or row.prompt)[-1] for row in live]
-            padded = [[*guess, *[pad] * (longest - len(guess))] for guess in guesses]
-            ids = torch.tensor([[t, *more] for t, more in zip(last, padded, strict=True)], device=model.device)
-            sizes = [(row.number, len(row.prompt), len(row.tokens), row.limit) for row in live]
-            number, prompt, done, limit = torch.tensor(sizes, device=model.device)[:, :, None].unbind(1)
-            steps = done + torch.arange(longest + 1, device=model.device)  # the new token that each position gives
-            # what lies beyond a row's limit goes to one column that no token within the limit sees
-            logits = _forward(model, cache, slice(len(live)), ids, prompt - 1 + steps.minimum(limit)).float()
-            if uniform is None:
-                chosen = logits.argmax(-1)
-            else:
-                logits = logits / temperature
-                numbers = uniform[number, steps.clamp(max=uniform.shape[1] - 1)]
-                chosen = _inverse_cdf(_truncated(logits.flatten(0, 1), top_p, top_k), numbers.flatten()).view_as(ids)
-            logprobs = logits.log_softmax(-1).gather(2, chosen[:, :, None])[:, :, 0]
-            right = (chosen[:, :-1] == ids[:, 1:]).cumprod(1).sum(1)
-            for row, *result in zip(live, chosen.tolist(), logprobs.tolist(), right.tolist(), strict=True):
-                drafts.accept(row.number, _take(row, stops, *result))
-            going = [len(row.tokens) < row.limit and row.tokens[-1] not in stops for row in live]
-            live = [live[at] for at in cache.close_gaps(going)]
+    with grouped_attention(model):
+        read, which = _read(model, list(first), pad), {prompt: at for at, prompt in enumerate(first)}
+        # one row of each prompt goes first: the others draft from what it wrote
+        for wave in (list(first.values()), [row for row in rows if first[row.prompt] is not row]):
+            live, width = wave, max((len(row.prompt) + row.limit for row in wave), default=0)
+            if live:
+                cache = read.spread([which[row.prompt] for row in live], width)
+            while live:
+                most = min(CHUNK, LOGITS // (len(live) * vocabulary), max(row.limit - len(row.tokens) for row in live))
+                guesses = drafts.propose([row.number for row in live], max(0, most - 1))
+                longest = max(map(len, guesses))
+                last = [(row.tokens or row.prompt)[-1] for row in live]
+                padded = [[*guess, *[pad] * (longest - len(guess))] for guess in guesses]
+                ids = torch.tensor([[t, *more] for t, more in zip(last, padded, strict=True)], device=model.device)
+                sizes = [(row.number, len(row.prompt), len(row.tokens), row.limit) for row in live]
+                number, prompt, done, limit = torch.tensor(sizes, device=model.device)[:, :, None].unbind(1)
+                steps = done + torch.arange(longest + 1, device=model.device)  # the new token that each position gives
+                # what lies beyond a row's limit goes to one column that no token within the limit sees
+                logits = _forward(model, cache, slice(len(live)), ids, prompt - 1 + steps.minimum(limit)).float()
+                if uniform is None:
+                    chosen = logits.argmax(-1)
+                else:
+                    logits = logits / temperature
+                    numbers = uniform[number, steps.clamp(max=uniform.shape[1] - 1)]
+                    flat = _truncated(logits.flatten(0, 1), top_p, top_k)
+                    chosen = _inverse_cdf(flat, numbers.flatten()).view_as(ids)
+                logprobs = logits.gather(2, chosen[:, :, None])[:, :, 0] - logits.logsumexp(-1)
+                right = (chosen[:, :-1] == ids[:, 1:]).cumprod(1).sum(1)
+                for row, *result in zip(live, chosen.tolist(), logprobs.tolist(), right.tolist(), strict=True):
+                    drafts.accept(row.number, _take(row, stops, *result))
+                going = [len(row.tokens) < row.limit and row.tokens[-1] not in stops for row in live]
+                live = [live[at] for at in cache.close_gaps(going)]
     return [(row.tokens, row.logprobs) for row in rows]
 
 
@@ -274,6 +261,22 @@ def _truncated(logits: Any, top_p: float, top_k: int) -> Any:
 
 
 def _inverse_cdf(logits: Any, uniform: Any) -> Any:
-    cdf = logits.double().softmax(-1).cumsum(-1)
-    picked = torch.searchsorted(cdf, (uniform * cdf[:, -1])[:, None], right=True)[:, 0]
-    return picked.clamp(max=logits.size(-1) - 1)
+    """The token at which the cumulated probabilities pass a number in [0, 1), never one of probability 0.
+
+    logits [draws, vocabulary], uniform float64 [draws]. Cumulated are first blocks of tokens, in float64, and then only
+    the tokens of the block that holds the number: of a large vocabulary all would take longer than the model.
+    """
+    weights = (logits - logits.amax(-1, keepdim=True)).exp_()
+    blocks = torch.nn.functional.pad(weights, (0, -weights.shape[-1] % BLOCK)).unflatten(-1, (-1, BLOCK))
+    ends = blocks.sum(-1, dtype=torch.float64).cumsum(-1)
+    target = uniform * ends[:, -1]
+    block = _first_beyond(ends, target)
+    here = torch.arange(len(block), device=block.device)
+    starts = torch.nn.functional.pad(ends, (1, 0))[here, block]
+    return block * BLOCK + _first_beyond(blocks[here, block].double().cumsum(-1), target - starts)
+
+
+def _first_beyond(ends: Any, target: Any) -> Any:
+    """Where non-decreasing numbers [draws, numbers] first exceed a target [draws], or else first reach their last."""
+    beyond = torch.searchsorted(ends, target[:, None], right=True)
+    return torch.minimum(beyond, torch.searchsorted(ends, ends[:, -1:].contiguous()))[:, 0]

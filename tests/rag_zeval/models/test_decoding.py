@@ -27,7 +27,7 @@ from transformers.generation.logits_process import TopKLogitsWarper, TopPLogitsW
 from rag_zeval.errors import InputError  # noqa: E402
 from rag_zeval.judge.prompt import judge_messages  # noqa: E402
 from rag_zeval.models import decoding  # noqa: E402
-from rag_zeval.models.decoding import GrowingLayer, _truncated, generate  # noqa: E402
+from rag_zeval.models.decoding import GrowingLayer, _inverse_cdf, _truncated, generate  # noqa: E402
 from rag_zeval.models.language_model import chat_ids  # noqa: E402
 from rag_zeval.stages.world import ranked_examples  # noqa: E402
 
@@ -276,6 +276,22 @@ def test_truncation_keeps_what_transformers_keeps(top_p, top_k):
     if top_p < 1:
         expected = TopPLogitsWarper(top_p)(None, expected)
     assert torch.equal(_truncated(logits, top_p, top_k).isinf(), expected.isinf())
+
+
+@settings(deadline=None)
+@given(st.integers(1, 700), st.integers(0, 2**32), st.integers(1, 50), st.floats(0.1, 20))
+def test_a_token_is_drawn_where_the_textbooks_cumulated_probabilities_pass_the_number(vocabulary, seed, left, spread):
+    random = torch.Generator().manual_seed(seed)
+    logits = torch.randn(5, vocabulary, generator=random) * spread
+    outside = torch.randperm(vocabulary, generator=random)[left:]
+    logits[:, outside] = -torch.inf  # as top-p and top-k leave them
+    numbers = torch.rand(5, generator=random, dtype=torch.float64)
+    numbers[3:] = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)  # the least and the most that is drawn
+    ends = logits.double().softmax(-1).cumsum(-1)
+    for row, token in enumerate(_inverse_cdf(logits, numbers).tolist()):
+        assert logits[row, token] > -torch.inf
+        start = ends[row, token - 1] if token else 0.0
+        assert start - 1e-5 <= numbers[row] <= ends[row, token] + 1e-5
 
 
 def test_attention_is_not_cudnns_and_may_be_again_afterwards(nano, monkeypatch):
