@@ -268,7 +268,7 @@ def _inverse_cdf(logits: Any, uniform: Any) -> Any:
     """
     weights = (logits - logits.amax(-1, keepdim=True)).exp_()
     blocks = torch.nn.functional.pad(weights, (0, -weights.shape[-1] % BLOCK)).unflatten(-1, (-1, BLOCK))
-    ends = blocks.sum(-1, dtype=torch.float64).cumsum(-1)
+    ends = blocks.sum(-1).double().cumsum(-1)
     target = uniform * ends[:, -1]
     block = _first_beyond(ends, target)
     here = torch.arange(len(block), device=block.device)
