@@ -23,8 +23,7 @@ import torch
 from transformers.cache_utils import DynamicCache
 
 from rag_zeval.errors import InputError
-from rag_zeval.models.decoding import growing_cache
-from rag_zeval.models.grouped_attention import grouped_attention
+from rag_zeval.models.decoding import grouped_attention, growing_cache
 
 Prompts = Sequence[Sequence[int]]
 

@@ -9,19 +9,22 @@ Imported only where torch is already needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from transformers import AttentionInterface
 from transformers.cache_utils import Cache, DynamicLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.drafting import Drafts
-from rag_zeval.models.grouped_attention import grouped_attention
 
 Generated = list[tuple[list[int], list[float]]]
 
+GROUPED = "grouped_sdpa"  # its name in transformers
 CHUNK = 16  # most tokens of a row in one pass
 LOGITS = 2**25  # most logits in one pass: the larger the vocabulary, the shorter the chunks
 BLOCK = 256  # tokens whose probabilities are added up before they are cumulated
@@ -112,6 +115,42 @@ class RowCache(Cache):  # type: ignore[misc]
                 kept[gaps, :, : self.width] = kept[movers, :, : self.width]
         moved = dict(zip(gaps, movers, strict=True))
         return [moved.get(at, at) for at in range(count)]
+
+
+def grouped_sdpa(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **kwargs: Any) -> Any:
+    """Attention under a 4-D mask without repeating keys for grouped queries, in transformers' attention interface.
+
+    transformers copies the whole cache once per query head of a group when there is a mask; here the heads of a group
+    stand as further query rows of the one key head they share.
+    """
+    rows, heads, length, width = query.shape
+    groups = key.shape[1]
+    if attention_mask is None or groups == heads:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+    folded = query.reshape(rows, groups, heads // groups * length, width)
+    mask, scale = attention_mask.repeat(1, 1, heads // groups, 1), kwargs.get("scaling")
+    out = torch.nn.functional.scaled_dot_product_attention(folded, key, value, attn_mask=mask, scale=scale)
+    return out.reshape(rows, heads, length, width).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(GROUPED, grouped_sdpa)
+
+
+@contextmanager
+def grouped_attention(model: Any) -> Iterator[None]:
+    """The model attends by `grouped_sdpa` inside, on a GPU without cuDNN.
+
+    cuDNN plans anew for every width, and a cache is wider at every step: on an H100 a step of context-aware decoding
+    at 7B took 322 ms with it and 70 ms without (16 questions, passages of 500 tokens).
+    """
+    before, cudnn = model.config._attn_implementation, torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    model.set_attn_implementation(GROUPED)
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(cudnn)
+        model.set_attn_implementation(before)
 
 
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:
@@ -267,7 +306,8 @@ def _inverse_cdf(logits: Any, uniform: Any) -> Any:
     the tokens of the block that holds the number: of a large vocabulary all would take longer than the model.
     """
     weights = (logits - logits.amax(-1, keepdim=True)).exp_()
-    blocks = torch.nn.functional.pad(weights, (0, -weights.shape[-1] % BLOCK)).unflatten(-1, (-1, BLOCK))
+    padded = torch.nn.functional.pad(weights, (0, -weights.shape[-1] % BLOCK))
+    blocks = padded.view(len(padded), -1, BLOCK)
     ends = blocks.sum(-1).double().cumsum(-1)
     target = uniform * ends[:, -1]
     block = _first_beyond(ends, target)
