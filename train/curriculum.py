@@ -65,16 +65,16 @@ class Curriculum:
     flagged: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def read_stages(stages: Any) -> list[Stage]:
-    """The stages of a config list of `{k, rows}`. Raises InputError with the entry that is not one."""
+def read_stages(stages: Any, least: int = 2) -> list[Stage]:
+    """The stages of a list of `{k, rows}`, k at least `least`. Raises InputError with the entry that is not one."""
     if not isinstance(stages, list):
         raise InputError(f"must be a list of {{k, rows}}, found {stages}")
     for entry in stages:
         if not isinstance(entry, Mapping) or set(entry) != {"k", "rows"}:
             raise InputError(f"each must have the keys k and rows and no other, found {entry}")
         k, rows = entry["k"], entry["rows"]
-        if not isinstance(k, int) or k < 2 or not (rows is None or (isinstance(rows, int) and rows > 0)):
-            raise InputError(f"each must be {{k: 2 or more, rows: a number, or null for all}}, found {entry}")
+        if not isinstance(k, int) or k < least or not (rows is None or (isinstance(rows, int) and rows > 0)):
+            raise InputError(f"each must be {{k: {least} or more, rows: a number, or null for all}}, found {entry}")
     return [Stage(entry["k"], entry["rows"]) for entry in stages]
 
 

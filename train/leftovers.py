@@ -55,17 +55,20 @@ def note_segments(out_dir: Path) -> None:
 
 
 def find_leftovers(out_dir: Path) -> list[psutil.Process]:
-    """The run's processes, all before the first is killed: a dying raylet no longer says whose its helpers are."""
+    """The run's processes, all before the first is killed: a dying raylet no longer says whose its helpers are.
+
+    With their children: vLLM's workers write their name over the mark too.
+    """
     import psutil
 
-    leftovers = []
+    leftovers = set()
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK) == str(out_dir) or _is_ray_in(process, out_dir):
-                leftovers.append(process)
+                leftovers |= {process, *process.children(recursive=True)}
         except (psutil.Error, OSError):  # another user's, or gone by now
             continue
-    return leftovers
+    return list(leftovers)
 
 
 def _is_ray_in(process: psutil.Process, out_dir: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -136,11 +137,13 @@ class SFTSettings(Settings):
     not_binding = NOT_BINDING
 
     variant: Annotated[str, AfterValidator(_known_prompt)]
-    rows: Stages
+    rows: Annotated[list[Stage], BeforeValidator(partial(read_stages, least=1))]
     sets_per_question: Annotated[int, Field(ge=1)] | None
 
     @model_validator(mode="after")
     def _check(self) -> SFTSettings:
+        if self.variant == RANKING.name and any(stage.k < 2 for stage in self.rows):
+            raise InputError(f"rows: variant={RANKING.name} ranks two candidates or more")
         check_checkpoint("verl.checkpoint", self.verl.checkpoint, self.verl.model.get("lora_rank"))
         if self.verl.trainer.save_freq > 0 and not {"model", "optimizer", "extra"} <= {
             *self.verl.checkpoint.save_contents

@@ -22,7 +22,7 @@ from experiments.rehearsal.checks import Check
 from experiments.rehearsal.differences import EXACT, Difference, changed, differences, places, unlisted, words
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_json
-from train.leftovers import all_segments
+from train.leftovers import all_segments, stop_leftovers
 
 NANO_BASE = Path(__file__).resolve().parents[2] / "checkpoints" / "nano-base"
 QUESTIONS = 80  # a third of them can be shown with four answers
@@ -99,9 +99,11 @@ def prepare(run: Run) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """An empty folder, marked as a rehearsal's."""
+    """An empty folder, marked as a rehearsal's; what runs of one that was killed have left behind goes first."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise InputError(f"{folder} holds something that is no rehearsal: give another out_dir")
+    for run in (path.parent for path in folder.glob("*/run.json")):
+        stop_leftovers(run)
     shutil.rmtree(folder, ignore_errors=True)
     write_json(folder / MARK, [])
 
@@ -164,9 +166,12 @@ def train_until(run: Run, step: int) -> None:
                     last = " / ".join(log.read_text(errors="replace").splitlines()[-3:])
                     raise StageError(f"train ended with code {stage.returncode} before it was killed ({log}): {last}")
                 time.sleep(0.2)
-        finally:
-            stage.send_signal(signal.SIGKILL)
+        except BaseException:  # Ctrl-C: it leaves nothing behind, for nobody takes it up
+            stage.terminate()
             stage.wait()
+            raise
+        stage.send_signal(signal.SIGKILL)
+        stage.wait()
 
 
 def _lines(path: Path) -> int:

@@ -56,6 +56,18 @@ def test_the_daemons_of_a_cluster_that_was_started_in_the_folder_live_on(
             raylet.communicate()
 
 
+def test_a_child_that_wrote_its_name_over_the_mark_is_found_by_its_parent(tmp_path: Path) -> None:
+    script = f'env -u {MARK} bash -c "exec -a VLLM::Worker sleep 60" & echo $!; wait'
+    parent = subprocess.Popen(["bash", "-c", script], env={**os.environ, MARK: str(tmp_path)}, stdout=subprocess.PIPE)
+    try:
+        assert parent.stdout is not None
+        worker = psutil.Process(int(parent.stdout.readline()))
+        assert stop_leftovers(tmp_path) == 2 and not worker.is_running()
+    finally:
+        parent.kill()
+        parent.communicate()
+
+
 needs_shared_memory = pytest.mark.skipif(not SHARED.is_dir(), reason="no /dev/shm")
 SEGMENT = """
 import sys, time
