@@ -45,7 +45,7 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         (["validation=3"], "^validation: must be a list of {k, rows}, found 3"),
         (
             ["verl.data.train_batch_size=3", "verl.actor_rollout_ref.rollout.n=4"],
-            "actor.ppo_micro_batch_size_per_gpu=8 does not divide the 12 rollouts",
+            "actor.ppo_micro_batch_size_per_gpu=8 does not divide the 6 rollouts",
         ),
         (
             ["profile=paper", "verl.data.max_prompt_length=9000"],
