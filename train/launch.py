@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.files import file_sha256, model_sha256, read_json
-from rag_zeval.stages.ray_folder import ray_folder
+from rag_zeval.stages.ray_folder import ray_folder, remove_ray_folder
 from rag_zeval.stages.training_log import read_attempt
 from train.leftovers import MARK, note_segments, stop_leftovers
 from train.progress import Display
@@ -42,6 +42,7 @@ def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
     folder = RunFolder(settings.out_dir)
     with folder.locked():
         stop_leftovers(folder.path)  # of an attempt that was killed: nothing may write here while the folder is read
+        remove_ray_folder(folder.path)
         folder.claim(identity(settings))
         if folder.manifest.exists():
             print(f"done already: {folder.model}")

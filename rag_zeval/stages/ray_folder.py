@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "rz_"
+NOTE = "ray_tmp"  # in the run's folder: where ray's is
 
 
 @contextmanager
@@ -17,17 +18,25 @@ def ray_folder(out_dir: Path) -> Iterator[Path]:
 
     It stands in the system's temporary folder: a unix socket's path has 107 bytes at most, and `out_dir` may be long.
     """
-    note = out_dir / "ray_tmp"
-    if note.exists():
-        left = Path(note.read_text().strip())
-        if left.name.startswith(PREFIX):
-            shutil.rmtree(left, ignore_errors=True)
+    remove_ray_folder(out_dir)
     base = tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base if len(base) < 30 else "/tmp"))
-    note.write_text(str(folder))
+    (out_dir / NOTE).write_text(str(folder))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():  # else a ray that could not start still writes there: the next attempt removes it
-            note.unlink(missing_ok=True)
+        remove_ray_folder(out_dir)
+
+
+def remove_ray_folder(out_dir: Path) -> None:
+    """Remove the folder of a run's last attempt, if it left one.
+
+    Where a ray that could not start still writes there it stays noted, for the next attempt to remove.
+    """
+    note = out_dir / NOTE
+    if note.exists():
+        folder = Path(note.read_text().strip())
+        if folder.name.startswith(PREFIX):
+            shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            note.unlink()

@@ -52,9 +52,10 @@ def killed_and_resumed(
     first = out_dir / "metrics" / "attempt-1.jsonl"
     with subprocess.Popen(arguments, cwd=repository, stdout=subprocess.DEVNULL) as stage:
         try:
-            wait_until(lambda: first.exists() and '"step":3,' in first.read_text(), 300)
+            wait_until((out_dir / "verl.log").exists, 120)
             second_start = run(repository, arguments)
             assert second_start.returncode == 2 and "going on in this folder" in second_start.stderr
+            wait_until(lambda: first.exists() and '"step":3,' in first.read_text(), 300)
         finally:
             stage.send_signal(signal.SIGKILL)
     assert not (out_dir / "manifest.json").exists()

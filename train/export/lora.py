@@ -84,6 +84,7 @@ def save_adapter(model: Any, variant: str, folder: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)  # peft's card: a form with nothing filled in
     weights = folder / "adapter_model.safetensors"
     save_file({name: matrix.half() for name, matrix in load_file(weights).items()}, weights, {"format": "pt"})
     write_json(folder / "rag_zeval.json", {"variant": variant})
