@@ -31,7 +31,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
         return [sys.executable, "-m", "train.sft", *words, f"out_dir={out_dir}"]
 
     def run(out_dir: Path) -> str:
-        done = subprocess.run(command(out_dir), cwd=repository, capture_output=True, text=True, timeout=200)
+        done = subprocess.run(command(out_dir), cwd=repository, capture_output=True, text=True, timeout=400)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -40,7 +40,7 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
     for attempt, last in ((1, 1), (2, 2)):  # the checkpoint of a step counts once the next is logged
         logged = killed / "metrics" / f"attempt-{attempt}.jsonl"
         with subprocess.Popen(command(killed), cwd=repository, stdout=subprocess.DEVNULL) as stage:
-            wait_until(lambda: logged.exists() and f'"step":{last},' in logged.read_text(), 150)  # noqa: B023
+            wait_until(lambda: logged.exists() and f'"step":{last},' in logged.read_text(), 300)  # noqa: B023
             stage.send_signal(signal.SIGKILL)
     assert not (killed / "manifest.json").exists()
     rows_before = (killed / "data" / "train.parquet").stat().st_mtime_ns
