@@ -244,6 +244,7 @@ def worker_config(rollouts: int) -> DictConfig:
         "actor.ppo_micro_batch_size_per_gpu": rollouts,
         "ref.log_prob_micro_batch_size_per_gpu": rollouts,
         "rollout.log_prob_micro_batch_size_per_gpu": rollouts,
+        "rollout.data_parallel_size": 1,
         "actor.optim.lr": 0.0,
         "actor.optim.total_training_steps": 1,
     }

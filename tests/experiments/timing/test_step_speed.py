@@ -51,7 +51,6 @@ def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
         if getattr(padded, name) is not getattr(LinearDecayEngine, name, None):
             left.add(name)
     assert left == {
-        "_build_fsdp_module",
         "served",
         "get_per_tensor_param",
         "_merged_lora_per_tensor_param",
