@@ -86,6 +86,15 @@ def test_names_that_only_sound_like_secrets_pass() -> None:
     read("train", *JOINED, f"{VARIABLES}.TOKENIZERS_PARALLELISM=true")
 
 
+def test_single_answers_are_taught_but_not_ranked() -> None:
+    words = ["profile=nano", "rows=[{k: 1, rows: 3}]"]
+    assert [stage.k for stage in read_settings(SFTSettings, load_config("sft", [*words, "variant=compact"])).rows] == [
+        1
+    ]
+    with pytest.raises(InputError, match="^rows: variant=ranking-only ranks two candidates or more"):
+        read_settings(SFTSettings, load_config("sft", words))
+
+
 def test_an_sft_batch_that_does_not_divide_is_refused() -> None:
     with pytest.raises(InputError, match="train_batch_size=6 does not divide among 1 devices into micro-batches"):
         read("sft", "verl.data.train_batch_size=6")
