@@ -14,6 +14,7 @@ from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import load_config
 from train.__main__ import main
 from train.run_folder import RunFolder
+from train.curriculum import Stage
 from train.settings import Settings, SFTSettings, TrainSettings, binding_settings, identity, read_settings
 from train.sft.__main__ import main as sft_main
 
@@ -87,12 +88,10 @@ def test_names_that_only_sound_like_secrets_pass() -> None:
 
 
 def test_single_answers_are_taught_but_not_ranked() -> None:
-    words = ["profile=nano", "rows=[{k: 1, rows: 3}]"]
-    assert [stage.k for stage in read_settings(SFTSettings, load_config("sft", [*words, "variant=compact"])).rows] == [
-        1
-    ]
-    with pytest.raises(InputError, match="^rows: variant=ranking-only ranks two candidates or more"):
-        read_settings(SFTSettings, load_config("sft", words))
+    rows = "rows=[{k: 1, rows: 3}]"
+    assert read("sft", rows, "variant=compact").rows == [Stage(1, 3)]
+    with pytest.raises(InputError, match=r"^rows: variant=ranking-only ranks two candidates or more"):
+        read("sft", rows)
 
 
 def test_an_sft_batch_that_does_not_divide_is_refused() -> None:
