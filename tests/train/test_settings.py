@@ -13,8 +13,8 @@ from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import load_config
 from train.__main__ import main
-from train.run_folder import RunFolder
 from train.curriculum import Stage
+from train.run_folder import RunFolder
 from train.settings import Settings, SFTSettings, TrainSettings, binding_settings, identity, read_settings
 from train.sft.__main__ import main as sft_main
 
