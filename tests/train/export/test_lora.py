@@ -56,14 +56,15 @@ def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder
     from transformers import AutoModelForCausalLM
 
     folder.export(1, str(base), "compact")
-    weights = torch.load(folder.checkpoint(1) / "actor" / "weights.pt")
+    trained_weights = torch.load(folder.checkpoint(1) / "actor" / "weights.pt")
+    weights = {name: w.half().float() if ".lora_" in name else w for name, w in trained_weights.items()}  # as exported
     exported, before = load_file(folder.model / "model.safetensors"), load_file(base / "model.safetensors")
     assert exported.keys() == before.keys()
     changed = 0
     for name, untrained in before.items():
         stem = f"base_model.model.{name.removesuffix('.weight')}"
         if name.endswith(".weight") and f"{stem}.lora_A.default.weight" in weights:
-            a, b = (weights[f"{stem}.lora_{side}.default.weight"].half().float() for side in "AB")
+            a, b = (weights[f"{stem}.lora_{side}.default.weight"] for side in "AB")
             assert not torch.equal(exported[name], untrained)
             torch.testing.assert_close(exported[name], untrained + ALPHA_OVER_RANK * b @ a, rtol=0, atol=1e-6)
             changed += 1
@@ -78,7 +79,7 @@ def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder
     trained.load_state_dict(weights)
     ids = torch.randint(3, 1000, (2, 50), generator=torch.Generator().manual_seed(0))
     plain = AutoModelForCausalLM.from_pretrained(folder.model)(ids).logits
-    torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=5e-3)
+    torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=1e-3)
     assert (plain - AutoModelForCausalLM.from_pretrained(base)(ids).logits).abs().max() > 0.1
 
 
