@@ -19,7 +19,6 @@ from rag_zeval.scorers.sentences import sentences_of
 
 NAMED = 8  # words that an analysis names
 CLAIM_WORDS = 3  # content words of a claim: a shorter clause belongs to the one before it
-QUOTE_WORDS = 6  # of a quote: the reward counts none of fewer than ten tokens
 _BETWEEN_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|which|who|because|while)\s)")
 FUNCTION_WORDS = frozenset(
     "a an the this that these those it its he she his her him they their them i we you who whom whose which what when "
@@ -32,7 +31,7 @@ class WordRule:
     """Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence."""
 
     name = "word_rule"
-    identity = "word rule 2"
+    identity = "word rule 3"
     group: int | None = None
     least: ClassVar[float] = 1  # share of the words that a claim adds to the question
 
@@ -49,23 +48,23 @@ class WordMajority(WordRule):
     """The same rule, content with half of the words: what the cold start is taught."""
 
     name = "word_majority"
-    identity = "word majority 2"
+    identity = "word majority 3"
     least = 0.5
 
 
 def judge_by_words(question: str, reference: str, answers: Sequence[str], least: float) -> Trajectory:
-    """The rule's trajectory: the clauses of an answer's sentences are its claims.
+    """The rule's trajectory: the clauses of an answer's sentences are its claims, each of them once.
 
     What counts of a claim are the content words that it adds to the question. It is supported if at least the share
-    `least`, in (0, 1], of them stands in the reference; its evidence is the clause there that has most of them, if any
-    has one. A claim that adds no word is not supported.
+    `least`, in (0, 1], of them stands in the reference; its evidence is the sentence there that has most of them, if
+    any has one. A claim that adds no word is not supported.
     """
-    clauses = [(clause, content_words(clause)) for clause in _clauses_of(reference, QUOTE_WORDS)]
+    sentences = [(sentence, content_words(sentence)) for sentence in _sentences(reference)]
     known, asked = content_words(reference), content_words(question)
     return tuple(
         CandidateEvaluation(
             letter,
-            tuple(_judge(claim, clauses, known, asked, least) for claim in _clauses_of(answer, CLAIM_WORDS)),
+            tuple(_judge(claim, sentences, known, asked, least) for claim in dict.fromkeys(_clauses_of(answer))),
         )
         for letter, answer in zip(LETTERS, answers, strict=False)
     )
@@ -80,25 +79,28 @@ def content_words(text: str) -> dict[str, str]:
     return found
 
 
-def _clauses_of(text: str, n_words: int) -> Iterator[str]:
-    for sentence in sentences_of(text):
-        if re.search(r"\w", sentence):
-            yield from _clauses(sentence, n_words)
+def _sentences(text: str) -> list[str]:
+    return [sentence for sentence in sentences_of(text) if re.search(r"\w", sentence)]
 
 
-def _clauses(sentence: str, n_words: int) -> list[str]:
-    """The sentence cut before clauses, none of the pieces with fewer than `n_words` content words if it can be."""
+def _clauses_of(text: str) -> Iterator[str]:
+    for sentence in _sentences(text):
+        yield from _clauses(sentence)
+
+
+def _clauses(sentence: str) -> list[str]:
+    """The sentence cut before clauses, none of the pieces with fewer than CLAIM_WORDS content words if it can be."""
     cuts = [cut.span() for cut in _BETWEEN_CLAUSES.finditer(sentence)]
     clauses, start = [], 0
     for end, after in [*cuts, (len(sentence), len(sentence))]:
-        if all(len(content_words(part)) >= n_words for part in (sentence[start:end], sentence[after:] or sentence)):
+        if all(len(content_words(part)) >= CLAIM_WORDS for part in (sentence[start:end], sentence[after:] or sentence)):
             clauses.append(sentence[start:end])
             start = after
     return clauses if start == len(sentence) else [*clauses, sentence[start:]]
 
 
 def _judge(
-    claim: str, clauses: list[tuple[str, dict[str, str]]], known: dict[str, str], asked: dict[str, str], least: float
+    claim: str, sentences: list[tuple[str, dict[str, str]]], known: dict[str, str], asked: dict[str, str], least: float
 ) -> AtomicClaim:
     words = content_words(claim)
     added = [word for word in words if word not in asked]
@@ -107,7 +109,7 @@ def _judge(
     told = ", ".join(f"{words[word]} {'yes' if word in known else 'no'}" for word in added[:NAMED])
     share = sum(word in known for word in added) / len(added)
     shared = [
-        (len(there.keys() & added), len(there.keys() & words.keys()), -len(there), text) for text, there in clauses
+        (len(there.keys() & added), len(there.keys() & words.keys()), -len(there), text) for text, there in sentences
     ]
     *_, nearest = max(shared, default=("",))
     return AtomicClaim(claim, share >= least, (nearest,) if share else (), f"In the reference: {told}.")

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from rag_zeval.errors import InputError
 from rag_zeval.judge.parser import as_reply, parse_ranking, parse_strict
 from rag_zeval.judge.prompt import RANKING, judge_messages
-from rag_zeval.judge.scoring import rank_scores, strictly_ranked
+from rag_zeval.judge.scoring import rank_scores, strictly_ranked, support_scores
 from rag_zeval.scorers.word_rule import judge_by_words
 from rag_zeval.stages.answer_quality import AnswerFilter
 from train.curriculum import Question, Stage, flag_questions
-from train.sft.rows import Candidates, build_rows, draw_candidates, ranking_reply, rule_reply
+from train.sft.rows import Lesson, build_rows, draw_lessons, ranking_reply, rule_reply
 
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
 
@@ -30,14 +30,20 @@ def question(name: str, texts: list[str] | None = None) -> Question:
 
 
 def draw(
-    questions: list[Question], stages: list[Stage], seed: int = 0, wanted: AnswerFilter | None = None
-) -> tuple[list[Candidates], list[dict[str, Any]]]:
-    return draw_candidates(questions, stages, seed, flag_questions(questions, stages, wanted or AnswerFilter()))
+    questions: list[Question],
+    stages: list[Stage],
+    seed: int = 0,
+    wanted: AnswerFilter | None = None,
+    variant: str = RANKING.name,
+    most: int | None = None,
+) -> tuple[list[Lesson], list[dict[str, Any]]]:
+    flags = flag_questions(questions, stages, wanted or AnswerFilter())
+    return draw_lessons(questions, stages, seed, flags, variant, most)
 
 
 @given(st.integers(2, 4).flatmap(lambda k: st.permutations(ALPHAS).map(lambda alphas: tuple(alphas[:k]))))
 def test_the_ranking_reply_puts_the_largest_alpha_first(alphas: tuple[float, ...]) -> None:
-    ranking = parse_ranking(ranking_reply(Candidates(question("q"), alphas)), len(alphas))
+    ranking = parse_ranking(ranking_reply(alphas), len(alphas))
     assert strictly_ranked(rank_scores(ranking), alphas)  # closest to the passage scores highest
 
 
@@ -109,7 +115,7 @@ def test_the_default_filter_draws_what_it_drew_before() -> None:
 def test_a_limit_of_sets_spreads_the_rows_over_more_questions() -> None:
     questions, stages = [question(f"q{at}") for at in range(12)], [Stage(3, 6), Stage(2, 6)]
     for most, asked in ((None, 3), (1, 12), (2, 6)):
-        drawn, _ = draw_candidates(questions, stages, 0, flag_questions(questions, stages, AnswerFilter()), most)
+        drawn, _ = draw(questions, stages, most=most)
         assert len(drawn) == 12 and len({of.question.id for of in drawn}) == asked
 
 
@@ -121,12 +127,13 @@ def test_too_few_questions_are_an_error_with_the_figures() -> None:
 
 
 def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() -> None:
-    drawn = [Candidates(question(f"q{at}"), tuple(random.Random(at).sample(ALPHAS, 3))) for at in range(3)]
+    orders = [tuple(random.Random(at).sample(ALPHAS, 3)) for at in range(3)]
+    drawn = [Lesson(question(f"q{at}"), alphas, ranking_reply(alphas)) for at, alphas in enumerate(orders)]
     long = question("long", [f"Answer {at} of long. " * 100 for at in range(4)])
-    drawn.insert(1, Candidates(long, (0.0, -0.5, -1.0)))
+    drawn.insert(1, Lesson(long, (0.0, -0.5, -1.0), "no matter"))
     rows, counts = build_rows(drawn, RANKING.name, lambda messages: sum(len(m["content"]) for m in messages), 2000)
-    assert {key: counts[key] for key in ("drawn", "too_long", "no_claims", "train_rows")} == {
-        "drawn": 4, "too_long": 1, "no_claims": 0, "train_rows": 3
+    assert {key: counts[key] for key in ("drawn", "too_long", "train_rows")} == {
+        "drawn": 4, "too_long": 1, "train_rows": 3
     }  # fmt: skip
     assert sum(counts["shown"]["K=3"]["alphas"].values()) == 3
     assert all(sum(place.values()) == 3 for place in counts["shown"]["K=3"]["positions"].values())
@@ -136,25 +143,61 @@ def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() ->
     assert [user] == judge_messages(
         "ranking-only", asked.question, asked.passage, [asked.answers[alpha] for alpha in drawn[3].alphas]
     )
-    assert assistant == {"role": "assistant", "content": ranking_reply(drawn[3])}
+    assert assistant == {"role": "assistant", "content": ranking_reply(drawn[3].alphas)}
     assert rows[2]["k"] == 3 and rows[2]["alphas"] == list(drawn[3].alphas)
 
 
+PASSAGE = "The tower was built in Toronto and opened in 1976. It has 2,579 steps."
+
+
 def test_with_a_trajectorys_prompt_the_word_rules_trajectory_is_taught() -> None:
-    asked = question("q", ["It stands there.", "P.", "?!", "Nobody knows."])
-    drawn = [Candidates(asked, (0.0, -1.4)), Candidates(asked, (-1.0, 0.0))]
-    rows, counts = build_rows(drawn, "compact", lambda messages: 1, 2000)
-    assert (counts["train_rows"], counts["no_claims"]) == (1, 1)
+    answers = {0.0: "It opened in 1976 in Toronto.", -0.5: "Nobody knows.", -1.0: "?!", -1.4: "It opened in Toronto."}
+    asked = Question("q", "Which tower?", PASSAGE, answers)
+    drawn, _ = draw([asked], [Stage(2, None)], variant="compact")
+    # an answer without a sentence cannot be ranked, nothing tells 0 and -1.4 apart, and -1.4 is above -0.5
+    assert [{*lesson.alphas} for lesson in drawn] == [{0.0, -0.5}]
+    rows, _ = build_rows(drawn, "compact", lambda messages: 1, 2000)
     user, assistant = rows[0]["messages"]
-    answers = ["It stands there.", "Nobody knows."]
-    assert [user] == judge_messages("compact", asked.question, asked.passage, answers)
-    trajectory = judge_by_words(asked.question, asked.passage, answers, 0.5)
+    assert [user] == judge_messages("compact", asked.question, asked.passage, drawn[0].answers)
+    trajectory = judge_by_words(asked.question, asked.passage, drawn[0].answers, 0.5)
     assert assistant == {"role": "assistant", "content": as_reply(trajectory, "compact")}
+    with pytest.raises(InputError, match=r"K=3 needs some, .* left out: 1 unranked"):
+        draw([asked], [Stage(3, None)], variant="compact")
 
 
-def test_half_of_the_words_that_a_claim_adds_are_enough_to_teach_that_it_is_supported() -> None:
-    passage = "The tower was built in Toronto and opened in 1976."
-    asked = Question("q", "Which tower?", passage, {0.0: "It opened in Paris.", -1.4: "It opened in Paris, 1978."})
-    reply = rule_reply(Candidates(asked, (0.0, -1.4)), "compact")
-    assert reply is not None
-    assert [[c.is_supported for c in of.atomic_claims] for of in parse_strict(reply, 2, "compact")] == [[True], [False]]
+def test_the_rule_is_as_strict_as_alpha_wants_it() -> None:
+    for first, second, verdicts in (
+        ("It opened in Paris.", "It opened in Paris, 1978.", [True, False]),  # 1 of 2 and 1 of 3 words: half will do
+        ("It opened in Toronto.", "It opened in Paris, Toronto.", [True, False]),  # 2 of 2, 2 of 3: more is asked
+        ("It opened in Paris, 1978.", "It sank in Paris, 1978.", [True, False]),  # 1 of 3, 0 of 3: less
+        ("It opened in Toronto.", "It sank.", [True, False]),
+    ):
+        asked = Question("q", "Which tower?", PASSAGE, {0.0: first, -1.4: second})
+        reply = rule_reply(asked, (0.0, -1.4), "compact")
+        assert reply is not None
+        judged = parse_strict(reply, 2, "compact")
+        assert [of.atomic_claims[0].is_supported for of in judged] == verdicts
+        backwards = Question("q", "Which tower?", PASSAGE, {0.0: second, -1.4: first})
+        assert rule_reply(backwards, (0.0, -1.4), "compact") is None
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from("tower opened 1976. steps; Paris, and London".split()), max_size=9).map(" ".join),
+        min_size=4,
+        max_size=4,
+    ),
+    st.integers(1, 4),
+)
+def test_whatever_is_taught_ranks_as_alpha_does(texts: list[str], k: int) -> None:
+    asked = Question("q", "Which tower?", PASSAGE, dict(zip(ALPHAS, texts, strict=True)))
+    try:
+        drawn, _ = draw([asked], [Stage(k, None)], variant="compact")
+    except InputError:
+        return
+    for lesson in drawn:
+        judged = parse_strict(lesson.reply, k, "compact")
+        assert strictly_ranked(support_scores(judged), lesson.alphas)
+        for candidate in judged:
+            claims = [claim.claim for claim in candidate.atomic_claims]
+            assert claims and len({*claims}) == len(claims)

@@ -60,18 +60,19 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
     """Write the training rows once, in an order that the seed gives."""
     from rag_zeval.stages.answer_quality import count_flags
     from train.curriculum import flag_questions, listed, prompt_counter, read_questions, write_parquet
-    from train.sft.rows import build_rows, draw_candidates
+    from train.sft.rows import build_rows, draw_lessons
 
     if folder.counts.exists():
         return
     questions, failed = read_questions(settings.responses, settings.alphas)
     flags = flag_questions(questions, settings.rows, settings.answer_filter)
-    drawn, taken = draw_candidates(questions, settings.rows, settings.seed, flags, settings.sets_per_question)
-    random.Random(f"{settings.seed}:sft").shuffle(drawn)
-    rows, counts = build_rows(
-        drawn, settings.variant, prompt_counter(settings.base_model), settings.verl.data.max_length
+    lessons, taken = draw_lessons(
+        questions, settings.rows, settings.seed, flags, settings.variant, settings.sets_per_question
     )
-    print(f"{len(rows)} rows; left out: {counts['too_long']} too long, {counts['no_claims']} without claims")
+    random.Random(f"{settings.seed}:sft").shuffle(lessons)
+    count = prompt_counter(settings.base_model)
+    rows, counts = build_rows(lessons, settings.variant, count, settings.verl.data.max_length)
+    print(f"{len(rows)} rows; left out: {counts['too_long']} too long")
     for stage in taken:
         print(f"K={stage['k']}: {stage['sets']} sets; questions without one: {listed(stage['left_out'])}")
     write_parquet(folder.train_rows, rows)

@@ -17,45 +17,56 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.scorers.word_rule import WordMajority, judge_by_words
+from rag_zeval.judge.scoring import strictly_ranked, support_scores
+from rag_zeval.scorers.word_rule import judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
 from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
 
+LEAST = (0.5, 0.75, 0.25)  # shares of a claim's new words that support it, in the order they are tried
+UNRANKED = "unranked"
+
 
 @dataclass(frozen=True)
-class Candidates:
-    """Answers to one question: the α of candidates A, B, ... as shown."""
+class Lesson:
+    """Answers to one question, by the α of candidates A, B, ... as shown, and the reply that is taught."""
 
     question: Question
     alphas: tuple[float, ...]
+    reply: str
 
     @property
     def answers(self) -> list[str]:
-        return [self.question.answers[alpha] for alpha in self.alphas]
+        return answers_at(self.question, self.alphas)
 
 
-def draw_candidates(
+def answers_at(question: Question, alphas: Sequence[float]) -> list[str]:
+    return [question.answers[alpha] for alpha in alphas]
+
+
+def draw_lessons(
     questions: Sequence[Question],
     stages: Sequence[Stage],
     seed: int,
     flags: Mapping[str, Flags],
+    variant: str,
     most: int | None = None,
-) -> tuple[list[Candidates], list[Row]]:
-    """`(sets, counts)`: for each stage its number of sets of K candidates, question after question.
+) -> tuple[list[Lesson], list[Row]]:
+    """`(lessons, counts)`: for each stage its number of sets of K candidates, question after question.
 
-    Of a question come all the sets that it has, or `most` of them.
+    Of a question come all the sets that it has, or `most` of them; those that the word rule cannot rank as α does teach
+    no trajectory, and are passed over. variant: the prompt, which decides what is taught.
 
     A question is used for one K only (paper, Table 7: 5,500 questions give 3,877 pairs, 3,874 triplets, 3,883
     quadruplets). `flags` of each question by its id. The counts of a stage have the questions that gave no set when
     their turn came, by reason; they are there for the next. Raises InputError, with the figures, when too few remain.
     """
-    drawn: list[Candidates] = []
+    drawn: list[Lesson] = []
     counts: list[Row] = []
     left = shuffled(questions, seed, "sft")
     for stage in stages:
-        taken: list[Candidates] = []
+        taken: list[Lesson] = []
         unused = []
-        left_out: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+        left_out: Counter[str] = Counter(dict.fromkeys((*REASONS, UNRANKED), 0))
         for question in left:
             if stage.rows is not None and len(taken) >= stage.rows:
                 unused.append(question)
@@ -63,8 +74,14 @@ def draw_candidates(
                 left_out[reason] += 1
                 unused.append(question)
             else:
-                sets = islice(candidate_sets(question, stage.k, seed, flags[question.id]), most)
-                taken += [Candidates(question, tuple(alphas)) for alphas in sets]
+                sets = (tuple(alphas) for alphas in candidate_sets(question, stage.k, seed, flags[question.id]))
+                replies = ((alphas, reply_to(question, alphas, variant)) for alphas in sets)
+                lessons = (Lesson(question, alphas, reply) for alphas, reply in replies if reply is not None)
+                if found := list(islice(lessons, most)):
+                    taken += found
+                else:
+                    left_out[UNRANKED] += 1
+                    unused.append(question)
         if len(taken) < (stage.rows or 1):
             raise InputError(
                 f"rows: K={stage.k} needs {stage.rows or 'some'}, but the {len(left)} questions left gave "
@@ -76,51 +93,53 @@ def draw_candidates(
     return drawn, counts
 
 
-def ranking_reply(candidates: Candidates) -> str:
-    """`["C", "A", "B"]`: the letters by falling α."""
-    alphas = dict(zip(LETTERS, candidates.alphas, strict=False))
-    return json.dumps(sorted(alphas, key=lambda letter: -alphas[letter]))
+def reply_to(question: Question, alphas: Sequence[float], variant: str) -> str | None:
+    """What is taught about the answers at these α; None if that is a trajectory and there is none."""
+    return ranking_reply(alphas) if variant == RANKING.name else rule_reply(question, alphas, variant)
 
 
-def rule_reply(candidates: Candidates, variant: str) -> str | None:
-    """The word rule's trajectory of the answers; None where an answer has no sentence to claim.
+def ranking_reply(alphas: Sequence[float]) -> str:
+    """`["C", "A", "B"]`: the letters of candidates A, B, ... by falling α."""
+    by_letter = dict(zip(LETTERS, alphas, strict=False))
+    return json.dumps(sorted(by_letter, key=lambda letter: -by_letter[letter]))
 
-    Half of a claim's new words are enough: wanting all supports so few claims that most answers tie.
+
+def rule_reply(question: Question, alphas: Sequence[float], variant: str) -> str | None:
+    """The word rule's trajectory that ranks the answers as α does; None if no share of LEAST gives one.
+
+    α is a weak label here: it chooses how strict the rule is with these answers, and drops those that it would rank
+    wrongly or not at all. An answer without a sentence has no claim and no rank.
     """
-    question = candidates.question
-    trajectory = judge_by_words(question.question, question.passage, candidates.answers, WordMajority.least)
-    return as_reply(trajectory, variant) if all(candidate.atomic_claims for candidate in trajectory) else None
+    answers = answers_at(question, alphas)
+    for least in LEAST:
+        trajectory = judge_by_words(question.question, question.passage, answers, least)
+        scores = support_scores(trajectory)
+        if None not in scores and strictly_ranked(scores, alphas):
+            return as_reply(trajectory, variant)
+    return None
 
 
 def build_rows(
-    drawn: Sequence[Candidates],
-    variant: str,
-    tokens: Callable[[list[dict[str, str]]], int],
-    max_tokens: int,
+    lessons: Sequence[Lesson], variant: str, tokens: Callable[[list[dict[str, str]]], int], max_tokens: int
 ) -> tuple[list[Row], dict[str, Any]]:
     """`(rows of verl's SFT data set, counts)`; rows of over `max_tokens` in all are left out and counted.
 
-    variant: the prompt, which decides what is taught. Counts: `no_claims`, sets with an answer that has none; `shown`:
-    for each K, which alphas stand in its rows, and at which letter.
+    Of the counts `shown` has, for each K, which alphas stand in its rows, and at which letter.
     """
     rows: list[Row] = []
-    left_out = {"too_long": 0, "no_claims": 0}
-    for candidates in drawn:
-        question, alphas = candidates.question, list(candidates.alphas)
-        prompt = judge_messages(variant, question.question, question.passage, candidates.answers)
-        reply = ranking_reply(candidates) if variant == RANKING.name else rule_reply(candidates, variant)
-        if reply is None:
-            left_out["no_claims"] += 1
-            continue
-        messages = [*prompt, {"role": "assistant", "content": reply}]
+    too_long = 0
+    for lesson in lessons:
+        prompt = judge_messages(variant, lesson.question.question, lesson.question.passage, lesson.answers)
+        messages = [*prompt, {"role": "assistant", "content": lesson.reply}]
         if tokens(messages) > max_tokens:
-            left_out["too_long"] += 1
+            too_long += 1
             continue
-        rows.append({"messages": messages, "id": question.id, "k": len(alphas), "alphas": alphas})
+        alphas = list(lesson.alphas)
+        rows.append({"messages": messages, "id": lesson.question.id, "k": len(alphas), "alphas": alphas})
     by_k = {k: [row["alphas"] for row in rows if row["k"] == k] for k in sorted({row["k"] for row in rows})}
     return rows, {
-        "drawn": len(drawn),
-        **left_out,
+        "drawn": len(lessons),
+        "too_long": too_long,
         "train_rows": len(rows),
         "shown": {f"K={k}": count_shown(alphas) for k, alphas in by_k.items()},
     }

@@ -56,18 +56,24 @@ def test_verdicts(answer, least, verdicts, analysis):
     assert candidate.atomic_claims[0].analysis.startswith(analysis)
 
 
-def test_evidence_is_the_clause_that_has_most_of_the_words_that_a_claim_adds():
+def test_evidence_is_the_sentence_that_has_most_of_the_words_that_a_claim_adds():
     reference = (
-        "The tower, which the city of Toronto in Canada built in 1976, stands near Union Station and Lake Ontario; "
-        "the tower of London in England is older and was built by William the Conqueror himself."
+        "The tower, which the city of Toronto in Canada built in 1976, stands near Union Station and Lake Ontario. "
+        "The tower of London in England is older and was built by William the Conqueror himself."
     )
+    first, _, second = reference.partition(". ")
     for answer, quote in (
-        ("The tower was built in Toronto.", reference.partition(" stands")[0]),
-        ("The tower was built in England.", reference.partition("; ")[2]),
+        ("The tower was built in Toronto.", f"{first}."),
+        ("The tower was built in England.", second),
         ("The tower was built in Paris.", None),
     ):
         [candidate] = judge_by_words(QUESTION, reference, [answer], 1)
         assert [claim.grounding_evidence for claim in candidate.atomic_claims] == [(quote,) if quote else ()]
+
+
+def test_a_claim_that_an_answer_repeats_is_judged_once():
+    [candidate] = judge_by_words(QUESTION, REFERENCE, ["It was built in 1976. It is high. It was built in 1976."], 1)
+    assert [claim.claim for claim in candidate.atomic_claims] == ["It was built in 1976.", "It is high."]
 
 
 @pytest.mark.parametrize(
