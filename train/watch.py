@@ -11,23 +11,24 @@ from train.progress import seconds_taken
 
 ERROR = re.compile(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()")  # a line that names one; hydra heads all
 PREFIX = re.compile(r"^(\x1b\[\d+m)*\(\w+ pid=\d+[^)]*\)(\x1b\[0m)? ?")  # of a line that ray passes on
+WORKER_RAISED = "WorkerProc hit an exception"  # vLLM's words; a call failed, and nobody may be told
 
 
 class Watch:
     """Seconds of silence, neither a step nor a line in the log, that are more than a healthy run has.
 
-    After an error those are three of its longest steps, a minute at least, ten before there is a step; without one, ten
-    of its longest steps, half an hour at least.
+    A minute after a vLLM worker raised. After another error three of its longest steps, a minute at least, ten before
+    there is a step; without one, ten of its longest steps, half an hour at least.
     """
 
     def __init__(self, log: Path, clock: Callable[[], float] = time.monotonic):
         self.log, self.clock = log, clock
         self.read, self.heard = log.stat().st_size, clock()
-        self.longest, self.failed = 0.0, False
+        self.longest, self.failed, self.worker_raised = 0.0, False, False
 
     def step(self, data: Mapping[str, float]) -> None:
         """A step was logged: what was wrong before it did not stop the run."""
-        self.heard, self.failed = self.clock(), False
+        self.heard, self.failed, self.worker_raised = self.clock(), False, False
         self.longest = max(self.longest, seconds_taken(data))
 
     def silence(self) -> float | None:
@@ -36,13 +37,19 @@ class Watch:
             log.seek(self.read)
             written, newline, _ = log.read().rpartition(b"\n")  # the rest is a line not ended yet
         if newline:
-            self.failed = self.failed or any(map(names_error, written.decode("utf-8", "replace").splitlines()))
+            text = written.decode("utf-8", "replace")
+            self.failed = self.failed or any(map(names_error, text.splitlines()))
+            self.worker_raised = self.worker_raised or WORKER_RAISED in text
             self.read, self.heard = self.read + len(written) + 1, self.clock()
-        patience = max(1800.0, 10 * self.longest)
-        if self.failed:
-            patience = max(60.0, 3 * self.longest) if self.longest else 600.0
         silent = self.clock() - self.heard
-        return silent if silent > patience else None
+        return silent if silent > self._patience() else None
+
+    def _patience(self) -> float:
+        if self.worker_raised:
+            return 60.0
+        if self.failed:
+            return max(60.0, 3 * self.longest) if self.longest else 600.0
+        return max(1800.0, 10 * self.longest)
 
 
 def bare(line: str) -> str:

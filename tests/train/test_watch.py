@@ -51,6 +51,12 @@ def test_a_short_step_gives_a_minute(run: Run) -> None:
     assert not run.silent_for(59) and run.silent_for(2)
 
 
+def test_a_worker_of_vllm_that_raised_gives_a_minute_however_long_the_steps(run: Run) -> None:
+    run.watch.step(STEP)
+    run.write(b"(Worker pid=2) ERROR 11-22 21:00:49 [multiproc_executor.py:1000] WorkerProc hit an exception.\n")
+    assert not run.silent_for(59) and run.silent_for(2)
+
+
 def test_a_line_or_a_step_ends_the_silence(run: Run) -> None:
     run.watch.step({"timing_s/step": 2.0})
     run.write(RAISED)
