@@ -15,6 +15,8 @@ import torch
 import verl.utils.distributed as verl_distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
+from train.verl_cpu.memory import empty_cache
+
 DEVICE_MODULE = "train.verl_cpu.device"
 
 
@@ -22,7 +24,6 @@ def _device_module() -> types.ModuleType:
     """What verl expects of `torch.<device>`: torch.cpu lacks the calls for memory, caches and random state."""
     module: Any = types.ModuleType(DEVICE_MODULE)
     for name in (
-        "empty_cache",
         "synchronize",
         "set_device",
         "ipc_collect",
@@ -36,6 +37,7 @@ def _device_module() -> types.ModuleType:
         setattr(module, name, lambda *args: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
     for name in ("memory_allocated", "memory_reserved"):
         setattr(module, name, lambda *args: 0)
+    module.empty_cache = empty_cache  # verl calls it around weight updates
     module.mem_get_info = lambda *args: (0, 0)
     module.is_available = lambda: False
     module.is_initialized = lambda: True

@@ -17,6 +17,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from rag_zeval.models.decoding import generate, stop_ids
 from train.verl_cpu.burst import Bursts, Decoded, Request, Sampling, deal
+from train.verl_cpu.memory import empty_cache
 
 
 class Decoder:
@@ -42,7 +43,9 @@ class Decoder:
         self, prompts: Sequence[Sequence[int]], limits: Sequence[int], sampling: Sampling, seeds: Sequence[int]
     ) -> list[Decoded]:
         """The token ids of each request, and their log-probabilities."""
-        return generate(self.model, prompts, limits, **sampling._asdict(), seeds=seeds, eos=self.eos, pad=self.pad)
+        decoded = generate(self.model, prompts, limits, **sampling._asdict(), seeds=seeds, eos=self.eos, pad=self.pad)
+        empty_cache()  # the trainer of this rank is next
+        return decoded
 
     def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
         """Take over all parameters, in own precision. Raises RuntimeError if a name is missing or unknown."""
