@@ -19,6 +19,7 @@ from rag_zeval.scorers.sentences import sentences_of
 
 NAMED = 8  # words that an analysis names
 CLAIM_WORDS = 3  # content words of a claim: a shorter clause belongs to the one before it
+_LOOP = re.compile(r"(.{3,100}?)\1{2,}", re.DOTALL)  # three times or more on end, as a small model writes
 _BETWEEN_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|which|who|because|while)\s)")
 FUNCTION_WORDS = frozenset(
     "a an the this that these those it its he she his her him they their them i we you who whom whose which what when "
@@ -31,7 +32,7 @@ class WordRule:
     """Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence."""
 
     name = "word_rule"
-    identity = "word rule 3"
+    identity = "word rule 4"
     group: int | None = None
     least: ClassVar[float] = 1  # share of the words that a claim adds to the question
 
@@ -48,12 +49,12 @@ class WordMajority(WordRule):
     """The same rule, content with half of the words: what the cold start is taught."""
 
     name = "word_majority"
-    identity = "word majority 3"
+    identity = "word majority 4"
     least = 0.5
 
 
 def judge_by_words(question: str, reference: str, answers: Sequence[str], least: float) -> Trajectory:
-    """The rule's trajectory: the clauses of an answer's sentences are its claims, each of them once.
+    """The rule's trajectory: the clauses of an answer's sentences are its claims; what it repeats is claimed once.
 
     What counts of a claim are the content words that it adds to the question. It is supported if at least the share
     `least`, in (0, 1], of them stands in the reference; its evidence is the sentence there that has most of them, if
@@ -84,8 +85,20 @@ def _sentences(text: str) -> list[str]:
 
 
 def _clauses_of(text: str) -> Iterator[str]:
-    for sentence in _sentences(text):
-        yield from _clauses(sentence)
+    for part in _without_loops(text):
+        for sentence in _sentences(part):
+            yield from _clauses(sentence)
+
+
+def _without_loops(text: str) -> Iterator[str]:
+    """The text in parts that stand in it: what it says again and again ends one, said once."""
+    start, unit = 0, ""
+    for loop in _LOOP.finditer(text):
+        unit = loop[1]
+        yield text[start : loop.end(1)]
+        start = loop.end()
+    if not unit.startswith(text[start:]):  # else it was cut off in the loop
+        yield text[start:]
 
 
 def _clauses(sentence: str) -> list[str]:

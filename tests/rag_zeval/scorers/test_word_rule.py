@@ -77,6 +77,20 @@ def test_a_claim_that_an_answer_repeats_is_judged_once():
 
 
 @pytest.mark.parametrize(
+    "answer, claims",
+    [
+        ("It is the band of the band of the band of the band of the", ["It is the band of"]),
+        ("H.A.S.H.A.S.H.A.S.H.A.S.", ["H.A.S."]),
+        ("B. B. B. B. It burns.", ["B.", "It burns."]),
+        ("In 1900 and 2000 it was bought and bought.", ["In 1900 and 2000 it was bought and bought."]),
+    ],
+)
+def test_what_an_answer_says_in_a_loop_is_claimed_once(answer, claims):
+    [candidate] = judge_by_words(QUESTION, REFERENCE, [answer], 1)
+    assert [claim.claim for claim in candidate.atomic_claims] == claims
+
+
+@pytest.mark.parametrize(
     "sentence, claims",
     [
         ("It burns.", ["It burns."]),
