@@ -46,7 +46,7 @@ class WordRule:
 
 
 class WordMajority(WordRule):
-    """The same rule, content with half of the words: what the cold start is taught."""
+    """The same rule, content with half of the words: nearly what the cold start is taught (`train.sft.rows`)."""
 
     name = "word_majority"
     identity = "word majority 4"

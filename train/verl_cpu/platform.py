@@ -105,9 +105,10 @@ class CPUPlatform(PlatformBase):
         yield
 
     def _nothing(self, *args: Any, **kwargs: Any) -> None:
-        """What a CPU has no use for: there is nothing to choose, to wait for, to free or to profile."""
+        """What a CPU has no use for: there is nothing to choose, to wait for or to profile."""
 
-    set_device = synchronize = set_allocator_settings = empty_cache = _nothing
+    empty_cache = staticmethod(empty_cache)
+    set_device = synchronize = set_allocator_settings = _nothing
     profiler_start = profiler_stop = cudart = _nothing
 
 
