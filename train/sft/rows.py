@@ -18,11 +18,11 @@ from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.judge.scoring import strictly_ranked, support_scores
-from rag_zeval.scorers.word_rule import judge_by_words
+from rag_zeval.scorers.word_rule import WordMajority, judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
 from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
 
-LEAST = (0.5, 0.75, 0.25)  # shares of a claim's new words that support it, in the order they are tried
+LEAST = (WordMajority.least, 0.75, 0.25)  # shares of a claim's new words that support it, in the order they are tried
 UNRANKED = "unranked"
 
 
@@ -40,6 +40,7 @@ class Lesson:
 
 
 def answers_at(question: Question, alphas: Sequence[float]) -> list[str]:
+    """The answers in the order of these α."""
     return [question.answers[alpha] for alpha in alphas]
 
 
