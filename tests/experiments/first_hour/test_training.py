@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from experiments.first_hour.scene import CannotRun, CheckFailed, Scene, read_scene
-from experiments.first_hour.training import check_agreement, first_steps, kill_after_a_step
+from experiments.first_hour.training import check_agreement, first_steps, kill_after_a_step, plan
 from rag_zeval.stages.config import load_config
 from train.settings import TrainSettings, read_settings
 
@@ -55,6 +56,14 @@ def test_the_first_steps_say_how_to_get_what_is_missing(scene_of: Callable[..., 
     object.__setattr__(scene.settings, "responses", "no/such/responses.jsonl")
     with pytest.raises(CannotRun, match=r"^no/such/responses.jsonl is missing: make synthesize PROFILE=nano$"):
         first_steps(scene)
+
+
+def test_a_plan_that_is_refused_fails_with_its_reason(
+    scene_of: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(CheckFailed, match=r"^error: .*no-such-profile"):
+        plan(replace(scene_of(), profile="no-such-profile"))
 
 
 @pytest.mark.parametrize(("profile", "lane"), [("nano", "cpu"), ("paper", "gpu"), ("single", "gpu")])
