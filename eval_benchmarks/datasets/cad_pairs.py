@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.judge.scoring import same_words
 from rag_zeval.scorers.score import Scored
+from rag_zeval.stages.answer_quality import repetition
 from rag_zeval.stages.gold_answers import contains_answer
 
 
@@ -45,8 +46,9 @@ class CadPairs(Benchmark):
     """One pair of each question whose answers differ, drawn with its id as seed.
 
     Metrics: pairwise_* by alpha, gold/pairwise_* over the pairs of which exactly one answer holds a gold answer; and
-    for judges that write trajectories format_rate (the strict parser reads the reply), verbatim (quotes that stand in
-    the passage word for word, of all), claims (of an answer), supported (of all claims), analysis_words (of a claim).
+    for judges that write trajectories format_rate (the strict parser reads the reply; no_loop/format_rate: those where
+    neither answer says the same again and again), verbatim (quotes that stand in the passage word for word, of all),
+    claims (of an answer), supported (of all claims), analysis_words (of a claim).
     """
 
     name = "cad_pairs"
@@ -68,12 +70,20 @@ class CadPairs(Benchmark):
             metrics += pairwise_metrics([better_first(scored.get(id_), first) for id_, first in told], "gold/")
         if any("trajectory" in row.parts for row in scored.values()):
             habits = [_habits(pair.example, scored.get(pair.example.id)) for pair in self.pairs]
-            metrics.append(mean_metric("format_rate", [habit.pop("format", None) for habit in habits]))
+            read = [habit.pop("format", None) for habit in habits]
+            steady = [value for value, pair in zip(read, self.pairs, strict=True) if not loops(pair.example.answers)]
+            metrics += [mean_metric("format_rate", read), mean_metric("no_loop/format_rate", steady)]
             metrics += [ratio_metric(name, [habit.get(name) for habit in habits]) for name in HABITS]
         return metrics
 
 
 HABITS = ("verbatim", "claims", "supported", "analysis_words")
+LOOPS = 0.2  # of an answer's runs of four words, the share that stood in it before
+
+
+def loops(answers: Sequence[str]) -> bool:
+    """Whether one of them says the same again and again, as a small model does that is not stopped."""
+    return any((repetition(answer) or 0) >= LOOPS for answer in answers)
 
 
 def load(settings: RunSettings) -> tuple[CadPairs | None, list[str]]:

@@ -55,7 +55,8 @@ def test_metrics_by_alpha_and_by_gold_answer(benchmark: Any, score_by: Any) -> N
 
 
 def test_what_a_judge_writes_is_measured_and_a_reply_that_is_none_is_missing(benchmark: Any) -> None:
-    pairs = benchmark(row(0), row(1), row(2))
+    looping = tuple(f"{at} as it is as it is as it is as it is" for at in range(3))
+    pairs = benchmark(row(0), row(1), row(2, looping))
 
     def scored(id_: str, at: int) -> Scored:
         claims = [
@@ -69,6 +70,7 @@ def test_what_a_judge_writes_is_measured_and_a_reply_that_is_none_is_missing(ben
     metrics = {m.name: m for m in pairs.metrics({"q0": scored("q0", 0), "q1": scored("q1", 1), "q2": broken})}
     values = {name: (metrics[name].value, metrics[name].n) for name in metrics if "/" not in name}
     assert values["format_rate"] == (pytest.approx(2 / 3), 3)
+    assert (metrics["no_loop/format_rate"].value, metrics["no_loop/format_rate"].n) == (1, 2)
     assert values["verbatim"] == (0.5, 2) and values["claims"] == (2, 2)
     assert values["supported"] == (0.5, 2) and values["analysis_words"] == (1, 2)
     assert values["pairwise_best"][1] == 2
