@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from rag_zeval.errors import InputError
@@ -71,18 +70,12 @@ def draw_lessons(
         for question in left:
             if stage.rows is not None and len(taken) >= stage.rows:
                 unused.append(question)
-            elif reason := blocking_reason(flags[question.id], question.answers, stage.k):
+                continue
+            lessons, reason = lessons_of(question, stage.k, seed, flags[question.id], variant)
+            taken += lessons[:most]
+            if reason is not None:
                 left_out[reason] += 1
                 unused.append(question)
-            else:
-                sets = (tuple(alphas) for alphas in candidate_sets(question, stage.k, seed, flags[question.id]))
-                replies = ((alphas, reply_to(question, alphas, variant)) for alphas in sets)
-                lessons = (Lesson(question, alphas, reply) for alphas, reply in replies if reply is not None)
-                if found := list(islice(lessons, most)):
-                    taken += found
-                else:
-                    left_out[UNRANKED] += 1
-                    unused.append(question)
         if len(taken) < (stage.rows or 1):
             raise InputError(
                 f"rows: K={stage.k} needs {stage.rows or 'some'}, but the {len(left)} questions left gave "
@@ -92,6 +85,16 @@ def draw_lessons(
         counts.append({"k": stage.k, "sets": len(taken[: stage.rows]), "left_out": dict(left_out)})
         left = unused
     return drawn, counts
+
+
+def lessons_of(question: Question, k: int, seed: int, flags: Flags, variant: str) -> tuple[list[Lesson], str | None]:
+    """The question's sets of k answers with what is taught about them, or no set and the reason."""
+    if reason := blocking_reason(flags, question.answers, k):
+        return [], reason
+    sets = (tuple(alphas) for alphas in candidate_sets(question, k, seed, flags))
+    replies = ((alphas, reply_to(question, alphas, variant)) for alphas in sets)
+    lessons = [Lesson(question, alphas, reply) for alphas, reply in replies if reply is not None]
+    return lessons, None if lessons else UNRANKED
 
 
 def reply_to(question: Question, alphas: Sequence[float], variant: str) -> str | None:
