@@ -78,11 +78,11 @@ class CadPairs(Benchmark):
 
 
 HABITS = ("verbatim", "claims", "supported", "analysis_words")
-LOOPS = 0.2  # of an answer's runs of four words, the share that stood in it before
+LOOPS = 0.2  # seq-rep-4 from which on `train` leaves an answer of PROFILE=small out
 
 
 def loops(answers: Sequence[str]) -> bool:
-    """Whether one of them says the same again and again, as a small model does that is not stopped."""
+    """Whether one of them says the same again and again: its `repetition` is LOOPS or more."""
     return any((repetition(answer) or 0) >= LOOPS for answer in answers)
 
 
