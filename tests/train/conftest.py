@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -88,10 +89,11 @@ def processes_of() -> Callable[[Path], list[str]]:
 
 @pytest.fixture(scope="session")
 def wait_until() -> Callable[..., None]:
-    def wait(happened: Callable[[], object], seconds: float) -> None:
+    def wait(happened: Callable[[], object], seconds: float, of: subprocess.Popen[bytes] | None = None) -> None:
         deadline = time.monotonic() + seconds
         while not happened():
             assert time.monotonic() < deadline
+            assert of is None or of.poll() is None, "the process that was waited for ended"
             time.sleep(0.05)
 
     return wait

@@ -37,10 +37,10 @@ def test_a_killed_run_ends_as_an_undisturbed_one(
 
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     assert f"step {STEPS}/{STEPS}  loss " in run(undisturbed)
-    for attempt, last in ((1, 1), (2, 2)):  # the checkpoint of a step counts once the next is logged
+    for attempt in (1, 2):  # killed after a step of its own: which one, the machine's speed decides
         logged = killed / "metrics" / f"attempt-{attempt}.jsonl"
         with subprocess.Popen(command(killed), cwd=repository, stdout=subprocess.DEVNULL) as stage:
-            wait_until(lambda: logged.exists() and f'"step":{last},' in logged.read_text(), 300)  # noqa: B023
+            wait_until(lambda: logged.exists() and '"step":' in logged.read_text(), 300, of=stage)  # noqa: B023
             stage.send_signal(signal.SIGKILL)
     assert not (killed / "manifest.json").exists()
     rows_before = (killed / "data" / "train.parquet").stat().st_mtime_ns
