@@ -63,6 +63,7 @@ class Judge(Section):
     timeout: Limit
     connect_timeout: Limit
     max_body_mib: Limit
+    processes: Count
     trials: Count
     reply_tokens_per_second: Limit
 

@@ -95,7 +95,7 @@ def jobs(
             names = ", ".join(settings.judged_scorers)
             leave_out(f"{names} by {spec}: no model there yet; `make train` writes it")
             continue
-        backend = open_backend(spec, **settings.judge.calls)
+        backend = open_backend(spec, processes=settings.judge.processes, **settings.judge.calls)
         if JUDGE in settings.judged_scorers:
             yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
         if cache:

@@ -150,13 +150,15 @@ def open_backend(
     connect_timeout: float = 10.0,
     max_body_mib: float = 16.0,
     api_key_env: str | None = None,
+    processes: int = 1,
 ) -> Backend:
     """The backend a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
 
     Without its URL, `openai:MODEL` is at OpenAI. concurrency: open requests at once; timeout: seconds for one
     request with its retries; connect_timeout: seconds for a connection, and for a server's first sign of life;
     max_body_mib: MiB of an answer; api_key_env: NAME of the environment variable with the key (default
-    OPENAI_API_KEY). All five matter to an endpoint only.
+    OPENAI_API_KEY). These five matter to an endpoint only; processes, each with the model, to a folder that
+    transformers runs (`TransformersBackend`).
     Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:
@@ -179,7 +181,7 @@ def open_backend(
         raise InputError(f"model '{spec}': no such folder; name a model as {SPECS}")
     from rag_zeval.models.transformers_local import TransformersBackend
 
-    return TransformersBackend(folder)
+    return TransformersBackend(folder, processes)
 
 
 def read_card(folder: str | Path) -> dict[str, str]:

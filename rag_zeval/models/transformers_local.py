@@ -1,10 +1,17 @@
-"""A model folder, run in this process with transformers."""
+"""A model folder, run with transformers, in this process or in several."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from rag_zeval.errors import InputError
@@ -12,7 +19,7 @@ from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply, one_line
 
 BATCH_TOKENS = 65_536  # prompt and reply tokens of a batch, padding included: bounds the KV cache
-BATCH_ROWS = 64
+BATCH_ROWS = 32
 
 
 class TransformersBackend(FolderModel):
@@ -20,21 +27,40 @@ class TransformersBackend(FolderModel):
 
     Requests are batched by length; each has its own seed, so its sample does not depend on its batch.
     A batch that does not fit into memory is run one by one; what does not fit alone fails alone.
+    processes: how many, each with a copy of the model, share the batches; the replies are the same with any number. A
+    script that asks for more than one needs `if __name__ == "__main__":` around what it does.
     Raises InputError when the folder holds no model, or one that wants code of its own or has no chat template.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str, processes: int = 1):
         super().__init__(folder)
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
         if not self.tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
         self.max_context = getattr(self._model.config, "max_position_embeddings", None)
+        self._pool: ProcessPoolExecutor | None = None
+        if processes > 1:
+            spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
+            self._pool = ProcessPoolExecutor(processes, mp_context=spawn, initializer=_end_with_parent)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
-        for batch in _batches(jobs):
-            yield from self._run(batch)
+        batches = list(_batches(jobs))
+        if self._pool is None or len(batches) == 1:
+            for batch in batches:
+                yield from self.run_batch(batch)
+            return
+        longest_first = [self._pool.submit(_run_elsewhere, self.name, batch) for batch in reversed(batches)]
+        try:
+            for done in as_completed(longest_first):
+                yield from done.result()
+        except BrokenProcessPool as error:
+            raise InputError(f"{self.name}: a process with this model was killed; was the memory full?") from error
+        finally:
+            for waiting in longest_first:
+                waiting.cancel()
 
-    def _run(self, batch: list[Job]) -> Iterator[tuple[int, Reply]]:
+    def run_batch(self, batch: list[Job]) -> Iterator[tuple[int, Reply]]:
+        """The replies to a batch, computed in this process."""
         failure = None
         try:
             yield from self._generate(batch)
@@ -42,7 +68,7 @@ class TransformersBackend(FolderModel):
             failure = str(error) or type(error).__name__
         if failure is not None and len(batch) > 1:
             for job in batch:
-                yield from self._run([job])
+                yield from self.run_batch([job])
         elif failure is not None:
             yield batch[0].index, Reply(None, f"failed: {one_line(failure.splitlines()[0])}", calls=1)
 
@@ -72,6 +98,28 @@ class TransformersBackend(FolderModel):
             reply = Reply(text, status, len(job.prompt), len(ids), calls=1, seconds=seconds)
             replies.append((job.index, reply))
         return replies
+
+
+def _end_with_parent() -> None:
+    """For a process of the pool: it ends with the one that asks, however that ends, and not by itself at Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
+
+
+def _run_elsewhere(folder: str, batch: list[Job]) -> list[tuple[int, Reply]]:
+    return list(_loaded(folder).run_batch(batch))
+
+
+@cache
+def _loaded(folder: str) -> TransformersBackend:
+    return TransformersBackend(folder)
 
 
 def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:

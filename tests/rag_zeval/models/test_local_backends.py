@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from rag_zeval.errors import InputError
@@ -105,6 +108,42 @@ def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatc
     first, failed, last = replies(backend, requests)
     assert [first.text, last.text] == [expected[0].text, expected[2].text]
     assert failed == Reply(None, "failed: CUDA out of memory. Tried to allocate 9 GiB.", calls=1)
+
+
+def test_several_processes_give_the_replies_of_one(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rag_zeval.models.transformers_local.BATCH_ROWS", 2)
+    requests = [ask("a" * (1 + 7 * i % 30), i) for i in range(8)] + [ask("x" * 200)]
+    alone, backend = replies(open_backend(tiny_model), requests), open_backend(tiny_model, processes=2)
+    for _ in range(2):  # the processes stay
+        together = replies(backend, requests)
+        assert [replace(reply, seconds=0.0) for reply in together] == [replace(reply, seconds=0.0) for reply in alone]
+    for child in psutil.Process().children():
+        if any("spawn_main" in word for word in child.cmdline()):
+            child.kill()
+    with pytest.raises(InputError, match="a process with this model was killed"):
+        replies(backend, requests)
+
+
+def test_processes_end_with_the_one_that_asks(tiny_model: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        """if __name__ == "__main__":
+        import sys
+        import psutil
+        from rag_zeval.models import transformers_local
+        transformers_local.BATCH_ROWS = 1
+        from rag_zeval.models.as_finished import as_finished
+        from rag_zeval.models.language_model import Request, open_backend
+        backend = open_backend(sys.argv[1], processes=2)
+        list(as_finished(backend.complete, [Request(({"role": "user", "content": text},)) for text in "ab"], 2))
+        print(*(child.pid for child in psutil.Process().children()))
+        psutil.Process().kill()"""
+    )
+    done = subprocess.run([sys.executable, str(script), tiny_model], capture_output=True, text=True, timeout=120)
+    children = [int(pid) for pid in done.stdout.split()]
+    assert len(children) >= 2, done.stderr
+    psutil.wait_procs([psutil.Process(pid) for pid in children if psutil.pid_exists(pid)], timeout=10)
+    assert not [pid for pid in children if psutil.pid_exists(pid)]
 
 
 UNLOADABLE = "copy: not a model transformers can load: "
