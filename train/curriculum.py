@@ -18,6 +18,7 @@ from rag_zeval.files import check_fields, iter_jsonl, locate, write_bytes
 from rag_zeval.judge.prompt import judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import chat_ids
+from rag_zeval.scorers.word_rule import is_contested
 from rag_zeval.stages.answer_quality import (
     REASONS,
     AnswerFilter,
@@ -29,7 +30,7 @@ from rag_zeval.stages.answer_quality import (
 )
 
 DATA_SOURCE = "rag_zeval"
-TOO_LONG = "too_long"
+TOO_LONG, UNCONTESTED = "too_long", "uncontested"
 Row = dict[str, Any]
 
 
@@ -175,6 +176,10 @@ def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
     }
 
 
+def _contested(question: Question, alphas: Sequence[float]) -> bool:
+    return is_contested(question.question, question.passage, [question.answers[alpha] for alpha in alphas])
+
+
 def build_curriculum(
     questions: Sequence[Question],
     stages: Sequence[Stage],
@@ -186,11 +191,13 @@ def build_curriculum(
     prompt_tokens: Callable[[list[dict[str, str]]], int],
     max_prompt_tokens: int,
     same_questions: bool = False,
+    only_contested: bool = False,
 ) -> Curriculum:
     """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
 
     A question is used at most once in a stage, and its candidates are drawn anew in a later one with the same k; one
-    that cannot be used is replaced by the next and counted. Stages draw their questions apart, or, with
+    that cannot be used is replaced by the next and counted, in training with `only_contested` also one whose candidates
+    the word rule ranks alike however strict it is. Stages draw their questions apart, or, with
     `same_questions`, the first draws questions that all of them can use. Raises InputError, with the figures, when too
     few remain.
     """
@@ -207,7 +214,9 @@ def build_curriculum(
         others: Sequence[Stage] = (),
     ) -> None:
         name = f"{split} stage {at}"
-        left_out: Counter[str] = Counter(dict.fromkeys((*REASONS, TOO_LONG), 0))
+        contested = only_contested and split == "train"
+        reasons_counted = (*REASONS, *([UNCONTESTED] if contested else []), TOO_LONG)
+        left_out: Counter[str] = Counter(dict.fromkeys(reasons_counted, 0))
         shown: list[list[float]] = []
         for question in shuffled(pool, seed, name):
             if len(shown) == stage.rows:
@@ -216,7 +225,11 @@ def build_curriculum(
             if reason := next(filter(None, reasons), None):
                 left_out[reason] += 1
                 continue
-            chosen = next(candidate_sets(question, stage.k, seed, flags[question.id], turn))
+            sets = candidate_sets(question, stage.k, seed, flags[question.id], turn)
+            chosen = next((alphas for alphas in sets if not contested or _contested(question, alphas)), None)
+            if chosen is None:
+                left_out[UNCONTESTED] += 1
+                continue
             row = build_row(question, chosen, variant)
             longest = build_row(question, list(question.answers), variant) if others else row
             if prompt_tokens(longest["prompt"]) > max_prompt_tokens:

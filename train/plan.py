@@ -31,6 +31,7 @@ def plan_rows(
         prompt_tokens=prompt_tokens,
         max_prompt_tokens=settings.verl.data.max_prompt_length,
         same_questions=settings.same_questions,
+        only_contested=bool(settings.only_contested),
     )
 
 

@@ -108,6 +108,7 @@ class TrainSettings(Settings):
     variant: Annotated[str, AfterValidator(lambda name: find_variant(name).name)]
     stages: Stages
     same_questions: bool
+    only_contested: bool | None
     validation: Stages
     accuracy: AccuracyRule
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import ClassVar
 
 from rag_zeval.judge.evaluator import Example
@@ -18,6 +19,7 @@ from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sentences import sentences_of
 
 NAMED = 8  # words that an analysis names
+STRICTNESS = (0.5, 0.75, 0.25)  # shares of a claim's new words that may support it; the first is the usual one
 CLAIM_WORDS = 3  # content words of a claim: a shorter clause belongs to the one before it
 _LOOP = re.compile(r"(.{3,100}?)\1{2,}", re.DOTALL)  # three times or more on end, as a small model writes
 _BETWEEN_CLAUSES = re.compile(r"(?<=[,;:])\s+|\s+(?=(?:and|but|which|who|because|while)\s)")
@@ -50,7 +52,7 @@ class WordMajority(WordRule):
 
     name = "word_majority"
     identity = "word majority 4"
-    least = 0.5
+    least = STRICTNESS[0]
 
 
 def judge_by_words(question: str, reference: str, answers: Sequence[str], least: float) -> Trajectory:
@@ -68,6 +70,19 @@ def judge_by_words(question: str, reference: str, answers: Sequence[str], least:
             tuple(_judge(claim, sentences, known, asked, least) for claim in dict.fromkeys(_clauses_of(answer))),
         )
         for letter, answer in zip(LETTERS, answers, strict=False)
+    )
+
+
+def is_contested(question: str, reference: str, answers: Sequence[str]) -> bool:
+    """Whether it depends on how strict the rule is, within STRICTNESS, which of these answers it ranks above which."""
+    return len({_order(judge_by_words(question, reference, answers, least)) for least in STRICTNESS}) > 1
+
+
+def _order(trajectory: Trajectory) -> tuple[int | None, ...]:
+    """Of each two answers, 1, 0 or -1 as the first has more support, as much or less; None where one has no claim."""
+    return tuple(
+        None if first is None or second is None else (first > second) - (first < second)
+        for first, second in combinations(support_scores(trajectory), 2)
     )
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import judge_messages
+from rag_zeval.scorers.word_rule import is_contested
 from rag_zeval.stages.answer_quality import AnswerFilter, find_flags, similarity
 from train.curriculum import (
     Question,
@@ -82,6 +83,21 @@ def test_stages_may_pass_over_one_set_of_questions() -> None:
     assert set(ids_of(build(questions, stages, [Stage(3, 5)]).train[:20])) & {q.id for q in alike}
     with pytest.raises(InputError, match=r"train stage 2 \(K=4\) needs 21 rows, but 20 questions gave 20"):
         build(questions, [Stage(3, 20), Stage(4, 21)], [], same_questions=True)
+
+
+def test_training_may_be_on_contested_sets_alone() -> None:
+    texts = ["It is a passage.", "A passage, of q for once.", "Nobody knows it.", "Nothing of the kind."]
+    questions = [question(f"plain{at}") for at in range(30)] + [question(f"q{at}", texts) for at in range(30)]
+    curriculum = build(questions, [Stage(2, 12)], [Stage(2, 20)], only_contested=True)
+    assert all(q.startswith("q") for q in ids_of(curriculum.train))
+    assert {q[0] for q in ids_of(curriculum.val)} == {"p", "q"}  # they say how it does on all
+    by_id = {q.id: q for q in questions}
+    for row in curriculum.train:
+        asked = by_id[row["extra_info"]["id"]]
+        answers = [asked.answers[alpha] for alpha in row["extra_info"]["alphas"]]
+        assert is_contested(asked.question, asked.passage, answers)
+    assert curriculum.counts["train stage 1"]["left_out"]["uncontested"] > 0
+    assert "uncontested" not in curriculum.counts["val stage 1"]["left_out"]
 
 
 def test_a_row_tells_the_judge_everything_but_the_alphas() -> None:

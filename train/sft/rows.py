@@ -17,11 +17,10 @@ from rag_zeval.judge.parser import as_reply
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.judge.scoring import strictly_ranked, support_scores
-from rag_zeval.scorers.word_rule import WordMajority, judge_by_words
+from rag_zeval.scorers.word_rule import STRICTNESS, judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
 from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
 
-LEAST = (WordMajority.least, 0.75, 0.25)  # shares of a claim's new words that support it, in the order they are tried
 UNRANKED = "unranked"
 
 
@@ -109,13 +108,13 @@ def ranking_reply(alphas: Sequence[float]) -> str:
 
 
 def rule_reply(question: Question, alphas: Sequence[float], variant: str) -> str | None:
-    """The word rule's trajectory that ranks the answers as α does; None if no share of LEAST gives one.
+    """The word rule's trajectory that ranks the answers as α does; None if no share of STRICTNESS gives one.
 
     α is a weak label here: it chooses how strict the rule is with these answers, and drops those that it would rank
     wrongly or not at all. An answer without a sentence has no claim and no rank.
     """
     answers = answers_at(question, alphas)
-    for least in LEAST:
+    for least in STRICTNESS:
         trajectory = judge_by_words(question.question, question.passage, answers, least)
         scores = support_scores(trajectory)
         if None not in scores and strictly_ranked(scores, alphas):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.parser import as_reply, claims_hold_text, parse_strict
 from rag_zeval.judge.prompt import VARIANTS
-from rag_zeval.scorers.word_rule import WordRule, content_words, judge_by_words
+from rag_zeval.scorers.word_rule import WordRule, content_words, is_contested, judge_by_words
 
 QUESTION = "When was the tower built?"
 REFERENCE = "The CN Tower was built in 1976. It has 2,579 steps; few people climb them."
@@ -54,6 +54,19 @@ def test_verdicts(answer, least, verdicts, analysis):
     [candidate] = judge_by_words(QUESTION, REFERENCE, [answer], least)
     assert [claim.is_supported for claim in candidate.atomic_claims] == verdicts
     assert candidate.atomic_claims[0].analysis.startswith(analysis)
+
+
+@pytest.mark.parametrize(
+    "answers, contested",
+    [
+        (["It was built in 1976.", "Few people live and fall."], True),  # the second holds for half of its words only
+        (["It was built in 1976.", "It was built in 1980."], False),  # however strict
+        (["It was built in 1976.", "In 1976."], False),  # a tie, however strict
+    ],
+)
+def test_answers_are_contested_if_strictness_changes_their_order(answers, contested):
+    assert is_contested(QUESTION, REFERENCE, answers) == contested
+    assert is_contested(QUESTION, REFERENCE, answers[::-1]) == contested
 
 
 def test_evidence_is_the_sentence_that_has_most_of_the_words_that_a_claim_adds():
