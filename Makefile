@@ -37,6 +37,7 @@ endif
 
 RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
+REPRODUCE_WORKERS := workers=2
 REPRODUCE_BENCH := "models=[checkpoints/nano-base, $(RUN)/train/model]" "benchmarks=[ragchecker_meta, wikieval, nano_eval]"
 else ifneq ($(filter small short,$(PROFILE)),)
 SHIPPED := model
@@ -80,7 +81,7 @@ $(READY): $(LOCK) pyproject.toml
 	@touch $@
 
 reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done: runs/reproduce/report.html
-	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize
+	$(PY) -m synthesize profile=$(PROFILE) out_dir=$(RUN)/synthesize $(REPRODUCE_WORKERS)
 	$(REPRODUCE_COLD_START)
 	$(PY) -m train profile=$(PROFILE) out_dir=$(RUN)/train responses=$(RUN)/synthesize/responses.jsonl $(REPRODUCE_BASE)
 	$(PY) -m eval_benchmarks profile=$(PROFILE) out_dir=$(RUN)/bench $(REPRODUCE_BENCH) $(UNREAD)

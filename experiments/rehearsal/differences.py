@@ -37,15 +37,15 @@ class Difference(NamedTuple):
 ALWAYS = {
     "platform": Difference("rehearsal", NO_GPU),
     "variant": Difference("compact", "the tiny model writes no other trajectory"),
-    "stages": Difference([{"k": 3, "rows": 8}, {"k": 4, "rows": 8}], SMALL),
+    "stages": Difference([{"k": 3, "rows": 4}, {"k": 4, "rows": 4}], SMALL),
     "validation": Difference([{"k": 3, "rows": 4}], SMALL),
     "verl.trainer.device": Difference("cpu", NO_GPU),
     "verl.actor_rollout_ref.model.external_lib": Difference(
         "train.verl_rehearsal.engine", "the same engine, registered for the CPU"
     ),
     "verl.actor_rollout_ref.model.override_config.attn_implementation": Difference("sdpa", "flash attention needs one"),
-    "verl.data.train_batch_size": Difference(4, SMALL),
-    f"{ACTOR}.ppo_mini_batch_size": Difference(4, "as the batch"),
+    "verl.data.train_batch_size": Difference(2, SMALL),
+    f"{ACTOR}.ppo_mini_batch_size": Difference(2, "as the batch"),
     f"{ACTOR}.optim.lr_warmup_steps": Difference(1, "the first of four steps, not of ten"),
     "verl.trainer.save_freq": Difference(2, "a checkpoint before the kill"),
     "verl.trainer.test_freq": Difference(2, "validation before and after the kill"),

@@ -27,7 +27,7 @@ from train.leftovers import all_segments, stop_leftovers
 NANO_BASE = Path(__file__).resolve().parents[2] / "checkpoints" / "nano-base"
 QUESTIONS = 80  # a third of them can be shown with four answers
 STEPS, KILLED_AFTER, SAVED = 4, 3, 2  # with the rows of differences.ALWAYS: killed after step 3, resumed after step 2
-ROLLOUTS = 32  # of a step: 4 prompts x 8
+ROLLOUTS = 16  # of a step: 2 prompts x 8
 MINUTES = 20
 MARK = "checks.json"
 # vLLM's CPU build: room for keys and values in GiB, and threads that may run anywhere

@@ -44,7 +44,7 @@ def measure_ranks(steps: int, folder: Path) -> Entry:
             f"validation=[{{k: {CANDIDATES}, rows: {ROWS}}}]",
             "verl.trainer.val_before_train=false",
             "verl.trainer.test_freq=-1",
-            "verl.trainer.save_freq=-1",
+            f"verl.trainer.save_freq={steps + 1}",
             f"verl.trainer.n_gpus_per_node={ranks}",
         )
         stages.run(Command("train", words, {}), folder / f"{run.name}.log", f"{ranks} ranks")

@@ -292,10 +292,15 @@ def _truncated(logits: Any, top_p: float, top_k: int) -> Any:
         floor = logits.topk(min(top_k, logits.size(-1))).values[:, -1:]
         logits = logits.masked_fill(logits < floor, -torch.inf)
     if top_p < 1:
-        ordered, order = logits.sort(descending=True)
+        kept, best = torch.full_like(logits, -torch.inf), logits.argmax(-1, keepdim=True)
+        kept.scatter_(-1, best, logits.gather(-1, best))
+        # most draws are as good as certain: only where one token is not enough are all of them sorted
+        several = (logits.softmax(-1).amax(-1) <= top_p).nonzero()[:, 0]
+        ordered, order = logits[several].sort(descending=True)
         probs = ordered.softmax(-1)
         outside = probs.cumsum(-1) - probs > top_p  # the token that crosses top_p stays in
-        logits = logits.scatter(-1, order, ordered.masked_fill(outside, -torch.inf))
+        kept[several] = kept[several].scatter(-1, order, ordered.masked_fill(outside, -torch.inf))
+        logits = kept
     return logits
 
 

@@ -42,6 +42,7 @@ class TransformersBackend(FolderModel):
         if processes > 1:
             spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
             self._pool = ProcessPoolExecutor(processes, mp_context=spawn, initializer=_end_with_parent)
+            self.at_once *= processes  # with several batches each they seldom wait for one another
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
         batches = list(_batches(jobs))

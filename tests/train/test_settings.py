@@ -57,7 +57,7 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         ([f"{SAVED}=[model]"], "save_contents must have hf_model: the model is exported from it"),
         (["profile=single", f"{SAVED}=[optimizer]"], "save_contents must have model: the model is exported from it"),
         (["export=first"], "^export: .*'last' or 'best'"),
-        (["export=best", "verl.trainer.test_freq=15"], "test_freq=15 must be a multiple of verl.trainer.save_freq=10"),
+        (["export=best", "verl.trainer.test_freq=12"], "test_freq=12 must be a multiple of verl.trainer.save_freq=5"),
         (["export=best", "verl.trainer.test_freq=-1"], "test_freq=-1 must be a multiple"),
         (["export=best", "verl.actor_rollout_ref.rollout.val_kwargs.n=2"], "val_kwargs.n=2 must be 1"),
         (

@@ -119,6 +119,15 @@ def test_a_worker_that_raises_in_an_update_ends_the_run_which_goes_on(new_run: N
     assert f"of {STEPS}" in output and all(shown(checks.weights_arrive(run.folder)))
 
 
+def test_two_precisions_are_refused_before_anything_starts(new_run: NewRun) -> None:
+    run = new_run("mixed", exact=False)
+    other = "verl.actor_rollout_ref.ref.fsdp_config.mixed_precision={param_dtype: fp32}"
+    command = [sys.executable, *run.command.argv, other]
+    stage = subprocess.run(command, cwd=ROOT, env=environment(None), capture_output=True, text=True, check=False)
+    assert stage.returncode == 2 and "mixed_precision.param_dtype" in stage.stderr
+    assert not run.folder.exists()
+
+
 @pytest.mark.parametrize("name", ["WorkerDict", "VLLM::"], ids=["trainer", "vllm"])
 def test_a_worker_that_is_killed_ends_the_run_with_its_cause(new_run: NewRun, name: str) -> None:
     run = new_run(f"dead-{name.strip(':')}")

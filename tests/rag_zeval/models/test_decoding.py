@@ -270,6 +270,7 @@ def test_the_cache_is_gone_with_the_last_token(model, prompts, monkeypatch):
 @pytest.mark.parametrize(("top_p", "top_k"), [(0.9, -1), (0.5, -1), (1.0, 5), (0.8, 10)])
 def test_truncation_keeps_what_transformers_keeps(top_p, top_k):
     logits = torch.randn(20, VOCABULARY, generator=torch.Generator().manual_seed(2))
+    logits *= torch.linspace(0.5, 20, 20)[:, None]  # from undecided to certain
     expected = logits
     if top_k > 0:
         expected = TopKLogitsWarper(top_k)(None, expected)
