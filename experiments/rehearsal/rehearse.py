@@ -20,6 +20,7 @@ from experiments.plan import Command
 from experiments.rehearsal import checks, serving, tiny_model
 from experiments.rehearsal.checks import Check
 from experiments.rehearsal.differences import EXACT, Difference, changed, differences, places, unlisted, words
+from experiments.rehearsal.memory import watched
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_json
 from train.leftovers import all_segments, stop_leftovers
@@ -76,15 +77,17 @@ def rehearse(profile: str, folder: Path) -> int:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # ninja
     started, before = time.monotonic(), all_segments()
     found = [_listed(exact), _listed(own)]
-    prepare(exact)
-    try:
-        found += _interrupted(exact, before)
-        found += _undisturbed(own, before)
-        found += serving.answers(exact.folder / "model", NANO_BASE, folder / "serve.log")
-    except (StageError, InputError) as error:
-        found.append(Check("every stage ends well, and leaves its files", False, str(error)))
+    with watched() as memory:
+        prepare(exact)
+        try:
+            found += _interrupted(exact, before)
+            found += _undisturbed(own, before)
+            found += serving.answers(exact.folder / "model", NANO_BASE, folder / "serve.log")
+        except (StageError, InputError) as error:
+            found.append(Check("every stage ends well, and leaves its files", False, str(error)))
     minutes = (time.monotonic() - started) / 60
     found.append(Check(f"it takes less than {MINUTES} minutes", minutes < MINUTES, f"{minutes:.1f} minutes"))
+    found.append(memory.check())
     _show(found)
     write_json(folder / MARK, [check._asdict() for check in found])
     return 0 if all(check.passed for check in found) else 1
