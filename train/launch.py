@@ -72,17 +72,24 @@ def run_verl(
     attempt = folder.start_attempt(verl, after=done)
     program = [word.format(devices=verl.trainer.n_gpus_per_node) for word in settings.trainer.program]
     agreement = Agreement(verl)
-    with ray_folder(folder.path) as ray_tmp:
-        env = environment(variables, own_ray=ray_tmp if starts_ray(verl) else None)
-        with running_verl(folder, env, program) as process, Display(total, done, every) as display:
-            for step, data in logged_steps(process, attempt, folder):
-                display.step(step, data)
-                if warning := agreement.step(step, data):
-                    display.console.print(warning, soft_wrap=True)
-                if best:
-                    folder.keep_best()
+    try:
+        with ray_folder(folder.path) as ray_tmp:
+            env = environment(variables, own_ray=ray_tmp if starts_ray(verl) else None)
+            with running_verl(folder, env, program) as process, Display(total, done, every) as display:
+                for step, data in logged_steps(process, attempt, folder):
+                    display.step(step, data)
+                    if warning := agreement.step(step, data):
+                        display.console.print(warning, soft_wrap=True)
+                    if best:
+                        folder.keep_best()
+        fault = f"ended with code {process.returncode}" if process.returncode else None
+    except StoodStill as still:  # its exit code is lost: who stops leftovers waits for them
+        fault = str(still)
     folder.merge_metrics()
-    return say_why(process.returncode, folder.log)
+    if fault is None:
+        return 0
+    say_why(fault, folder.log)
+    return 1
 
 
 def manifest_of(
@@ -107,10 +114,14 @@ def manifest_of(
 KEEP_MEMORY = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4000000000:glibc.malloc.trim_threshold=8000000000"
 
 
+class StoodStill(Exception):
+    """verl said nothing for longer than a healthy run does."""
+
+
 def logged_steps(
     process: subprocess.Popen[bytes], attempt: Path, folder: RunFolder
 ) -> Iterator[tuple[int, dict[str, float]]]:
-    """Each step and its metrics as soon as they are logged, until the process ends or stands still."""
+    """Each step and its metrics as soon as they are logged, until the process ends. Raises StoodStill."""
     logged, ended, watch = 0, False, Watch(folder.log)
     noted = -NOTE_SECONDS
     while not ended:
@@ -120,8 +131,7 @@ def logged_steps(
             watch.step(data)
             yield step, data
         if not ended and (silent := watch.silence()):
-            print(f"error: verl stood still for {silent:.0f} s and is stopped", file=sys.stderr)
-            return
+            raise StoodStill(f"stood still for {silent:.0f} s and was stopped")
         if time.monotonic() - noted > NOTE_SECONDS:
             note_segments(folder.path)
             noted = time.monotonic()
@@ -204,14 +214,11 @@ def die_with_parent() -> Callable[[], object] | None:
     return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def say_why(code: int, log: Path) -> int:
-    """0 if verl ended well, else 1 after its last words on stderr."""
-    if code == 0:
-        return 0
-    print(f"error: verl ended with code {code}; its output is in {log}", file=sys.stderr)
+def say_why(fault: str, log: Path) -> None:
+    """What became of verl, and its last words, on stderr."""
+    print(f"error: verl {fault}; its output is in {log}", file=sys.stderr)
     for line in last_words(log):
         print(f"  {line}", file=sys.stderr)
-    return 1
 
 
 def last_words(log: Path, lines: int = 3) -> list[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from train.progress import seconds_taken
 
 ERROR = re.compile(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()")  # a line that names one; hydra heads all
-PREFIX = re.compile(r"^(\x1b\[\d+m)*\(\w+ pid=\d+[^)]*\)(\x1b\[0m)? ?")  # of a line that ray passes on
+# Of a line that ray passes on, from vLLM's processes perhaps, which put their own and an error's time before it.
+PREFIX = re.compile(r"^((\x1b\[\d+m)*\(\w+ pid=\d+[^)]*\)(\x1b\[0m)? ?)+(ERROR [\d-]+ [\d:]+ \[[\w.]+:\d+\] ?)?")
 WORKER_RAISED = "WorkerProc hit an exception"  # vLLM's words; a call failed, and nobody may be told
 
 

@@ -4,15 +4,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from rag_zeval.stages.config import load_config
-from train.launch import ATTEMPT, MODULES, environment, last_words, worker_variables
+from train.launch import ATTEMPT, MODULES, environment, last_words, run_verl, worker_variables
 from train.leftovers import MARK
+from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
+from train.verl_config import PPO
+from train.watch import Watch
 
 
 def test_verl_dies_with_the_stage(wait_until: Callable[..., None]) -> None:
@@ -55,6 +59,21 @@ def test_environment_keeps_to_a_ray_of_its_own(
     assert variables_of("platform=rehearsal")[MODULES] == "train.verl_cpu,train.verl_rehearsal.plugin,mine"
     monkeypatch.setenv("WANDB_MODE", "online")
     assert variables_of()["WANDB_MODE"] == "online"
+
+
+def test_a_run_that_stands_still_is_stopped_with_the_error_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "silent.py").write_text("import time; print('RuntimeError: no room', flush=True); time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(TrainSettings, "trainer", replace(PPO, program=["silent"]))
+    monkeypatch.setattr(Watch, "_patience", lambda self: 1.0 if self.failed else 60.0)
+    settings = read_settings(TrainSettings, load_config("train", [f"out_dir={tmp_path / 'run'}"]))
+    folder = RunFolder(settings.out_dir)
+    folder.path.mkdir()
+    assert run_verl(settings, folder, {}, total=1) == 1
+    first, last = capsys.readouterr().err.splitlines()
+    assert "verl stood still for 1 s and was stopped" in first and last.strip() == "RuntimeError: no room"
 
 
 def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:

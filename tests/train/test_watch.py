@@ -80,6 +80,8 @@ def test_an_error_is_seen_when_its_line_has_ended(run: Run) -> None:
     [
         ("torch.OutOfMemoryError: CUDA out of memory", True),
         ("\x1b[36m(TaskRunnerV1 pid=7)\x1b[0m ray.exceptions.RayTaskError(ValueError): oh", True),
+        ("(Server pid=1) (Worker pid=2) ERROR 11-22 21:00:49 [multiproc_executor.py:1000] RuntimeError: no room", True),
+        ("(Worker pid=2) ERROR 11-22 21:00:49 [multiproc_executor.py:1000]     raise RuntimeError(", False),
         ("Error executing job with overrides: []", False),
         ("WARNING 11-22 21:00:49 [cuda.py:230] Failed to import: ModuleNotFoundError('x')", False),
         ("step 3: 0 errors", False),
