@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from experiments.rehearsal import checks
-from experiments.rehearsal.rehearse import STEPS, VARIABLES, Run, prepare
+from experiments.rehearsal.rehearse import SAVED, STEPS, VARIABLES, Run, prepare
 from rag_zeval.files import Row
 from train.launch import MODULES
 from train.verl_rehearsal.notes import FILE, read_notes
@@ -116,7 +116,8 @@ def test_a_worker_that_raises_in_an_update_ends_the_run_which_goes_on(new_run: N
     assert not checks.running(run.folder)
     code, output, errors = train(run)
     assert code == 0, errors
-    assert f"of {STEPS}" in output and all(shown(checks.weights_arrive(run.folder)))
+    assert f"resuming after step {SAVED} of {STEPS}" in output
+    assert all(shown(checks.weights_arrive(run.folder), checks.steps_follow(run.folder, STEPS, attempts=2)))
 
 
 def test_two_precisions_are_refused_before_anything_starts(new_run: NewRun) -> None:

@@ -1,4 +1,4 @@
-"""A fault: vLLM's worker raises in the weight update after the second step, once in the life of a run."""
+"""A fault: vLLM's worker raises in the weight update after the third step, once in the life of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedW
 
 receive = BucketedWeightReceiver.receive_weights
 MESSAGE = "the update was told to fail"
-UPDATE = 3  # the first brings the base's weights
+UPDATE = 4  # the first brings the base's weights; a checkpoint counts once its step is logged: that of step 2 does
 numbers = count(1)
 
 
