@@ -34,15 +34,16 @@ class TransformersBackend(FolderModel):
 
     def __init__(self, folder: str, processes: int = 1):
         super().__init__(folder)
+        self._pool: ProcessPoolExecutor | None = None
+        if processes > 1:
+            self._pool = _processes(processes)
+            for _ in range(processes):  # they load it while this process does
+                self._pool.submit(_load, folder, self.identity)
+            self.at_once *= processes  # with several batches each they seldom wait for one another
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
         if not self.tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
         self.max_context = getattr(self._model.config, "max_position_embeddings", None)
-        self._pool: ProcessPoolExecutor | None = None
-        if processes > 1:
-            spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
-            self._pool = ProcessPoolExecutor(processes, mp_context=spawn, initializer=_end_with_parent)
-            self.at_once *= processes  # with several batches each they seldom wait for one another
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
         batches = list(_batches(jobs))
@@ -50,11 +51,12 @@ class TransformersBackend(FolderModel):
             for batch in batches:
                 yield from self.run_batch(batch)
             return
-        longest_first = [self._pool.submit(_run_elsewhere, self.name, batch) for batch in reversed(batches)]
+        longest_first = [self._pool.submit(_run_elsewhere, self.name, self.identity, batch) for batch in reversed(batches)]
         try:
             for done in as_completed(longest_first):
                 yield from done.result()
         except BrokenProcessPool as error:
+            _processes.cache_clear()
             raise InputError(f"{self.name}: a process with this model was killed; was the memory full?") from error
         finally:
             for waiting in longest_first:
@@ -101,6 +103,13 @@ class TransformersBackend(FolderModel):
         return replies
 
 
+@cache
+def _processes(count: int) -> ProcessPoolExecutor:
+    """So many processes for the models asked here, one after the other: to start one takes longer than to load it."""
+    spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
+    return ProcessPoolExecutor(count, mp_context=spawn, initializer=_end_with_parent)
+
+
 def _end_with_parent() -> None:
     """For a process of the pool: it ends with the one that asks, however that ends, and not by itself at Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -114,13 +123,18 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def _run_elsewhere(folder: str, batch: list[Job]) -> list[tuple[int, Reply]]:
-    return list(_loaded(folder).run_batch(batch))
+_loaded: dict[str, TransformersBackend] = {}  # in a process of the pool: the model it was asked last, by identity
 
 
-@cache
-def _loaded(folder: str) -> TransformersBackend:
-    return TransformersBackend(folder)
+def _load(folder: str, identity: str) -> None:
+    if identity not in _loaded:
+        _loaded.clear()  # before the next one is in memory
+        _loaded[identity] = TransformersBackend(folder)
+
+
+def _run_elsewhere(folder: str, identity: str, batch: list[Job]) -> list[tuple[int, Reply]]:
+    _load(folder, identity)
+    return list(_loaded[identity].run_batch(batch))
 
 
 def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
