@@ -51,7 +51,9 @@ class TransformersBackend(FolderModel):
             for batch in batches:
                 yield from self.run_batch(batch)
             return
-        longest_first = [self._pool.submit(_run_elsewhere, self.name, self.identity, batch) for batch in reversed(batches)]
+        longest_first = [
+            self._pool.submit(_run_elsewhere, self.name, self.identity, batch) for batch in reversed(batches)
+        ]
         try:
             for done in as_completed(longest_first):
                 yield from done.result()
