@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import Row, file_sha256, first_difference, model_revision, model_sha256, write_json, write_text
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import load_config
+from rag_zeval.stages.memory import watched
 from synthesize.answer_set import provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
@@ -63,12 +65,15 @@ def run(config: Any) -> int:
             if settings.answers:
                 _take_over(read_answers(settings.answers, provenance(config, made_with)), jobs, writer)
         if any(question.id not in writer.done for question in questions):
-            with _answering(settings, out, made_with["model_sha256"]) as answerer:
+            started = time.monotonic()
+            with watched() as memory, _answering(settings, out, made_with["model_sha256"]) as answerer:
                 if config["batch_tokens"] is None:
                     longest = max(len(prompt) for job in jobs for prompt in (job.with_passage, job.without_passage))
                     config["batch_tokens"] = answerer.batch_tokens(longest)
                     _note(out, config, made_with)
                 _answer(answerer, len(jobs), batches(jobs, settings, config["batch_tokens"]), writer)
+            minutes = (time.monotonic() - started) / 60
+            print(f"answered in {minutes:.1f} minutes; memory taken: at most {memory.taken:.1f} GiB")
         rows = [writer.done[question.id] for question in questions]
     statistics = response_statistics(rows, settings.limits)
     faithfulness = measure_faithfulness(rows, settings.embeddings)

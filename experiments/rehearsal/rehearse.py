@@ -20,16 +20,16 @@ from experiments.plan import Command
 from experiments.rehearsal import checks, serving, tiny_model
 from experiments.rehearsal.checks import Check
 from experiments.rehearsal.differences import EXACT, Difference, changed, differences, places, unlisted, words
-from experiments.rehearsal.memory import watched
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_json
+from rag_zeval.stages.memory import watched
 from train.leftovers import all_segments, stop_leftovers
 
 NANO_BASE = Path(__file__).resolve().parents[2] / "checkpoints" / "nano-base"
 QUESTIONS = 80  # a third of them can be shown with four answers
 STEPS, KILLED_AFTER, SAVED = 4, 3, 2  # with the rows of differences.ALWAYS: killed after step 3, resumed after step 2
 ROLLOUTS = 16  # of a step: 2 prompts x 8
-MINUTES = 20
+MINUTES, GIB = 20, 16
 MARK = "checks.json"
 # vLLM's CPU build: room for keys and values in GiB, and threads that may run anywhere
 VARIABLES = {
@@ -87,7 +87,8 @@ def rehearse(profile: str, folder: Path) -> int:
             found.append(Check("every stage ends well, and leaves its files", False, str(error)))
     minutes = (time.monotonic() - started) / 60
     found.append(Check(f"it takes less than {MINUTES} minutes", minutes < MINUTES, f"{minutes:.1f} minutes"))
-    found.append(memory.check())
+    taken = f"at most {memory.taken:.1f} GiB more than before it"
+    found.append(Check(f"it takes less than {GIB} GiB", memory.taken < GIB, taken))
     _show(found)
     write_json(folder / MARK, [check._asdict() for check in found])
     return 0 if all(check.passed for check in found) else 1

@@ -1,4 +1,4 @@
-"""How much memory a rehearsal takes: of all its processes, vLLM's and ray's too, what they share counted once."""
+"""How much memory a stage takes: of all its processes, ray's and vLLM's too, what they share counted once."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from threading import Event, Thread
 
 import psutil
 
-from experiments.rehearsal.checks import Check
-
 SECONDS = 1.0  # between two looks
-GIB = 16
 
 
 class Memory:
     """Bytes that the system could give at the start, and the fewest since."""
 
     def __init__(self) -> None:
-        self.before = self.least = psutil.virtual_memory().available
+        self.before: int = psutil.virtual_memory().available
+        self.least: int = self.before
 
     def look(self) -> None:
         self.least = min(self.least, psutil.virtual_memory().available)
 
-    def check(self) -> Check:
-        taken = (self.before - self.least) / 2**30
-        return Check(f"it takes less than {GIB} GiB", taken < GIB, f"at most {taken:.1f} GiB more than before it")
+    @property
+    def taken(self) -> float:
+        """GiB that the system had less than at the start, at most."""
+        return (self.before - self.least) / 2**30
 
 
 @contextmanager

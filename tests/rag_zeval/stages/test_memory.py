@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.rehearsal import memory
+from rag_zeval.stages import memory
 
 
 def let_there_be(monkeypatch: pytest.MonkeyPatch, free: Iterable[int]) -> None:
@@ -18,21 +18,19 @@ def let_there_be(monkeypatch: pytest.MonkeyPatch, free: Iterable[int]) -> None:
 
 def test_the_least_there_was_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     let_there_be(monkeypatch, [20, 9, 3, 12])
-    taken = memory.Memory()
-    taken.look()
-    assert taken.check().passed
-    taken.look()
-    taken.look()
-    name, passed, figure = taken.check()
-    assert not passed and "16 GiB" in name and "17.0 GiB" in figure
+    memory_of_this = memory.Memory()
+    assert memory_of_this.taken == 0
+    for taken in (11, 17, 17):
+        memory_of_this.look()
+        assert memory_of_this.taken == taken
 
 
 def test_it_is_looked_at_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SECONDS", 0.01)
     let_there_be(monkeypatch, itertools.chain([20, 5], itertools.repeat(18)))
-    with memory.watched() as taken:
+    with memory.watched() as memory_of_this:
         for _ in range(500):
-            if taken.least < taken.before:
+            if memory_of_this.taken:
                 break
             time.sleep(0.01)
-    assert "15.0 GiB" in taken.check().figure
+    assert memory_of_this.taken == 15
