@@ -101,7 +101,7 @@ def tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]:
             sections.append(make_table(f"{benchmark}: {ours}, minus each other scorer", TEST_COLUMNS, tests))
     asked = [row for row in rows if row["calls"] or row["cached"]]
     if asked:
-        costs = make_table("cost", COST_COLUMNS, asked)
+        costs = make_table("cost (seconds: by the clock, beside whatever else ran)", COST_COLUMNS, asked)
         sections.append(Table(costs.title, costs.heads, list(dict.fromkeys(costs.lines))))  # once for all metrics
     return [_trimmed(table) for table in sections]
 

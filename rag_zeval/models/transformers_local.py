@@ -7,8 +7,9 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from threading import Thread
@@ -37,8 +38,9 @@ class TransformersBackend(FolderModel):
         self._pool: ProcessPoolExecutor | None = None
         if processes > 1:
             self._pool = _processes(processes)
-            for _ in range(processes):  # they load it while this process does
-                self._pool.submit(_load, folder, self.identity)
+            with _processes_needed(folder):
+                for _ in range(processes):  # they load it while this process does
+                    self._pool.submit(_load, folder, self.identity)
             self.at_once *= processes  # with several batches each they seldom wait for one another
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
         if not self.tokenizer.chat_template:
@@ -51,15 +53,13 @@ class TransformersBackend(FolderModel):
             for batch in batches:
                 yield from self.run_batch(batch)
             return
-        longest_first = [
-            self._pool.submit(_run_elsewhere, self.name, self.identity, batch) for batch in reversed(batches)
-        ]
+        longest_first: list[Future[list[tuple[int, Reply]]]] = []
         try:
-            for done in as_completed(longest_first):
-                yield from done.result()
-        except BrokenProcessPool as error:
-            _processes.cache_clear()
-            raise InputError(f"{self.name}: a process with this model was killed; was the memory full?") from error
+            with _processes_needed(self.name):
+                for batch in reversed(batches):
+                    longest_first.append(self._pool.submit(_run_elsewhere, self.name, self.identity, batch))
+                for done in as_completed(longest_first):
+                    yield from done.result()
         finally:
             for waiting in longest_first:
                 waiting.cancel()
@@ -110,6 +110,16 @@ def _processes(count: int) -> ProcessPoolExecutor:
     """So many processes for the models asked here, one after the other: to start one takes longer than to load it."""
     spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
     return ProcessPoolExecutor(count, mp_context=spawn, initializer=_end_with_parent)
+
+
+@contextmanager
+def _processes_needed(name: str) -> Iterator[None]:
+    """Say what it means that a process is gone; models to come get new ones."""
+    try:
+        yield
+    except BrokenProcessPool as error:
+        _processes.cache_clear()
+        raise InputError(f"{name}: a process with this model was killed; was the memory full?") from error
 
 
 def _end_with_parent() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -120,8 +121,27 @@ def test_several_processes_give_the_replies_of_one(tiny_model: str, monkeypatch:
     for child in psutil.Process().children():
         if any("spawn_main" in word for word in child.cmdline()):
             child.kill()
-    with pytest.raises(InputError, match="a process with this model was killed"):
-        replies(backend, requests)
+    for _ in range(2):
+        with pytest.raises(InputError, match="a process with this model was killed"):
+            replies(backend, requests)
+    assert len(replies(open_backend(tiny_model, processes=2), requests)) == len(requests)  # with new ones
+
+
+def test_models_asked_one_after_the_other_share_their_processes(
+    tiny_model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rag_zeval.models.transformers_local.BATCH_ROWS", 1)
+    other = shutil.copytree(tiny_model, tmp_path / "other")
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(other / "model.safetensors")
+    save_file({name: -value for name, value in weights.items()}, other / "model.safetensors", {"format": "pt"})
+    requests, written, started = [ask("a"), ask("b")], [], set()
+    for folder in (tiny_model, str(other)):
+        written.append([reply.text for reply in replies(open_backend(folder, processes=2), requests)])
+        assert written[-1] == [reply.text for reply in replies(open_backend(folder), requests)]
+        started |= {child.pid for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())}
+    assert len(started) == 2 and written[0] != written[1]
 
 
 def test_processes_end_with_the_one_that_asks(tiny_model: str, tmp_path: Path) -> None:
