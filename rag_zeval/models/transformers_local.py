@@ -38,7 +38,7 @@ class TransformersBackend(FolderModel):
         self._pool: ProcessPoolExecutor | None = None
         if processes > 1:
             self._pool = _processes(processes)
-            with _processes_needed(folder):
+            with _lost_process(folder):
                 for _ in range(processes):  # they load it while this process does
                     self._pool.submit(_load, folder, self.identity)
             self.at_once *= processes  # with several batches each they seldom wait for one another
@@ -55,7 +55,7 @@ class TransformersBackend(FolderModel):
             return
         longest_first: list[Future[list[tuple[int, Reply]]]] = []
         try:
-            with _processes_needed(self.name):
+            with _lost_process(self.name):
                 for batch in reversed(batches):
                     longest_first.append(self._pool.submit(_run_elsewhere, self.name, self.identity, batch))
                 for done in as_completed(longest_first):
@@ -113,8 +113,8 @@ def _processes(count: int) -> ProcessPoolExecutor:
 
 
 @contextmanager
-def _processes_needed(name: str) -> Iterator[None]:
-    """Say what it means that a process is gone; models to come get new ones."""
+def _lost_process(name: str) -> Iterator[None]:
+    """Turns the loss of a process inside into an InputError; models to come get new ones."""
     try:
         yield
     except BrokenProcessPool as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -130,11 +131,12 @@ def test_bad_records_are_said_and_stand_in_the_manifest(run, write_rows, tmp_pat
     assert run(tmp_path / "out", strict="true", **keys) == 2
     fault = f"{source}:3: field 'passage' is missing"
     assert capsys.readouterr().err == f"error: {fault}\n"
-    for _ in range(2):  # the second time nothing is left to answer
+    for answers in (True, False):  # the second time nothing is left to answer
         assert run(tmp_path / "out", **keys) == 0
         shown = capsys.readouterr()
         assert f"{source}: 2 questions from 3 records, 2 usable; left out: bad_field 1\n" in shown.out
         assert f"warning: bad_field: {fault}\n" in shown.err
+        assert bool(re.search(r"^answered in .* minutes; memory taken: at most .* GiB$", shown.out, re.M)) is answers
         records = json.loads((tmp_path / "out" / "manifest.json").read_text())["records"]
         assert records["left_out"] == {"bad_field": 1} and records["first_faults"] == {"bad_field": [fault]}
 
