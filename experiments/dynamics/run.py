@@ -11,6 +11,7 @@ import numpy as np
 
 from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, Scorer, entailment_by_step
+from experiments.dynamics.groups import count_groups, describe_groups
 from rag_zeval.errors import InputError
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
 from rag_zeval.statistics.weighted_correlations import Floats
@@ -25,7 +26,8 @@ PARTS = {"accuracy": None, "evidence": "quote_tokens", "claims": "claims"}
 class Run:
     """curves: a value for each step, to be smoothed; points: a value for some steps; missing: why a name is in neither.
 
-    state: how far the run is, in words; entailment: what that curve was computed from, None without it.
+    state: how far the run is, in words; entailment: what that curve was computed from, None without it;
+    groups: what its rollouts differ in, in words, empty where none are saved.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Run:
     points: dict[str, Points]
     missing: dict[str, str]
     entailment: str | None
+    groups: str
 
     def has(self, name: str) -> bool:
         return name in self.curves or name in self.points
@@ -75,7 +78,8 @@ def _read(path: Path, name: str, which: str, scorer: Scorer | None) -> Run:
                 points["entailment"] = entailment
             else:
                 curves["entailment"] = by_step(entailment, len(logged["reward"]))[1:]
-    return Run(name, _state(path, logged), curves, points, missing, source)
+    groups = describe_groups(count_groups(path, steps))
+    return Run(name, _state(path, logged), curves, points, missing, source, groups)
 
 
 def derived_curves(logged: Curves) -> dict[str, Floats]:

@@ -8,6 +8,8 @@ import random
 import re
 import shutil
 import subprocess
+import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from eval_benchmarks.output.curves import METRICS
 from experiments.dynamics.__main__ import main
 from experiments.dynamics.entailment import entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
+from experiments.dynamics.groups import count_groups, describe_groups
 from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
 from rag_zeval.errors import InputError
 from rag_zeval.models.nli import NLI
@@ -82,6 +85,31 @@ def dump(run: Path, which: str, step: int, rows: Sequence[Any], torn: str = "") 
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows) + torn)
     return path
+
+
+GROUPS = {
+    "the ranking": [1.5, 0, -0.5],
+    "the format alone": [0, 0, -0.5],
+    "the evidence alone": [1.5, 1.25],
+    "nothing": [0, 0],
+}
+
+
+@given(st.lists(st.sampled_from(sorted(GROUPS)), max_size=6), st.randoms(use_true_random=False))
+def test_what_rollouts_differ_in_is_counted_by_prompt(kinds: list[str], rng: random.Random) -> None:
+    """Whatever order the rollouts of the prompts were written in."""
+    rows = [
+        {"uid": f"{at}_{n}_0", "score": score} for at, kind in enumerate(kinds) for n, score in enumerate(GROUPS[kind])
+    ]
+    rng.shuffle(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        half, torn = len(rows) // 2, '{"uid": "torn_0_0", "sco'
+        dump(Path(folder), "train", 1, [{"score": 1.5}, *rows[:half]], torn)
+        dump(Path(folder), "train", 2, [*rows[half:], "no rollout"], torn)
+        dump(Path(folder), "train", 3, [{"uid": "later_0_0", "score": 0}])  # the log has no such step
+        counts = count_groups(Path(folder), {1: {}, 2: {}})
+    assert counts == Counter(kinds)
+    assert describe_groups(counts).count(" for ") == (4 if kinds else 0)
 
 
 def test_a_run_that_goes_on_is_read_up_to_its_last_whole_step(run: Path) -> None:

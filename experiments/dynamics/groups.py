@@ -1,0 +1,48 @@
+"""Which groups of rollouts a run could learn from: an advantage is what a reward has more than its group's mean."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from experiments.dynamics.entailment import step_files
+from rag_zeval.errors import InputError
+from rag_zeval.files import check_fields, parse_row
+from rag_zeval.stages.training_log import Steps
+
+RIGHT = 1.0  # a reward of at least that much has the right ranking (`rewards.combined`)
+RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evidence alone", "nothing"
+
+
+def count_groups(run: Path, steps: Steps) -> Counter[str]:
+    """Of how many prompts the rollouts that are saved differ in what is rewarded: by the first of these four that fits.
+
+    verl calls a rollout `<prompt>_<rollout>_<turn>`. What is no rollout, or not written to its end, is left
+    out.
+    """
+    groups: dict[str, list[float]] = defaultdict(list)
+    for path in step_files(run, "train", steps).values():
+        for line in path.read_bytes().split(b"\n")[:-1]:
+            try:
+                row = parse_row(line.decode(errors="replace"))
+                check_fields(row, {"uid": str, "score": (int, float)})
+            except InputError:
+                continue
+            groups[row["uid"].split("_")[0]].append(row["score"])
+    return Counter(map(_difference, groups.values()))
+
+
+def describe_groups(counts: Counter[str]) -> str:
+    """`rollouts differ in the ranking for 54 of 112 prompts, in the format alone for 4, ...`; empty without any."""
+    ordered = [(kind, counts[kind]) for kind in (RANKING, FORMAT, EVIDENCE, NOTHING)]
+    (first, most), *rest = ordered
+    listed = ", ".join(f"in {kind} for {count}" for kind, count in rest)
+    return f"rollouts differ in {first} for {most} of {counts.total()} prompts, {listed}" if counts else ""
+
+
+def _difference(rewards: list[float]) -> str:
+    if len({reward >= RIGHT for reward in rewards}) > 1:
+        return RANKING
+    if len({reward >= 0 for reward in rewards}) > 1:
+        return FORMAT
+    return EVIDENCE if len(set(rewards)) > 1 else NOTHING
