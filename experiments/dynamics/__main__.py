@@ -58,8 +58,6 @@ def dynamics(argv: Sequence[str]) -> int:
     runs = read_runs(paths, which, scorer)
     for run in runs:
         print(f"{run.name}: {run.state}")
-        if run.groups:
-            print(f"  {run.groups}")
         if scorer is not None:
             print(f"  entailment {run.entailment or 'not computed: ' + run.missing['entailment']}")
     print(f"dynamics: {write_page(runs, Path(options.get('out_dir', paths[0])), which)}")

@@ -9,6 +9,7 @@ from experiments.dynamics.entailment import step_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, parse_row
 from rag_zeval.stages.training_log import Steps
+from rewards.format import PENALTY
 
 RIGHT = 1.0  # a reward of at least that much has the right ranking (`rewards.combined`)
 RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evidence alone", "nothing"
@@ -17,8 +18,7 @@ RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evi
 def count_groups(run: Path, steps: Steps) -> Counter[str]:
     """Of how many prompts the rollouts that are saved differ in what is rewarded: by the first of these four that fits.
 
-    verl calls a rollout `<prompt>_<rollout>_<turn>`. What is no rollout, or not written to its end, is left
-    out.
+    verl calls a rollout `<prompt>_<rollout>_<turn>`. What is no rollout, or not written to its end, is left out.
     """
     groups: dict[str, list[float]] = defaultdict(list)
     for path in step_files(run, "train", steps).values():
@@ -34,15 +34,13 @@ def count_groups(run: Path, steps: Steps) -> Counter[str]:
 
 def describe_groups(counts: Counter[str]) -> str:
     """`rollouts differ in the ranking for 54 of 112 prompts, in the format alone for 4, ...`; empty without any."""
-    ordered = [(kind, counts[kind]) for kind in (RANKING, FORMAT, EVIDENCE, NOTHING)]
-    (first, most), *rest = ordered
-    listed = ", ".join(f"in {kind} for {count}" for kind, count in rest)
-    return f"rollouts differ in {first} for {most} of {counts.total()} prompts, {listed}" if counts else ""
+    rest = ", ".join(f"in {kind} for {counts[kind]}" for kind in (FORMAT, EVIDENCE, NOTHING))
+    return f"rollouts differ in {RANKING} for {counts[RANKING]} of {counts.total()} prompts, {rest}" if counts else ""
 
 
 def _difference(rewards: list[float]) -> str:
     if len({reward >= RIGHT for reward in rewards}) > 1:
         return RANKING
-    if len({reward >= 0 for reward in rewards}) > 1:
+    if len({reward == PENALTY for reward in rewards}) > 1:
         return FORMAT
     return EVIDENCE if len(set(rewards)) > 1 else NOTHING

@@ -26,8 +26,8 @@ PARTS = {"accuracy": None, "evidence": "quote_tokens", "claims": "claims"}
 class Run:
     """curves: a value for each step, to be smoothed; points: a value for some steps; missing: why a name is in neither.
 
-    state: how far the run is, in words; entailment: what that curve was computed from, None without it;
-    groups: what its rollouts differ in, in words, empty where none are saved.
+    state: how far the run is and what its rollouts differ in, in words; entailment: what that curve was computed from,
+    None without it.
     """
 
     name: str
@@ -36,7 +36,6 @@ class Run:
     points: dict[str, Points]
     missing: dict[str, str]
     entailment: str | None
-    groups: str
 
     def has(self, name: str) -> bool:
         return name in self.curves or name in self.points
@@ -78,8 +77,8 @@ def _read(path: Path, name: str, which: str, scorer: Scorer | None) -> Run:
                 points["entailment"] = entailment
             else:
                 curves["entailment"] = by_step(entailment, len(logged["reward"]))[1:]
-    groups = describe_groups(count_groups(path, steps))
-    return Run(name, _state(path, logged), curves, points, missing, source, groups)
+    state = "; ".join(filter(None, [_state(path, logged), describe_groups(count_groups(path, steps))]))
+    return Run(name, state, curves, points, missing, source)
 
 
 def derived_curves(logged: Curves) -> dict[str, Floats]:
