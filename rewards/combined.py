@@ -12,6 +12,7 @@ from rewards.accuracy import accuracy_reward
 from rewards.evidence import Tokenize, evidence_reward, evidence_spans
 from rewards.format import PENALTY, format_reward
 
+RIGHT = 1.0  # of a right ranking, without its evidence: no other reward reaches it
 # These describe a trajectory, so they mean something only where `format` is 1: average them over those rollouts.
 WATCHED = (
     "evidence",
@@ -52,7 +53,7 @@ def combined_reward(
     has_evidence = find_variant(variant).has_evidence
     evidence = evidence_reward(trajectory, reference, tokenize) if has_evidence else 0.0
     return {
-        "score": 1.0 + 0.5 * evidence if accuracy else 0.0,
+        "score": RIGHT + 0.5 * evidence if accuracy else 0.0,
         "format": 1.0,
         "accuracy": accuracy,
         "evidence": evidence,

@@ -9,9 +9,9 @@ from experiments.dynamics.entailment import step_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, parse_row
 from rag_zeval.stages.training_log import Steps
+from rewards.combined import RIGHT
 from rewards.format import PENALTY
 
-RIGHT = 1.0  # a reward of at least that much has the right ranking (`rewards.combined`)
 RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evidence alone", "nothing"
 
 
