@@ -101,6 +101,7 @@ def _real(questions: int) -> tuple[Any, Tokens, Tokens]:
     jobs = [reader.read(question) for question in load_questions(settings, Tally(), lambda question: False)]
     with model_path(settings) as path:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    model.generation_config.eos_token_id = None  # both sides write all tokens, as random weights do
     torch.set_num_threads(1)
     return model, [job.with_passage for job in jobs], [job.without_passage for job in jobs]
 
