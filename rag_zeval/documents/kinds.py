@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from rag_zeval.documents.chunks import Chunk, ChunkIndex
 from rag_zeval.judge.prompt import Prompt
 from rag_zeval.judge.quotes import find_quotes
+from rag_zeval.replies.reading import a_list, a_text, yes_or_no
 from rag_zeval.scorers.asking import Judge
-from rag_zeval.scorers.reading import a_list, a_text, yes_or_no
 
 NO_QUESTION = "the model found nothing to ask"
 NOT_VERBATIM = "snippet not word for word in its chunk"

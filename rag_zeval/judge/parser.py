@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from rag_zeval.judge.echo import Echo
-from rag_zeval.judge.loose_json import Unreadable, read_values, unique_keys
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, Variant, find_variant
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
+from rag_zeval.replies.echo import Echo
+from rag_zeval.replies.loose_json import Unreadable, read_values, unique_keys
 
 
 class FormatError(ValueError):
@@ -54,7 +54,7 @@ def parse_lenient(
     """The trajectory, and how it was read: "strict" or "repaired".
 
     Repaired is a reply with fences, prose or a chain of thought around its list, in JSON as models write it
-    (rag_zeval.judge.loose_json), with `"true"` and `"yes"` for booleans, or without an analysis or quotes; a candidate
+    (rag_zeval.replies.loose_json), with `"true"` and `"yes"` for booleans, or without an analysis or quotes; a candidate
     without claims is kept (it has no score). `shown` are the texts that the model was asked about: what a reply
     repeats of them, or of the prompt, is no evaluation.
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import yes_or_no
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
-from rag_zeval.scorers.reading import yes_or_no
 
 ANSWERED = ScorerPrompt("answered")
 

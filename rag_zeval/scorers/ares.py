@@ -19,8 +19,8 @@ import re
 from collections.abc import Awaitable, Callable
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import Unreadable, quoted, without_thoughts
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
-from rag_zeval.scorers.reading import Unreadable, quoted, without_thoughts
 
 CONTEXT_RELEVANCE = ScorerPrompt("ares_context_relevance")
 FAITHFULNESS, ANSWER_RELEVANCE = ScorerPrompt("ares_answer_faithfulness"), ScorerPrompt("ares_answer_relevance")

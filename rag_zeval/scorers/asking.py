@@ -19,7 +19,7 @@ from rag_zeval.judge.prompt import Prompt, inputs_json
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
-from rag_zeval.scorers.reading import Unreadable, read_json
+from rag_zeval.replies.reading import Unreadable, read_json
 from rag_zeval.scorers.score import Score, Scored, costs
 
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from typing import Any
 from unicodedata import category
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import a_number
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
-from rag_zeval.scorers.reading import a_number
 
 COHERENCE, RELEVANCE, DENSITY = ScorerPrompt("ccrs_cc"), ScorerPrompt("ccrs_qr"), ScorerPrompt("ccrs_id")
 CORRECTNESS, RECALL = ScorerPrompt("ccrs_ac"), ScorerPrompt("ccrs_ir")

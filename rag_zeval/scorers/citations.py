@@ -21,8 +21,8 @@ from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
-from rag_zeval.scorers.reading import one_of
 
 CITATION = ScorerPrompt("citation_support")
 SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}

@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import Unreadable, quoted, without_thoughts
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import f_beta
-from rag_zeval.scorers.reading import Unreadable, quoted, without_thoughts
 from rag_zeval.scorers.sentences import sentences_of
 
 STATEMENTS = ScorerPrompt("openeval_statements")

@@ -16,8 +16,8 @@ from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import a_list, a_text, one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts, together
-from rag_zeval.scorers.reading import a_list, a_text, one_of
 
 CLAIMS, CHECK = ScorerPrompt("ragchecker_claims"), ScorerPrompt("ragchecker_check")
 LABELS = ("Entailment", "Neutral", "Contradiction")

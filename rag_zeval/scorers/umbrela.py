@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import average_precision
-from rag_zeval.scorers.reading import one_of
 
 UMBRELA = ScorerPrompt("umbrela")
 GRADES = ("0", "1", "2", "3")

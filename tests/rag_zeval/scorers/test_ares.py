@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import Unreadable
 from rag_zeval.scorers.ares import read_label
-from rag_zeval.scorers.reading import Unreadable
 
 EXAMPLE = Example("x", "Who?", "The reference.", ("Ada.",), truth="The truth.", chunks=("A chunk.",))
 ANSWERED = ["ares_answer_faithfulness", "ares_answer_relevance"]

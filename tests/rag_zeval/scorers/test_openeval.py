@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.replies.reading import Unreadable
 from rag_zeval.scorers.asking import Failed
 from rag_zeval.scorers.openeval import read_statements, read_verdicts, recall
-from rag_zeval.scorers.reading import Unreadable
 
 ANSWER, TRUTH = "Ada wrote it in 1843. It is long.", "Ada wrote it."
 EXAMPLE = Example("x", "Who wrote it?", "r", (ANSWER,), truth=TRUTH, chunks=("Ada wrote it.", "In 1843."))

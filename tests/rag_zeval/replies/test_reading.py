@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.scorers.reading import Unreadable, a_list, a_number, a_text, one_of, read_json, yes_or_no
+from rag_zeval.replies.reading import Unreadable, a_list, a_number, a_text, one_of, read_json, yes_or_no
 from rag_zeval.scripted_judge import SPOILED
 
 plain = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=20)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.judge.loose_json import Unreadable, read_values, unescaped
+from rag_zeval.replies.loose_json import Unreadable, read_values, unescaped
 
 _words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
 _values = st.recursive(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from rag_zeval.judge import loose_json
 from rag_zeval.models.language_model import one_line
+from rag_zeval.replies import loose_json
 
 T = TypeVar("T")
 QUOTED = 80  # characters of an unreadable reply shown in its reason
@@ -23,7 +23,7 @@ class Unreadable(ValueError):
 def read_json(text: str, read: Callable[[Any], T]) -> T:
     """What `read` makes of the JSON in a reply: bare, or with fences, prose or a chain of thought around it.
 
-    JSON as models write it is understood (rag_zeval.judge.loose_json); NaN is null. `read` raises
+    JSON as models write it is understood (rag_zeval.replies.loose_json); NaN is null. `read` raises
     Unreadable (or any error of a wrong type or key) for a value of another shape. Raises Unreadable when no value has
     the right shape, when JSON begins that does not end, and when two values differ: which is meant is not ours to say.
     """

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from rag_zeval.judge.loose_json import unescaped
+from rag_zeval.replies.loose_json import unescaped
 
 COMPARED = 200  # letters and digits of a claim
 _KEY = re.compile(r"""["']claim\\*["']""")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.judge.echo import COMPARED, Echo
+from rag_zeval.replies.echo import COMPARED, Echo
 
 claims = st.text(st.characters(categories=("L", "N", "P", "Zs")), min_size=1, max_size=40).filter(
     lambda text: any(map(str.isalnum, text))
