@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from rag_zeval.documents.chunks import Chunk, ChunkIndex
 from rag_zeval.judge.prompt import Prompt
 from rag_zeval.judge.quotes import find_quotes
-from rag_zeval.replies.reading import a_list, a_text, yes_or_no
+from rag_zeval.replies.values import a_list, a_text, yes_or_no
 from rag_zeval.scorers.asking import Judge
 
 NO_QUESTION = "the model found nothing to ask"

@@ -134,7 +134,11 @@ class Evaluator:
         if reply.text is not None and not status.startswith("failed"):
             try:
                 trajectory, parsed_by = parse_lenient(
-                    reply.text, len(example.answers), self.variant.name, _texts(example)
+                    reply.text,
+                    len(example.answers),
+                    self.variant.name,
+                    _texts(example),
+                    cut=reply.status == "truncated",
                 )
                 status = "ok" if parsed_by == "strict" else parsed_by
             except FormatError as error:

@@ -13,7 +13,8 @@ from typing import Any
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, Variant, find_variant
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.replies.echo import Echo
-from rag_zeval.replies.loose_json import Unreadable, read_values, unique_keys
+from rag_zeval.replies.loose_json import OBJECTS, unique_keys
+from rag_zeval.replies.reading import Unreadable, read_values
 
 
 class FormatError(ValueError):
@@ -49,18 +50,20 @@ def as_reply(trajectory: Trajectory, variant: str = "paper") -> str:
 
 
 def parse_lenient(
-    text: str, n_candidates: int, variant: str = "paper", shown: Sequence[str] = ()
+    text: str, n_candidates: int, variant: str = "paper", shown: Sequence[str] = (), *, cut: bool = False
 ) -> tuple[Trajectory, str]:
     """The trajectory, and how it was read: "strict" or "repaired".
 
-    Repaired is a reply with fences, prose or a chain of thought around its list, in JSON as models write it
-    (rag_zeval.replies.loose_json), with `"true"` and `"yes"` for booleans, or without an analysis or quotes; a candidate
-    without claims is kept (it has no score). `shown` are the texts that the model was asked about: what a reply
-    repeats of them, or of the prompt, is no evaluation.
+    Repaired is a reply with fences, prose or thoughts around its list, in JSON as models write it
+    (rag_zeval.replies.loose_json), with `"true"` and `"yes"` for booleans, or without an analysis or quotes; a
+    candidate without claims is kept (it has no score). `shown` are the texts that the model was asked about: what a
+    reply repeats of them, or of the prompt, is no evaluation. `cut`: whether the reply ended at its longest; all of its
+    JSON must be there then, and come first.
 
     Raises FormatError, for a score is never made up, when a candidate or a verdict is missing, a claim is empty, fields
-    of claims stand where none belong, claims are those that a shown text spells out, or a reply holds two evaluations
-    that differ: whether all that it was going to say was read cannot be told then.
+    of claims stand where none belong, claims are those that a shown text spells out, a reply holds two evaluations that
+    differ, or what it holds may be a draft in its thoughts: whether all that it was going to say was read cannot be
+    told then.
     """
     prompt, echo = find_variant(variant), Echo(shown)
     try:
@@ -70,13 +73,7 @@ def parse_lenient(
     except FormatError:
         pass
     instructions = prompt.template.split(INPUTS)[0]
-    failure = FormatError("the reply is empty")
-    for reply in dict.fromkeys((text, text.rpartition("</think>")[2])):  # the tag may stand in a string, too
-        try:
-            return _find(reply, n_candidates, prompt, echo, (instructions, *shown)), "repaired"
-        except FormatError as error:
-            failure = error
-    raise failure
+    return _find(text, n_candidates, prompt, echo, (instructions, *shown), cut), "repaired"
 
 
 _TEXT = {"type": "string"}
@@ -215,17 +212,18 @@ def _verdict(value: Any) -> bool | None:
 
 CLAIM_FIELDS = ("atomic_claims", "claim", "is_supported")
 _FIELD = re.compile(rf"""["'](?:{"|".join(CLAIM_FIELDS)})["']\s*:""")
-_THOUGHT = re.compile(r"</?think>")
 
 
-def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Sequence[str]) -> Trajectory:
+def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Sequence[str], cut: bool) -> Trajectory:
     """The one evaluation that stands in a reply. Raises FormatError."""
+    hidden = [piece for piece in shown if _FIELD.search(piece)]
     try:
-        values, outside = read_values(text, [piece for piece in shown if _FIELD.search(piece)])
+        found, outside = read_values(text, OBJECTS, cut=cut, hidden=hidden, closed=cut)
     except Unreadable as error:
-        raise FormatError(f"the JSON in the reply cannot be read: {error}") from error
-    if _THOUGHT.search(outside):
-        raise FormatError("the reply does not end its thoughts")
+        raise FormatError(str(error)) from error
+    if any(_count_fields(value.value) and not value.alone for value in found):
+        raise FormatError("JSON within a sentence")
+    values = [value.value for value in found]
     if _FIELD.search(outside):
         raise FormatError("fields of claims stand outside of any list")
     own: Trajectory | None = None

@@ -2,8 +2,8 @@
 
 Beside JSON, what is read is what models often write instead: Python's quotes and literals, trailing commas, comments,
 line breaks and unescaped quotes inside strings. The reader knows at every character where it is (in a string, behind a
-key, between items), so text inside a string is never taken for a field, and a bracket that does not close is an error
-rather than a shorter list.
+key, between items), so text inside a string is never taken for a field. A bracket that does not close is an error
+rather than a shorter list, and so is a comment that stands for items, such as `// and so on`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from typing import Any
 Find = Callable[[str, int], "re.Match[str] | None"]
 FAILURES = 64  # of JSON's own reader in a text: each takes it as long as all that stands before is
 DEPTH = 16  # brackets within brackets; a trajectory has five
-_OPENING = re.compile(r"""(?:\[\s*)?\{\s*(["'])[^"'\n]{1,100}\1\s*:""")  # an object with a key, in a list or alone
+OBJECTS = re.compile(r"""(?:\[\s*)?\{\s*(["'])[^"'\n]{1,100}\1\s*:""")  # an object with a key, in a list or alone
 _BEGUN = re.compile(r"""[\[{]\s*(?:\{\s*)?(?:["'][^"'\n]{0,100}["']?\s*)?\Z""")  # and ended before its first colon
 _FIRST_QUOTE = re.compile(r"""[^"']{0,1000}(["'])""")
 _CONSTANT = r"(?i:true|false|null|none)|-?\d[\d.eE+-]{0,40}"
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 _SPACE = r"""(?:\s|//[^\n"']*\n|#[^\n"']*\n)*"""  # a comment with quotes might be half of a string: none is read
+# A comment in a list stands behind an item's comma, and before the next item. One that says this stands for items.
+_ELISION = re.compile(
+    r"\.\.|…|\d|等|(?i:\b(?:and so|etc|more|rest|others?|remaining|remainder|similar|same|omitted|skipped|likewise|"
+    r"continued?|truncated|above|ditto|usw|und so)\b)"
+)
 _ESCAPE = re.compile(r"\\(u[\da-fA-F]{4}|U00(?:0[\da-fA-F]|10)[\da-fA-F]{4}|x[\da-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _END = re.compile(r"\s*(?:```\s*)?\Z")  # of the text, or of the fence around it
@@ -31,24 +36,23 @@ class Unreadable(ValueError):
     """What stands there is not one value that can be told; the message says why."""
 
 
-def read_values(text: str, skipped: Sequence[str] = ()) -> tuple[list[Any], str]:
-    """The objects, and lists of objects, that stand in a text one after the other, and the text outside of them.
+def read_spans(
+    text: str, opening: re.Pattern[str], hidden: Sequence[str] = (), *, closed: bool = True
+) -> tuple[list[tuple[Any, int, int]], list[str]]:
+    """The values that stand in a text one after the other, as `(value, start, end)`, and the text around them.
 
-    What stands inside a value is no value of its own. Where one of the `skipped` texts stands verbatim, there is
-    neither a value nor text. The text may end before it closes a list and its last object. Time is linear in the
-    text's length. Raises Unreadable when a value begins that cannot be read to its end: what follows may then belong
-    to it.
+    opening: of what opens a value; what stands inside a value is no value of its own. hidden: where one of these texts
+    stands verbatim, there is neither a value nor text. closed: see `iter_values`. The text comes in pieces: before,
+    between and after the values. Time is linear in the text's length. Raises Unreadable when a value begins that
+    cannot be read to its end: what follows may then belong to it.
     """
-    values, outside, at = [], [], 0
-    visible = _hidden(text, skipped)
-    for value, start, end in iter_values(text, _OPENING.search, visible, closed=False):
-        values.append(value)
-        outside.append(visible[at:start])
-        at = end
-    outside.append(visible[at:])
-    if _BEGUN.search(outside[-1][-500:]):
+    visible = _hidden(text, hidden)
+    spans = list(iter_values(text, opening.search, visible, closed=closed))
+    bounds = [0, *(at for _, start, end in spans for at in (start, end)), len(text)]
+    pieces = [re.sub("\0+", "\n", visible[start:end]) for start, end in zip(bounds[::2], bounds[1::2], strict=True)]
+    if _BEGUN.search(pieces[-1][-500:]):
         raise Unreadable("it ends within a value")
-    return values, re.sub("\0+", "\n", "\n".join(outside))
+    return spans, pieces
 
 
 def _hidden(text: str, pieces: Sequence[str]) -> str:
@@ -162,14 +166,14 @@ class _Reader:
         A text may end before it closes a list and its last object, no deeper, and only behind another bracket.
         """
         self.at += 1
-        self._skip_space()
+        self._skip_space(closing)
         while self._next() != closing:
             yield
             end = self.at
-            self._skip_space()
+            self._skip_space(closing)
             if self._next() == ",":
                 self.at += 1
-                self._skip_space()
+                self._skip_space(closing, behind_comma=True)
             elif self._next() != closing:
                 if depth < self._open_depth and self.text[end - 1] in "]}" and _END.match(self.text, end):
                     self.at = end
@@ -195,9 +199,16 @@ class _Reader:
     def _next(self) -> str:
         return self.text[self.at : self.at + 1]
 
-    def _skip_space(self) -> None:
-        if space := self._space.match(self.text, self.at):
-            self.at = space.end()
+    def _skip_space(self, closing: str, behind_comma: bool = False) -> None:
+        """Skip white space and comments. Raises Unreadable for a comment in a list that may stand for items of it."""
+        space = self._space.match(self.text, self.at)
+        assert space is not None  # it matches nothing as well
+        skipped, self.at = space[0], space.end()
+        if closing == "]" and skipped.strip():
+            comment, _, rest = skipped.lstrip(" \t").partition("\n")
+            beside_item = behind_comma and comment and not rest.strip() and self._next() != closing
+            if not beside_item or _ELISION.search(comment):
+                raise Unreadable("a comment stands in place of items")
 
     def _error(self, lacking: str) -> Unreadable:
         rest = " ".join(self.text[self.at : self.at + 40].split())

@@ -19,7 +19,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import Unreadable, quoted, without_thoughts
+from rag_zeval.replies.reading import Unreadable, quoted, stands_alone
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 
 CONTEXT_RELEVANCE = ScorerPrompt("ares_context_relevance")
@@ -29,21 +29,26 @@ LABELS = {
     True: re.compile(r"\[\s*\[?\s*Yes\s*\]?\s*\]", re.IGNORECASE),
     False: re.compile(r"\[\s*\[?\s*No\s*\]?\s*\]", re.IGNORECASE),
 }
+SPELLED = r"\[(?:yes|no)\]"  # a label in a document or an answer
+_END = " \t\r\n*_`\"'.!"  # what may stand behind a label that ends a reply
 
 
 def read_label(text: str) -> bool:
-    """The label in a reply. Raises Unreadable if there is none, or both."""
-    text = without_thoughts(text)
-    found = [label for label, pattern in LABELS.items() if pattern.search(text)]
-    if len(found) != 1:
+    """The label that a reply ends in, or that stands on a line of its own. Raises Unreadable for none, or both."""
+    found = [(label, place) for label, pattern in LABELS.items() for place in pattern.finditer(text)]
+    labels = {label for label, _ in found}
+    if len(labels) != 1:
         raise Unreadable(f"{'both' if found else 'neither'} of [[Yes]] and [[No]] in {quoted(text)}")
-    return found[0]
+    around = [(text[: place.start()], text[place.end() :]) for _, place in found]
+    if not any(stands_alone(before, after) or not after.strip(_END) for before, after in around):
+        raise Unreadable(f"a label within a sentence: {quoted(text)}")
+    return found[0][0]
 
 
 async def _relevant(judge: Judge, example: Example) -> bool:
     question, document = example.question, example.reference
     return await judge.ask_text(
-        CONTEXT_RELEVANCE, read_label, temperature=TEMPERATURE, question=question, document=document
+        CONTEXT_RELEVANCE, read_label, spelled=SPELLED, temperature=TEMPERATURE, question=question, document=document
     )
 
 
@@ -61,7 +66,13 @@ def _if_relevant(prompt: ScorerPrompt) -> Callable[[Judge, Example, str], Awaita
             return Found(0.0, {"document_relevant": False})
         question, document = example.question, example.reference
         label = await judge.ask_text(
-            prompt, read_label, temperature=TEMPERATURE, question=question, document=document, answer=answer
+            prompt,
+            read_label,
+            spelled=SPELLED,
+            temperature=TEMPERATURE,
+            question=question,
+            document=document,
+            answer=answer,
         )
         return Found(float(label), {"document_relevant": True})
 

@@ -19,7 +19,7 @@ from rag_zeval.judge.prompt import Prompt, inputs_json
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
-from rag_zeval.replies.reading import Unreadable, read_json
+from rag_zeval.replies.reading import READER, Asked, Unreadable, read_json, read_text
 from rag_zeval.scorers.score import Score, Scored, costs
 
 T = TypeVar("T")
@@ -57,25 +57,37 @@ class Judge:
     ) -> T:
         """What `read` makes of the JSON in the reply to a prompt about `inputs` (they stand in it as one JSON object).
 
-        `read` gets what `reading.read_json` found. A reply that was cut off counts if all its JSON is there. `trial`
-        numbers repeated samples of one question.
+        `read` gets what `reading.read_json` found. A reply that was cut off counts if its JSON is whole and comes
+        first. `trial` numbers repeated samples of one question.
         Raises Failed when no reply came, and when `read` raises Unreadable.
 
             statements = await judge.ask(STATEMENTS, read_statements, question=question, answer=answer)
         """
         reply = await self._reply(prompt, temperature, trial, inputs)
+        cut = reply.status == "truncated"
         try:
-            return read_json(reply.text or "", read)
+            return read_json(reply.text or "", read, Asked(prompt.template, inputs), cut=cut)
         except Unreadable as error:
-            raise Failed(_cut_off(reply) if reply.status == "truncated" else f"{prompt.name}: {error}") from error
+            raise Failed(_cut_off(reply) if cut else f"{prompt.name}: {error}") from error
 
-    async def ask_text(self, prompt: Prompt, read: Callable[[str], T], *, temperature: float = 0.0, **inputs: Any) -> T:
-        """The same of a reply that is plain text, which `read` gets whole. A reply that was cut off does not count."""
+    async def ask_text(
+        self,
+        prompt: Prompt,
+        read: Callable[[str], T],
+        *,
+        spelled: str | None = None,
+        temperature: float = 0.0,
+        **inputs: Any,
+    ) -> T:
+        """The same of a reply that is plain text: `read` gets what `reading.read_text` leaves, see there for `spelled`.
+
+        A reply that was cut off does not count.
+        """
         reply = await self._reply(prompt, temperature, 0, inputs)
         if reply.status == "truncated":
             raise Failed(_cut_off(reply))
         try:
-            return read(reply.text or "")
+            return read_text(reply.text or "", read, Asked(prompt.template, inputs), spelled)
         except Unreadable as error:
             raise Failed(f"{prompt.name}: {error}") from error
 
@@ -190,7 +202,7 @@ class AskingScorer:
         self._backend, self._embedder = backend, embedder
         self._sampling = replace(sampling, temperature=0.0, top_p=1.0)
         self.prompt_hash = " ".join(prompt.prompt_hash for prompt in measure.prompts) or None
-        asked = f"{backend.identity} prompts {self.prompt_hash} {self._sampling}" if backend else ""
+        asked = f"{backend.identity} prompts {self.prompt_hash} {self._sampling} reader {READER}" if backend else ""
         self.identity = f"{measure.name} {asked} {embedder.identity if embedder and measure.embeds else ''}"
         self.group: int | None = backend.at_once if backend and backend.batched else None
 

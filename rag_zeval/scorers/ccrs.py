@@ -18,7 +18,7 @@ from typing import Any
 from unicodedata import category
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import a_number
+from rag_zeval.replies.values import a_number
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 
 COHERENCE, RELEVANCE, DENSITY = ScorerPrompt("ccrs_cc"), ScorerPrompt("ccrs_qr"), ScorerPrompt("ccrs_id")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import a_text, yes_or_no
+from rag_zeval.replies.values import a_text, yes_or_no
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 
 PROMPT = ScorerPrompt("is_correct")

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import Unreadable, a_list, a_text, one_of
+from rag_zeval.replies.reading import Unreadable
+from rag_zeval.replies.values import a_list, a_text, one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts
 from rag_zeval.scorers.umbrela import UMBRELA, grades_of
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import Unreadable, quoted, without_thoughts
+from rag_zeval.replies.reading import Unreadable, quoted
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import f_beta
 from rag_zeval.scorers.sentences import sentences_of
@@ -28,12 +28,12 @@ STATEMENTS = ScorerPrompt("openeval_statements")
 FAITHFULNESS, CORRECTNESS = ScorerPrompt("openeval_faithfulness"), ScorerPrompt("openeval_correctness")
 TEMPERATURE = 1.0
 PASSED, FAILED = "PASSED", "FAILED"
+SPELLED = "verdict:"  # in a statement or a context
 TP, FP, FN = "TP", "FP", "FN"
 
 
 def read_statements(text: str) -> list[str]:
     """The items of a list with hyphens. Raises Unreadable if there are none."""
-    text = without_thoughts(text)
     found = [item.strip() for item in re.findall(r"^[ \t]*-(?!-)[ \t]*(\S.*)$", text, re.MULTILINE)]
     if not found:
         raise Unreadable(f"no list with hyphens in {quoted(text)}")
@@ -42,7 +42,7 @@ def read_statements(text: str) -> list[str]:
 
 def read_verdicts(text: str, labels: Sequence[str]) -> list[str]:
     """The verdicts of all lines that have one. Raises Unreadable for a line that has none of the labels, or several."""
-    lines = [line for line in without_thoughts(text).splitlines() if re.search(r"\bVERDICT:", line)]
+    lines = [line for line in text.splitlines() if re.search(r"\bVERDICT:", line)]
     return [_verdict(line, labels) for line in lines]
 
 
@@ -60,9 +60,17 @@ async def statements_of(judge: Judge, question: str, text: str, whose: str) -> l
     sentences = sentences_of(text)
     if not sentences:
         raise Failed(f"no sentences in the {whose}")
-    return await judge.ask_text(
-        STATEMENTS, read_statements, temperature=TEMPERATURE, question=question, sentences=sentences
-    )
+
+    def read(reply: str) -> list[str]:
+        if any(sentence.startswith("-") for sentence in sentences) and _has_prose(reply):
+            raise Unreadable(f"prose beside a list, where the {whose} is a list: {quoted(reply)}")
+        return read_statements(reply)
+
+    return await judge.ask_text(STATEMENTS, read, temperature=TEMPERATURE, question=question, sentences=sentences)
+
+
+def _has_prose(text: str) -> bool:
+    return any(line.strip() and not line.lstrip().startswith(("-", "```")) for line in text.splitlines())
 
 
 async def _faithfulness(judge: Judge, example: Example, answer: str) -> Found:
@@ -75,7 +83,9 @@ async def _faithfulness(judge: Judge, example: Example, answer: str) -> Found:
         return verdicts
 
     context = "\n".join(example.chunks)
-    verdicts = await judge.ask_text(FAITHFULNESS, read, temperature=TEMPERATURE, context=context, statements=statements)
+    verdicts = await judge.ask_text(
+        FAITHFULNESS, read, spelled=SPELLED, temperature=TEMPERATURE, context=context, statements=statements
+    )
     return Found(verdicts.count(PASSED) / len(verdicts), {"statements": statements, "verdicts": verdicts})
 
 
@@ -104,7 +114,13 @@ def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Judge, Ex
             return counts[TP], counts[FP], counts[FN]
 
         tp, fp, fn = await judge.ask_text(
-            CORRECTNESS, read, temperature=TEMPERATURE, question=question, answer=ours, ground_truth=theirs
+            CORRECTNESS,
+            read,
+            spelled=SPELLED,
+            temperature=TEMPERATURE,
+            question=question,
+            answer=ours,
+            ground_truth=theirs,
         )
         parts = {"statements": ours, "ground_truth": theirs, TP: tp, FP: fp, FN: fn}
         return Found(value(tp, fp, fn), parts)

@@ -12,6 +12,7 @@ from rag_zeval.judge.schema import as_json
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Sampling
+from rag_zeval.replies.reading import READER
 from rag_zeval.scorers.score import Score, Scored, costs
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
@@ -43,7 +44,7 @@ class RagZeval:
         self.prompt_hash = self._evaluator.variant.prompt_hash
         self.identity = (
             f"{backend.identity} prompt {self.variant} {self.prompt_hash} {sampling}{' structured' * structured}"
-            f"{' patterns' * patterns}"
+            f"{' patterns' * patterns} reader {READER}"
         )
         self.group = backend.at_once if backend.batched else None
 

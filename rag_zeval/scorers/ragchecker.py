@@ -16,7 +16,7 @@ from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import a_list, a_text, one_of
+from rag_zeval.replies.values import a_list, a_text, one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts, together
 
 CLAIMS, CHECK = ScorerPrompt("ragchecker_claims"), ScorerPrompt("ragchecker_check")

@@ -58,7 +58,15 @@ def test_the_status_says_how_the_reply_was_read(text: str, status: str, scores: 
 
 def test_a_cut_reply_gives_a_score_only_if_it_was_complete() -> None:
     whole = reply([True, False], [True])
-    for text, scores in ((whole + " and so on and on", [0.5, 1.0]), (whole[: whole.rindex("analysis")], [None, None])):
+    rest = "\n\nNote that bo"
+    for text, scores in (
+        (whole + rest, [0.5, 1.0]),
+        (f"<think>Hm.</think>\n```json\n{whole}\n```{rest}", [0.5, 1.0]),
+        (whole[: whole.rindex("analysis")], [None, None]),
+        (whole[:-2], [None, None]),
+        (f"Let me see. Perhaps:\n{whole}{rest}", [None, None]),  # the opening tag of thoughts may stand in the prompt
+        (f"<think>Perhaps:\n{whole}{rest}", [None, None]),
+    ):
         found = Evaluator(ScriptedBackend([Reply(text, "truncated", 5, 99)])).evaluate("q", "r", ["a", "b"])
         assert found.scores == scores
         assert found.status == ("repaired" if scores[0] else "failed: reply cut off at 99 tokens")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.replies.loose_json import Unreadable, read_values, unescaped
+from rag_zeval.replies.loose_json import OBJECTS, Unreadable, read_spans, unescaped
 
 _words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
 _values = st.recursive(
@@ -19,6 +19,12 @@ _values = st.recursive(
     max_leaves=12,
 )
 objects = st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), _values, min_size=1, max_size=3)
+
+
+def read_values(text: str, hidden: list[str] | None = None) -> tuple[list, str]:
+    """The objects, and lists of objects, in a text, and the text around them."""
+    spans, pieces = read_spans(text, OBJECTS, hidden or [], closed=False)
+    return [value for value, _, _ in spans], "\n".join(pieces)
 
 
 def spells_a_key(text: str, quote: str) -> bool:
@@ -69,6 +75,7 @@ def test_what_is_cut_off_is_not_read(value: dict, data: st.DataObject) -> None:
         ('{"a": "He said "yes" to her.", "b": 1}', {"a": 'He said "yes" to her.', "b": 1}),
         ('{"a": ["the "Times", 1999", "b"]}', {"a": ['the "Times", 1999', "b"]}),
         ("{'a': 'it's so', 'b': \"it's\"}", {"a": "it's so", "b": "it's"}),
+        ('{"a": ["x", // next\n "y"]}', {"a": ["x", "y"]}),
         ('{"a": TRUE, "b": None, // why\n "c": -1.5e2,}', {"a": True, "b": None, "c": -150}),
         (
             '{"a": "two\nlines", "b": "\\u00e9 \\ud83d\\ude00 \\_ \\\' \\x41",}',
@@ -102,6 +109,12 @@ def test_what_models_write_instead(text: str, value: object) -> None:
         '{"a": 1} and {"b',
         '{"a": 1} and [{',
         '{"a": 1, // "b": 2\n "c": 3}',
+        '{"a": ["x", // and so on\n]}',
+        '{"a": ["x" // and so on\n]}',
+        '{"a": ["x", # ...\n "y"]}',
+        '{"a": ["x", // 3 more\n "y"]}',
+        '{"a": ["x",\n // why\n "y"]}',
+        '{"a": [ // why\n "y"]}',
     ],
 )
 def test_what_cannot_be_told_is_not_read(text: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.replies.reading import Unreadable, a_list, a_number, a_text, one_of, read_json, yes_or_no
+from rag_zeval.replies.reading import Unreadable, read_json
+from rag_zeval.replies.values import a_list, a_number, a_text, one_of, yes_or_no
 from rag_zeval.scripted_judge import SPOILED
 
 plain = st.text(st.characters(categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=20)
@@ -69,7 +70,7 @@ def test_many_values_take_linear_time(kind: str, growth: Callable[[Callable[[int
 
     def attempt(count: int) -> None:
         with suppress(Unreadable):
-            read_json(" ".join(map(value, range(count))), read)
+            read_json("\n".join(map(value, range(count))), read)
 
     assert growth(attempt, 2_000) < 8
 
@@ -79,10 +80,10 @@ def test_one_answer_however_often_is_read_and_two_are_not(values: list[int], rng
     said = [rng.choice(("{}", "[1]", '{"verdicts": 1}', f'{{"value": {value}}}', "[sic]")) for value in values]
     meant = {value for value, text in zip(values, said, strict=True) if "value" in text}
     if len(meant) == 1:
-        assert read_json(" and ".join(said), lambda found: found["value"]) == meant.pop()
+        assert read_json("\nand\n".join(said), lambda found: found["value"]) == meant.pop()
     else:
         with pytest.raises(Unreadable, match="2 different answers in one reply" if meant else None):
-            read_json(" and ".join(said), lambda found: found["value"])
+            read_json("\nand\n".join(said), lambda found: found["value"])
 
 
 def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
@@ -104,7 +105,10 @@ def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
         ('{"verdicts": 1}', "'1' is no list"),
         ('{"verdicts": [1]} No, wait: {"verdicts": [0]}', "2 different answers in one reply"),
         ("{'verdicts': [__import__('os').getpid()]}", "JSON that cannot be read"),
-        ('{"verdicts": [1, 0]', "JSON that cannot be read: '{\"verdicts\": [1, 0]'"),
+        ('{"verdicts": [1, 0]', "JSON that cannot be read (it ends within a value): '{\"verdicts\": [1, 0]'"),
+        ('The answer says {"verdicts": [1]}. I cannot judge.', "JSON within a sentence"),
+        ('<think>{"verdicts": [1]}', "the reply does not end its thoughts"),
+        ('<plan>{"verdicts": [1]}</plan> No.', "inside a tag that is not known: 'plan'"),
         ('{"verdicts": [1], "verdicts": [0]}', "JSON that cannot be read"),
     ],
 )

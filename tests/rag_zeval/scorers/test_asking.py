@@ -72,7 +72,11 @@ def test_a_row_has_all_its_costs() -> None:
     [
         (Reply(None, "failed: HTTP 500: broken", calls=2), "failed: HTTP 500: broken", False),
         (Reply("[1", "truncated", 1, 9, calls=1), "failed: reply cut off at 9 tokens", True),
-        (Reply("[1, 2", "ok", 1, 1, calls=1), "failed: ragas_statements: JSON that cannot be read: '[1, 2'", True),
+        (
+            Reply("[1, 2", "ok", 1, 1, calls=1),
+            "failed: ragas_statements: JSON that cannot be read: it ends within a value",
+            True,
+        ),
         (Reply("", "ok", 1, 1, calls=1), "failed: ragas_statements: the reply is empty", True),
     ],
 )
@@ -88,7 +92,7 @@ def test_a_failure_is_that_of_its_answer_and_only_a_lost_reply_is_asked_for_agai
 
 
 def test_json_that_is_all_there_counts_though_the_reply_was_cut_off_and_other_text_does_not() -> None:
-    fate = {0: Reply("[7] and so", "truncated", 1, 9, calls=1)}
+    fate = {0: Reply("[7]\n\nNote that bo", "truncated", 1, 9, calls=1)}
 
     async def text(judge: Judge, example: Example, answer: str) -> Found:
         return Found(await judge.ask_text(PROMPT, len, n=0), {})

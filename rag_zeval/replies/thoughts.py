@@ -1,0 +1,122 @@
+"""Where a reply thinks aloud, and where it answers.
+
+What a model writes while it thinks is a draft, never its answer. Servers cut thoughts off if they know the model's
+tags; many do not, and then the tags stand in the text, or only the closing one, where the chat template wrote the
+other. Tags are known in any case, for a model may write them as it likes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+# Names of tags around thoughts, and models that write them: `<think>`, `[THINK]` or `◁think▷`, closed with a slash.
+THOUGHT_TAGS = {
+    "think": "DeepSeek R1 and V3.1, Qwen3, QwQ, GLM 4.5, MiniMax M1, ERNIE 4.5, Hunyuan, SmolLM3, Magistral, Kimi",
+    "thinking": "Claude, and others that are asked to",
+    "thought": "Gemini, EXAONE Deep",
+    "thoughts": "models that are asked to",
+    "reasoning": "models that are asked to",
+    "reflection": "Reflection 70B",
+    "seed:think": "Seed OSS",
+    "longcat_think": "LongCat Flash Thinking",
+}
+
+
+class Marks(NamedTuple):
+    """How thoughts begin and end, as regular expressions, and models that write it so."""
+
+    opening: str
+    closing: str
+    models: str
+
+
+_NAMES = "|".join(THOUGHT_TAGS)
+THOUGHT_MARKS = (
+    Marks(rf"<(?:{_NAMES})(?:\s[^<>]{{0,200}})?>", rf"</(?:{_NAMES})\s*>", "see THOUGHT_TAGS"),
+    Marks(rf"\[(?:{_NAMES})\]", rf"\[/(?:{_NAMES})\]", "Magistral"),
+    Marks(rf"◁(?:{_NAMES})▷", rf"◁/(?:{_NAMES})▷", "Kimi"),
+    Marks(r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>", "OpenThinker, Sky-T1"),
+    Marks(r"<\|start_think(?:ing)?\|>", r"<\|end_think(?:ing)?\|>", "Command R7B, Command A Reasoning"),
+    Marks(
+        r"<\|channel\|>\s*(?:analysis|commentary)[^<]{0,100}<\|message\|>",
+        r"<\|channel\|>\s*final[^<]{0,100}<\|message\|>",
+        "gpt-oss",
+    ),
+    Marks(r"\A\s*analysis(?=[A-Z])", r"assistantfinal", "gpt-oss, without its special tokens"),
+    Marks(r"<\|channel>\s*thought", r"<channel\|>", "Gemma 4"),
+    Marks(r"<unused94>", r"<unused95>", "MedGemma"),
+    Marks(r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:", "Granite 3.2"),
+    Marks(r"Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]", "Apriel"),
+)
+_OPENING = re.compile("|".join(marks.opening for marks in THOUGHT_MARKS), re.IGNORECASE)
+_CLOSING = re.compile("|".join(marks.closing for marks in THOUGHT_MARKS), re.IGNORECASE)
+
+# Any other tag: what stands in one may be thoughts as well, so nobody can say that it is an answer.
+_TAG = re.compile(
+    r"<(?P<slash>/?)\s*(?P<name>[a-z][\w.:-]{0,40})(?:\s[^<>]{0,200})?(?P<empty>/?)>"
+    r"|<[|｜]\s*(?P<slash_2>/?)(?P<name_2>[\w▁:-]{1,40})\s*[|｜]>"
+    r"|◁(?P<slash_3>/?)(?P<name_3>\w{1,40})▷"
+    r"|(?m:^)[ \t]*\[(?P<name_4>(?-i:[A-Z][A-Z_ ]{3,40}))\]|\[(?P<slash_4>/)(?P<name_5>(?-i:[A-Z][A-Z_ ]{3,40}))\]",
+    re.IGNORECASE,
+)
+# Tags around answers, of the layout of a text, and of chat templates.
+_PLAIN_TAGS = frozenset(
+    "answer final final_answer response output result results solution json evaluation verdict verdicts judgment "
+    "judgement score a b blockquote body br code div em h1 h2 h3 h4 h5 h6 hr html i li mark ol p pre s small span "
+    "strong sub sup table tbody td th thead tr tt u ul begin_of_solution end_of_solution start_response end_response "
+    "start_text end_text begin_of_box end_of_box begin_of_text end_of_text im_start im_end endoftext eot_id eom_id end "
+    "start return message channel assistant start_header_id end_header_id begin_of_sentence end_of_sentence "
+    "begin▁of▁sentence end▁of▁sentence start_of_turn_token end_of_turn_token chatbot_token start_of_turn end_of_turn "
+    "end_of_role start_of_role eos bos".split()
+)
+
+
+def final_texts(text: str) -> Iterator[str]:
+    """What a reply may say once it has thought: all of it, then what follows the last closing tag.
+
+    A text with a closing tag in a string of its JSON has not thought, so all of it comes first: whoever reads a part
+    makes sure, by `fault_outside`, that no thoughts stand around what was read.
+    """
+    yield text
+    end = 0
+    for closing in _CLOSING.finditer(text):
+        end = closing.end()
+    if end:
+        yield text[end:]
+
+
+def fault_outside(pieces: Sequence[str]) -> str | None:
+    """Why what was read in a text may be a draft; None if it is no draft by any tag.
+
+    pieces: the text before, between and after what was read, in order; one piece is a text of which nothing was read.
+    """
+    if any(map(_OPENING.search, pieces)) or any(map(_CLOSING.search, pieces)):
+        return "the reply does not end its thoughts"
+    opened: list[str] = []
+    for at, piece in enumerate(pieces):
+        for name, closing in unknown_tags(piece):
+            if not closing:
+                opened.append(name)
+            elif name in opened:
+                opened.remove(name)
+            elif at:  # its opening tag stands in the prompt: all before it is inside
+                return f"its answer stands inside a tag that is not known: '{name}'"
+        if opened and at < len(pieces) - 1:
+            return f"its answer stands inside a tag that is not known: '{opened[-1]}'"
+    return None
+
+
+def unknown_tags(text: str) -> Iterator[tuple[str, bool]]:
+    """`(name, whether it closes)` of each tag in a text that is neither of thoughts nor known to be something else."""
+    for tag in _TAG.finditer(text):
+        name = next(filter(None, tag.group("name", "name_2", "name_3", "name_4", "name_5"))).casefold()
+        closing = any(tag.group("slash", "slash_2", "slash_3", "slash_4"))
+        if name not in _PLAIN_TAGS and not tag["empty"]:
+            yield re.sub(r"^(?:begin|start|end)_(?:of_)?", "", name), closing or name.startswith("end_")
+
+
+def without_tags(text: str) -> str:
+    """The text without the tags that may stand around an answer."""
+    return _TAG.sub("", text)

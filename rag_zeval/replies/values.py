@@ -1,0 +1,59 @@
+"""Single values of a judge's JSON: of their kind, or refused. What is missing is not filled up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rag_zeval.replies.reading import Unreadable, quoted
+
+
+def a_text(value: Any) -> str:
+    """A string with something in it."""
+    if not isinstance(value, str) or not value.strip():
+        raise Unreadable(f"{quoted(str(value))} is no text")
+    return value.strip()
+
+
+def a_list(value: Any, length: int | None = None) -> Sequence[Any]:
+    """A list, of that length if one is given: what is missing is not filled up, what is too much is not cut."""
+    if not isinstance(value, list):
+        raise Unreadable(f"{quoted(str(value))} is no list")
+    if length is not None and len(value) != length:
+        raise Unreadable(f"{len(value)} judgements of {length}")
+    return value
+
+
+def yes_or_no(value: Any) -> bool:
+    """A verdict: true or false, 1 or 0, also as text."""
+    if isinstance(value, str):
+        value = {"1": 1, "true": 1, "yes": 1, "0": 0, "false": 0, "no": 0}.get(value.strip().lower(), value)
+    if not isinstance(value, (bool, int, float)) or value not in (0, 1):
+        raise Unreadable(f"{quoted(str(value))} is neither 1 nor 0")
+    return bool(value)
+
+
+def one_of(value: Any, labels: Sequence[str]) -> str:
+    """One of the labels, in any case."""
+    known = {label.lower(): label for label in labels}
+    label = known.get(value.strip().lower()) if isinstance(value, str) else None
+    if label is None:
+        raise Unreadable(f"{quoted(str(value))} is none of {', '.join(labels)}")
+    return label
+
+
+def a_number(value: Any, low: float, high: float) -> float:
+    """A number from low to high, also as text."""
+    if isinstance(value, str):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise Unreadable(f"{quoted(str(value))} is no number from {low:g} to {high:g}")
+    return float(value)
+
+
+def a_whole_number(value: Any, low: int, high: int) -> int:
+    """A whole number from low to high, also as text."""
+    number = a_number(value, low, high)
+    if not number.is_integer():
+        raise Unreadable(f"{quoted(str(value))} is no whole number")
+    return int(number)
