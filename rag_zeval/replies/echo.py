@@ -21,6 +21,7 @@ from rag_zeval.replies.loose_json import unescaped
 
 COMPARED = 200  # letters and digits of a claim or a value
 SEAM = 4  # characters of a string on either side of a seam
+UNSEEN = ("Cf", "Mn", "Cc")  # categories of characters: formats such as zero width, marks on letters, controls
 RESOLVED = 4  # times that escapes within escapes are resolved
 
 _QUOTES = "'`´‘’‚‛“”„‟‹›«»′″‴「」『』〝〞〟＂＇"
@@ -45,6 +46,9 @@ def plain_form(text: str) -> str:
     """
     for _ in range(RESOLVED):
         before = text
+        if not text.isascii():
+            text = unicodedata.normalize("NFKC", text)
+            text = "".join(character for character in text if unicodedata.category(character) not in UNSEEN)
         if "&" in text:
             text = html.unescape(text)
         if "%" in text:
@@ -52,10 +56,7 @@ def plain_form(text: str) -> str:
         text = unescaped(text)
         if text == before:
             break
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-        text = "".join(character for character in text if unicodedata.category(character) not in ("Cf", "Mn", "Cc"))
-    return "".join(text.translate(_PLAIN).casefold().split())
+    return "".join(text.translate(_PLAIN).upper().casefold().split())  # upper: a dotless i is an i there
 
 
 def letters_of(plain: str) -> str:

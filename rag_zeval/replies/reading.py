@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from rag_zeval.models.language_model import one_line
 from rag_zeval.replies import loose_json
 from rag_zeval.replies.echo import Echo, letters_of, plain_form
-from rag_zeval.replies.thoughts import fault_outside, final_texts, unknown_tags, without_tags
+from rag_zeval.replies.thoughts import fault_outside, final_texts, unknown_tags, without_tags, without_wrapping
 
 T = TypeVar("T")
 READER = 2  # goes into the identity of what is read with it: raised whenever a reply may come to another score
@@ -216,7 +216,7 @@ def read_text(text: str, read: Callable[[str], T], asked: Asked | None = None, s
         raise Unreadable(f"the reply repeats its prompt: {quoted(text)}")
     if spelled and any(re.search(spelled, shown) for shown in asked.echo.plain):
         raise Unreadable("a text to be judged spells out what a judge writes")
-    return read(final.strip())
+    return read(without_wrapping(final))
 
 
 def quoted(text: str) -> str:

@@ -120,3 +120,16 @@ def unknown_tags(text: str) -> Iterator[tuple[str, bool]]:
 def without_tags(text: str) -> str:
     """The text without the tags that may stand around an answer."""
     return _TAG.sub("", text)
+
+
+def without_wrapping(text: str) -> str:
+    """The text without tags, and white space, at its beginning and end."""
+    end = len(text.rstrip())
+    for tag in reversed([*_TAG.finditer(text)]):
+        if text[tag.end() : end].strip():
+            break
+        end = tag.start()
+    text = text[:end].strip()
+    while opening := _TAG.match(text):
+        text = text[opening.end() :].lstrip()
+    return text

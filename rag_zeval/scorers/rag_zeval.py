@@ -13,6 +13,7 @@ from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Sampling
 from rag_zeval.replies.reading import READER
+from rag_zeval.replies.thoughts import fault_outside, final_texts
 from rag_zeval.scorers.score import Score, Scored, costs
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
@@ -60,8 +61,9 @@ class RagZeval:
 def _by_patterns(evaluation: Evaluation, answers: int) -> Evaluation:
     if evaluation.trajectory is not None or evaluation.reply is None:
         return evaluation
-    trajectory = read_patterns(evaluation.reply, answers)
-    if not any(candidate.atomic_claims for candidate in trajectory):
+    *_, final = final_texts(evaluation.reply)
+    trajectory = read_patterns(final, answers)
+    if fault_outside([final]) or not any(candidate.atomic_claims for candidate in trajectory):
         return evaluation
     return replace(evaluation, trajectory=trajectory, scores=support_scores(trajectory), status="patterns")
 

@@ -74,7 +74,7 @@ def test_a_row_has_all_its_costs() -> None:
         (Reply("[1", "truncated", 1, 9, calls=1), "failed: reply cut off at 9 tokens", True),
         (
             Reply("[1, 2", "ok", 1, 1, calls=1),
-            "failed: ragas_statements: JSON that cannot be read: it ends within a value",
+            "failed: ragas_statements: JSON that cannot be read (no value that can be read at '2'): '[1, 2'",
             True,
         ),
         (Reply("", "ok", 1, 1, calls=1), "failed: ragas_statements: the reply is empty", True),
