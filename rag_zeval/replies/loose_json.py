@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rag_zeval.replies import elisions
+
 Find = Callable[[str, int], "re.Match[str] | None"]
 FAILURES = 64  # of JSON's own reader in a text: each takes it as long as all that stands before is
 DEPTH = 16  # brackets within brackets; a trajectory has five
@@ -22,11 +24,6 @@ _FIRST_QUOTE = re.compile(r"""[^"']{0,1000}(["'])""")
 _CONSTANT = r"(?i:true|false|null|none)|-?\d[\d.eE+-]{0,40}"
 _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 _SPACE = r"""(?:\s|//[^\n"']*\n|#[^\n"']*\n)*"""  # a comment with quotes might be half of a string: none is read
-# A comment in a list stands behind an item's comma, and before the next item. One that says this stands for items.
-_ELISION = re.compile(
-    r"\.\.|…|\d|等|(?i:\b(?:and so|etc|more|rest|others?|remaining|remainder|similar|same|omitted|skipped|likewise|"
-    r"continued?|truncated|above|ditto|usw|und so)\b)"
-)
 _ESCAPE = re.compile(r"\\(u[\da-fA-F]{4}|U00(?:0[\da-fA-F]|10)[\da-fA-F]{4}|x[\da-fA-F]{2}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _END = re.compile(r"\s*(?:```\s*)?\Z")  # of the text, or of the fence around it
@@ -191,6 +188,8 @@ class _Reader:
                 self.at = found.end()
                 if self._spelled.search(self.text, start, self.at):
                     raise Unreadable("a string holds a key: where it ends cannot be told")
+                if elisions.WITHIN_STRING.search(self.text, start + 1, found.start()):
+                    raise Unreadable("dots stand in place of items")
                 return unescaped(self.text[start + 1 : found.start()])
             else:
                 at = found.end()
@@ -200,14 +199,18 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def _skip_space(self, closing: str, behind_comma: bool = False) -> None:
-        """Skip white space and comments. Raises Unreadable for a comment in a list that may stand for items of it."""
+        """Skip white space and comments.
+
+        In a list, a comment is one behind an item's comma and before the next item. Raises Unreadable for any other,
+        and for one that says so: it may stand for items.
+        """
         space = self._space.match(self.text, self.at)
         assert space is not None  # it matches nothing as well
         skipped, self.at = space[0], space.end()
         if closing == "]" and skipped.strip():
             comment, _, rest = skipped.lstrip(" \t").partition("\n")
             beside_item = behind_comma and comment and not rest.strip() and self._next() != closing
-            if not beside_item or _ELISION.search(comment):
+            if not beside_item or elisions.COMMENT.search(comment):
                 raise Unreadable("a comment stands in place of items")
 
     def _error(self, lacking: str) -> Unreadable:

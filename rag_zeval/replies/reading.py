@@ -7,74 +7,33 @@ its thoughts, not what it repeats of the prompt or quotes out of a text, not wha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 
 from rag_zeval.models.language_model import one_line
 from rag_zeval.replies import loose_json
-from rag_zeval.replies.echo import Echo, letters_of, plain_form
+from rag_zeval.replies.asked import Asked
+from rag_zeval.replies.echo import plain_form
+from rag_zeval.replies.elisions import stands_for_others
 from rag_zeval.replies.thoughts import fault_outside, final_texts, unknown_tags, without_tags, without_wrapping
 
 T = TypeVar("T")
 READER = 2  # goes into the identity of what is read with it: raised whenever a reply may come to another score
 QUOTED = 80  # characters of an unreadable reply shown in its reason
-REPEATED = 12  # letters of a line from which on it is known as one of the prompt
 
 # A bracket that opens JSON: not `[sic]` or `{name}`. `[1]`, a citation, is JSON all the same, and no reply by itself.
 _OPENING = re.compile(r"""[\[{](?=\s*(?:["'\[{\]}\d-]|(?:true|false|null|True|False|None|NaN)\b))""")
 _FIELD_NAME = re.compile(r"""["']([^"'\n]{1,100})["']\s*:""")
 _FENCE = re.compile(r"```\w*|`")
-_LABEL = re.compile(r"(?:[:：=→]|->|\d[.)])$")  # at the end of what stands before a value on its line
+_LABEL = re.compile(r"(?:[:：=→]|->)\Z|\A\d{1,3}[.)]\Z")  # what stands before an answer on its line
 _DECORATION = " \t\r*_~>#-•`\"'"
 _CLOSING_MARKS = _DECORATION + ".;,!…"
+_ITEM = re.compile(r"^[ \t]*-(?!-).*$", re.MULTILINE)
 
 
 class Unreadable(ValueError):
     """The reply says nothing of the kind that was asked for; the message says why."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a judge was asked: the instructions of its prompt, and the inputs in it (JSON), whose texts it was shown."""
-
-    instructions: str = ""
-    inputs: Any = None
-
-    @cached_property
-    def shown(self) -> tuple[str, ...]:
-        """All texts of the inputs."""
-        return tuple(_texts(self.inputs))
-
-    @cached_property
-    def echo(self) -> Echo:
-        return Echo(self.shown)
-
-    def repeats(self, said: str) -> bool:
-        """Whether a text holds a line of the instructions."""
-        lines = [letters for line in said.splitlines() if len(letters := letters_of(plain_form(line))) >= REPEATED]
-        return any(line in self._instructions for line in lines)
-
-    def holds_example(self, written: str) -> bool:
-        """Whether a value, as it is written in a reply, stands in the instructions: it may be their example."""
-        return letters_of(plain_form(written)) in self._instructions
-
-    @cached_property
-    def _instructions(self) -> str:
-        return letters_of(plain_form(self.instructions))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    todo = [value]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            todo.extend(value.values())
-        elif isinstance(value, (list, tuple)):
-            todo.extend(value)
 
 
 @dataclass(frozen=True)
@@ -109,7 +68,7 @@ def read_values(
         if fault := fault_outside(pieces):
             failure = Unreadable(fault)
             continue
-        if cut and spans and _says_something(pieces[0]):
+        if cut and spans and any(map(str.isalnum, _FENCE.sub("", without_tags(pieces[0])))):
             raise Unreadable("the reply was cut off, and what stands before its JSON may be thoughts")
         values = [
             Value(value, final[start:end], stands_alone(before, after))
@@ -117,10 +76,6 @@ def read_values(
         ]
         return values, "\n".join(pieces)
     raise failure
-
-
-def _says_something(before: str) -> bool:
-    return any(map(str.isalnum, _FENCE.sub("", without_tags(before))))
 
 
 def stands_alone(before: str, after: str) -> bool:
@@ -143,7 +98,8 @@ def read_json(text: str, read: Callable[[Any], T], asked: Asked | None = None, *
 
     Raises Unreadable when no value has the right shape; when two that have it differ, for which is meant is not ours to
     say; when the only ones stand in a sentence, are repeated from the prompt, or are spelled out in a text that the
-    judge was shown; when fields of one stand outside of it; and for all that `read_values` refuses.
+    judge was shown; when items are left out of one, or fields of it stand outside; and for all that `read_values`
+    refuses.
     """
     asked = asked or Asked()
     values, outside = read_values(text, _OPENING, cut=cut)
@@ -151,7 +107,7 @@ def read_json(text: str, read: Callable[[Any], T], asked: Asked | None = None, *
     reason = f"no JSON in the reply {shown}"
     found: list[T] = []
     alone = False
-    repeats, names = asked.repeats(outside), set(_FIELD_NAME.findall(outside))
+    repeats, names = asked.is_repeated_by(outside), set(_FIELD_NAME.findall(outside))
     for value in values:
         try:
             result = read(value.value)
@@ -161,7 +117,7 @@ def read_json(text: str, read: Callable[[Any], T], asked: Asked | None = None, *
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError):
             reason = f"JSON of another shape: {shown}"
             continue
-        if value.value == asked.inputs or (repeats and asked.holds_example(value.written)):
+        if value.value == asked.inputs or asked.has_example(value.value, value.written, repeats):
             reason = f"the reply repeats its prompt: {shown}"
         elif asked.echo.spells(value.written):
             reason = f"the reply repeats a text to be judged: {shown}"
@@ -178,11 +134,8 @@ def read_json(text: str, read: Callable[[Any], T], asked: Asked | None = None, *
     return found[0]
 
 
-_ELISIONS = re.compile(r"(?i)\W*(?:(?:and so (?:on|forth)|and more|etc|\d+ more|usw|等)\W*)?")
-
-
 def _check_whole(value: Any, names_outside: set[str]) -> None:
-    """Raises Unreadable if a list holds an elision in place of items, or a field stands outside of the value."""
+    """Raises Unreadable if a list leaves items out, or a field of the value stands outside of it."""
     todo = [value]
     while todo:
         value = todo.pop()
@@ -191,7 +144,7 @@ def _check_whole(value: Any, names_outside: set[str]) -> None:
                 raise Unreadable(f"a field stands outside of the value as well: {quoted(min(outside))}")
             todo.extend(value.values())
         elif isinstance(value, list):
-            if any(isinstance(item, str) and item and _ELISIONS.fullmatch(item) for item in value):
+            if any(map(stands_for_others, value)):
                 raise Unreadable("a list leaves items out")
             todo.extend(value)
 
@@ -201,22 +154,58 @@ def read_text(text: str, read: Callable[[str], T], asked: Asked | None = None, s
 
     spelled: a regular expression, for plain forms (`echo.plain_form`), of what a reply is read by. A text to be judged
     that has it too cannot be told from the judge's own words. Raises Unreadable for such a reply, one that is empty,
-    does not end its thoughts, has a tag that is not known, or repeats its prompt; `read` raises it for any other.
+    does not end its thoughts, has a tag that is not known, or repeats its prompt or a list that the judge was shown;
+    `read` raises it for any other.
     """
     asked = asked or Asked()
     *_, final = final_texts(text)
-    prose = "\n".join(line for line in final.splitlines() if not line.lstrip().startswith("-"))
+    prose = "\n".join(line for line in final.splitlines() if not _ITEM.match(line))
     if not final.strip():
         raise Unreadable("the reply is empty")
     if fault := fault_outside([prose]):
         raise Unreadable(fault)
     if tag := next(unknown_tags(prose), None):
-        raise Unreadable(f"it has a tag that is not known: '{tag[0]}'")
-    if asked.repeats(final):
+        raise Unreadable(f"the reply has a tag that is not known: '{tag[0]}'")
+    if asked.is_repeated_by(final):
         raise Unreadable(f"the reply repeats its prompt: {quoted(text)}")
     if spelled and any(re.search(spelled, shown) for shown in asked.echo.plain):
         raise Unreadable("a text to be judged spells out what a judge writes")
+    items = plain_form("\n".join(_ITEM.findall(final)))
+    if items and any(map(str.isalnum, prose)) and any(items in shown for shown in asked.echo.plain):
+        raise Unreadable(f"the reply repeats a list of a text to be judged: {quoted(text)}")
     return read(without_wrapping(final))
+
+
+def list_items(text: str) -> list[str]:
+    """The items of the one list with hyphens in a text, without their hyphens; indented lines go on with an item.
+
+    Raises Unreadable if there is none, or the same one twice; if anything stands between items, or on the line before
+    them without being a label (`Output:`), for they may then be quoted in part; and if an item leaves others out.
+    """
+    items: list[str] = []
+    before, is_over = "", False
+    for line in text.splitlines():
+        if _ITEM.match(line):
+            if is_over:
+                raise Unreadable(f"a list with other text in it: {quoted(text)}")
+            items.append(line.strip()[1:].strip())
+        elif not items:
+            before = line
+        elif line.strip() and line[0] in " \t":
+            items[-1] += f" {line.strip()}"
+        elif line.strip():
+            is_over = True
+            items += [line] if stands_for_others(line) and "```" not in line else []
+    half = len(items) // 2
+    if not items:
+        raise Unreadable(f"no list with hyphens in {quoted(text)}")
+    if not stands_alone(before, ""):
+        raise Unreadable(f"a list within a sentence: {quoted(text)}")
+    if items[:half] == items[half:]:
+        raise Unreadable(f"the same list twice: {quoted(text)}")
+    if any(map(stands_for_others, items)):
+        raise Unreadable(f"a list leaves items out: {quoted(text)}")
+    return items
 
 
 def quoted(text: str) -> str:

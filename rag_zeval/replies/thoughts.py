@@ -46,6 +46,8 @@ THOUGHT_MARKS = (
     ),
     Marks(r"\A\s*analysis(?=[A-Z])", r"assistantfinal", "gpt-oss, without its special tokens"),
     Marks(r"<\|channel>\s*thought", r"<channel\|>", "Gemma 4"),
+    Marks(r"<\|think\|>", r"<\|end\|>\s*<\|begin\|>assistant\s*<\|content\|>", "Solar Open"),
+    Marks(r"<\|inner_prefix\|>", r"<\|inner_suffix\|>", "Apertus"),
     Marks(r"<unused94>", r"<unused95>", "MedGemma"),
     Marks(r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:", "Granite 3.2"),
     Marks(r"Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]", "Apriel"),
@@ -59,6 +61,12 @@ _TAG = re.compile(
     r"|<[|｜]\s*(?P<slash_2>/?)(?P<name_2>[\w▁:-]{1,40})\s*[|｜]>"
     r"|◁(?P<slash_3>/?)(?P<name_3>\w{1,40})▷"
     r"|(?m:^)[ \t]*\[(?P<name_4>(?-i:[A-Z][A-Z_ ]{3,40}))\]|\[(?P<slash_4>/)(?P<name_5>(?-i:[A-Z][A-Z_ ]{3,40}))\]",
+    re.IGNORECASE,
+)
+# What ends a turn: a reply that goes on behind it has ended its thoughts there, or plays the next speaker.
+_END_OF_TURN = re.compile(
+    r"<[|｜](?:end|im_end|return|eot_id|eom_id|endoftext|end[▁_]of[▁_]sentence|end_of_turn_token)[｜|]>"
+    r"|</s>|<end_of_turn>|<eos>",
     re.IGNORECASE,
 )
 # Tags around answers, of the layout of a text, and of chat templates.
@@ -94,6 +102,8 @@ def fault_outside(pieces: Sequence[str]) -> str | None:
     """
     if any(map(_OPENING.search, pieces)) or any(map(_CLOSING.search, pieces)):
         return "the reply does not end its thoughts"
+    if any(any(map(str.isalnum, without_tags(after))) for after in _after_turn(pieces)):
+        return "the reply goes on behind its end"
     opened: list[str] = []
     for at, piece in enumerate(pieces):
         for name, closing in unknown_tags(piece):
@@ -106,6 +116,16 @@ def fault_outside(pieces: Sequence[str]) -> str | None:
         if opened and at < len(pieces) - 1:
             return f"its answer stands inside a tag that is not known: '{opened[-1]}'"
     return None
+
+
+def _after_turn(pieces: Sequence[str]) -> Iterator[str]:
+    """What stands behind the first token that ends a turn, outside of what was read; a word if something was read."""
+    for at, piece in enumerate(pieces):
+        if end := _END_OF_TURN.search(piece):
+            yield piece[end.end() :]
+            yield "more" * (at < len(pieces) - 1)
+            yield from pieces[at + 1 :]
+            return
 
 
 def unknown_tags(text: str) -> Iterator[tuple[str, bool]]:

@@ -40,9 +40,14 @@ def read_label(text: str) -> bool:
     if len(labels) != 1:
         raise Unreadable(f"{'both' if found else 'neither'} of [[Yes]] and [[No]] in {quoted(text)}")
     around = [(text[: place.start()], text[place.end() :]) for _, place in found]
-    if not any(stands_alone(before, after) or not after.strip(_END) for before, after in around):
+    if not any(stands_alone(before, after) or _ends(before, after) for before, after in around):
         raise Unreadable(f"a label within a sentence: {quoted(text)}")
     return found[0][0]
+
+
+def _ends(before: str, after: str) -> bool:
+    """Whether a label between two texts is a reply's last sentence."""
+    return before.rstrip(" *_`").endswith((".", "!", "?")) and not after.strip(_END)
 
 
 async def _relevant(judge: Judge, example: Example) -> bool:

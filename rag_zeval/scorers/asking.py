@@ -19,7 +19,8 @@ from rag_zeval.judge.prompt import Prompt, inputs_json
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
-from rag_zeval.replies.reading import READER, Asked, Unreadable, read_json, read_text
+from rag_zeval.replies.asked import Asked
+from rag_zeval.replies.reading import READER, Unreadable, read_json, read_text
 from rag_zeval.scorers.score import Score, Scored, costs
 
 T = TypeVar("T")

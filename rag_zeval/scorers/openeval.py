@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import Unreadable, quoted
+from rag_zeval.replies.reading import Unreadable, list_items, quoted
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import f_beta
 from rag_zeval.scorers.sentences import sentences_of
@@ -32,24 +32,27 @@ SPELLED = "verdict:"  # in a statement or a context
 TP, FP, FN = "TP", "FP", "FN"
 
 
-def read_statements(text: str) -> list[str]:
-    """The items of a list with hyphens. Raises Unreadable if there are none."""
-    found = [item.strip() for item in re.findall(r"^[ \t]*-(?!-)[ \t]*(\S.*)$", text, re.MULTILINE)]
-    if not found:
-        raise Unreadable(f"no list with hyphens in {quoted(text)}")
-    return found
-
-
 def read_verdicts(text: str, labels: Sequence[str]) -> list[str]:
-    """The verdicts of all lines that have one. Raises Unreadable for a line that has none of the labels, or several."""
-    lines = [line for line in text.splitlines() if re.search(r"\bVERDICT:", line)]
-    return [_verdict(line, labels) for line in lines]
+    """The verdicts of all items of a list with hyphens that have one; or of lines without hyphens that end in one.
+
+    Raises Unreadable for one that has none of the labels, or several.
+    """
+    if re.search(r"^[ \t]*-", text, re.MULTILINE):
+        lines = list_items(text)
+    else:
+        lines = [line for line in text.splitlines() if re.search(rf"\b(?:{'|'.join(labels)})\W*$", line)]
+    verdicts = [_verdict(line, labels) for line in lines if re.search(r"\bVERDICT:", line)]
+    if len(verdicts) < len(re.findall(r"\bVERDICT:", text)):
+        raise Unreadable(f"verdicts beside the list, or several on a line: {quoted(text)}")
+    return verdicts
 
 
 def _verdict(line: str, labels: Sequence[str]) -> str:
-    found = [label for label in labels if re.search(rf"\bVERDICT:.*{label}\b", line)]
-    if len(found) == 1 and (
-        re.search(rf"\bVERDICT: {found[0]}\b", line) or not re.search(r"\bVERDICT:.*\bnot\b", line, re.IGNORECASE)
+    found = [label for label in labels if re.search(rf"\bVERDICT:.*\b{label}(?=\s*(?:$|[^\w\s]))", line)]
+    if (
+        len(found) == 1
+        and len(re.findall(rf"\b(?:{'|'.join(labels)})\b", line.rpartition("VERDICT:")[2])) == 1
+        and (re.search(rf"\bVERDICT: {found[0]}\b", line) or not re.search(r"\bVERDICT:.*\bnot\b", line, re.IGNORECASE))
     ):
         return found[0]
     raise Unreadable(f"{quoted(line)} is not one of {', '.join(labels)}")
@@ -60,17 +63,7 @@ async def statements_of(judge: Judge, question: str, text: str, whose: str) -> l
     sentences = sentences_of(text)
     if not sentences:
         raise Failed(f"no sentences in the {whose}")
-
-    def read(reply: str) -> list[str]:
-        if any(sentence.startswith("-") for sentence in sentences) and _has_prose(reply):
-            raise Unreadable(f"prose beside a list, where the {whose} is a list: {quoted(reply)}")
-        return read_statements(reply)
-
-    return await judge.ask_text(STATEMENTS, read, temperature=TEMPERATURE, question=question, sentences=sentences)
-
-
-def _has_prose(text: str) -> bool:
-    return any(line.strip() and not line.lstrip().startswith(("-", "```")) for line in text.splitlines())
+    return await judge.ask_text(STATEMENTS, list_items, temperature=TEMPERATURE, question=question, sentences=sentences)
 
 
 async def _faithfulness(judge: Judge, example: Example, answer: str) -> Found:

@@ -113,7 +113,7 @@ async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Fo
     )
 
     def read(value: Any) -> dict[str, int]:
-        counts = {key: len(a_list(value[key])) for key in ("TP", "FP", "FN")}
+        counts = {key: len([_statement(one) for one in a_list(value[key])]) for key in ("TP", "FP", "FN")}
         if counts["TP"] + counts["FP"] != len(ours) or counts["FN"] > len(theirs):
             raise Unreadable(f"{counts} of {len(ours)} statements in the answer and {len(theirs)} in the ground truth")
         return counts
@@ -123,6 +123,11 @@ async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Fo
     f1 = f_beta(counts["TP"], counts["FP"], counts["FN"])
     value = FACTUALITY_WEIGHT * f1 + (1 - FACTUALITY_WEIGHT) * cosine
     return Found(value, {"statements": ours, "ground_truth": theirs, **counts, "f1": f1, "cosine": cosine})
+
+
+def _statement(value: Any) -> str:
+    """A statement, or one with its reason."""
+    return a_text(value["statement"] if isinstance(value, dict) else value)
 
 
 async def _answer_similarity(judge: Judge, example: Example, answer: str) -> Found:

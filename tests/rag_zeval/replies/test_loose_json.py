@@ -115,6 +115,8 @@ def test_what_models_write_instead(text: str, value: object) -> None:
         '{"a": ["x", // 3 more\n "y"]}',
         '{"a": ["x",\n // why\n "y"]}',
         '{"a": [ // why\n "y"]}',
+        '{"a": ["x", ... "y"]}',
+        "{'a': ['x' … 'y']}",
     ],
 )
 def test_what_cannot_be_told_is_not_read(text: str) -> None:

@@ -42,9 +42,11 @@ def test_a_relevant_one_has_the_answer_judged(measure: str, label: str) -> None:
 def test_a_label_is_found_whatever_is_around_it(word: str, brackets: tuple[str, str], around: str) -> None:
     opening, closing = brackets
     label = f"{opening}{word}{closing}"
-    for reply in (f"{around}\n{label}\n{around}", f"It is so: {around} {label}", f"Output: {label}\n{around}"):
+    for reply in (f"{around}\n{label}\n{around}", f"It is so: {around}. {label}", f"Output: {label}\n{around}"):
         assert read_label(reply) is (word.lower() == "yes")
     with pytest.raises(Unreadable, match="a label within a sentence"):
         read_label(f"The document says {label} there.")
+    with pytest.raises(Unreadable, match="a label within a sentence"):
+        read_label(f"It is not {label}.")
     with pytest.raises(Unreadable):
         read_label(f"{around}{word}{around}")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.replies.reading import Unreadable
+from rag_zeval.replies.reading import Unreadable, list_items
 from rag_zeval.scorers.asking import Failed
-from rag_zeval.scorers.openeval import read_statements, read_verdicts, recall
+from rag_zeval.scorers.openeval import read_verdicts, recall
 
 ANSWER, TRUTH = "Ada wrote it in 1843. It is long.", "Ada wrote it."
 EXAMPLE = Example("x", "Who wrote it?", "r", (ANSWER,), truth=TRUTH, chunks=("Ada wrote it.", "In 1843."))
@@ -74,6 +74,9 @@ def test_correctness_compares_the_statements_of_both(labels: str, by_recall: flo
         ("VERDICT: PASSED/FAILED", None),
         ("VERDICT: PASSED VERDICT: FAILED", None),
         ("VERDICT: PASSEDLY", None),
+        ("VERDICT: UNPASSED", None),
+        ("VERDICT: PASSED or not", None),
+        ("The text says that the VERDICT: PASSED stands there.", None),
     ],
 )
 def test_a_verdict_line_has_one_label_or_none_is_read(line: str, label: str | None) -> None:
@@ -84,15 +87,37 @@ def test_a_verdict_line_has_one_label_or_none_is_read(line: str, label: str | No
         assert read_verdicts(line, ("PASSED", "FAILED")) == [label]
 
 
-LINE = st.text("abc -.:", min_size=1, max_size=12).map(str.strip).filter(lambda line: line and line[0] != "-")
+LINE = st.text("abc -.:", min_size=1, max_size=12).map(str.strip).filter(lambda line: line[:1] in [*"abc"])
 
 
-@given(st.lists(st.tuples(LINE, st.sampled_from(["TP", "FP", "FN"])), min_size=1, max_size=6), LINE)
+@given(
+    st.lists(
+        st.tuples(LINE, st.sampled_from(["TP", "FP", "FN"])), min_size=1, max_size=6, unique_by=lambda line: line[0]
+    ),
+    LINE,
+)
 def test_as_many_statements_and_verdicts_are_read_as_were_written(lines: list[tuple[str, str]], prose: str) -> None:
     items = "\n".join(f"- {statement}" for statement, _ in lines)
-    assert read_statements(f"{prose}\n\n{items}\n{prose}") == [statement for statement, _ in lines]
+    assert list_items(f"{prose}\n\n{items}\n{prose}") == [statement for statement, _ in lines]
     labelled = "\n".join(f"- {statement} VERDICT: {label}" for statement, label in lines)
-    assert read_verdicts(f"{prose}\n{labelled}", ("TP", "FP", "FN")) == [label for _, label in lines]
+    assert read_verdicts(f"{prose}:\n{labelled}", ("TP", "FP", "FN")) == [label for _, label in lines]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer says - It is so.\n- It is not. I cannot judge this.",
+        "- It is so.\nWait:\n- It is not.",
+        "- It is so.\n- ...",
+        "- It is so.\n- and so on",
+        "- It is so.\n...",
+        "- It is so.\n- It is so.",
+        "It is so.",
+    ],
+)
+def test_a_list_that_is_quoted_parted_or_elided_is_not_read(text: str) -> None:
+    with pytest.raises(Unreadable):
+        list_items(text)
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))

@@ -28,8 +28,13 @@ VERDICT = "- Something. A reason. VERDICT: "
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgements of 2"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither 1 nor 0"),
         ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is no text"),
-        ("ragas_answer_correctness", "ragas_correctness", {"TP": [1], "FP": [], "FN": []}, "of 2 statements"),
-        ("ragas_answer_correctness", "ragas_correctness", {"TP": [1, 2], "FP": [], "FN": [1] * 5}, "4 in the ground"),
+        ("ragas_answer_correctness", "ragas_correctness", {"TP": ["x"], "FP": [], "FN": []}, "of 2 statements"),
+        (
+            "ragas_answer_correctness",
+            "ragas_correctness",
+            {"TP": ["x", "y"], "FP": [], "FN": ["x"] * 5},
+            "4 in the ground",
+        ),
         ("ragas_answer_relevancy", "ragas_question", {"question": "", "noncommittal": 0}, "'' is no text"),
         *(
             ("trulens_groundedness", "trulens_substantive", {"keep": keep}, "")
