@@ -32,7 +32,8 @@ class Asked:
             letters = letters_of(line)
             if len(letters) >= KNOWN and letters in self._letters:
                 return True
-            if line.endswith(":") and any(head.endswith(line) for head in self._heads) and line != plain_form(LABEL):
+            is_head = line.endswith(":") and letters and any(head.endswith(line) for head in self._heads)
+            if is_head and line != plain_form(LABEL):
                 return True
         return False
 
