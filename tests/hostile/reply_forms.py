@@ -274,7 +274,7 @@ THOUGHTS = [
 
 def _cut(rng: random.Random, ask: Ask) -> Said:
     text = rng.choice(("{}", "```json\n{}\n```", "Here is my evaluation:\n{}")).replace("{}", honest(rng, ask))
-    return Said(text[: rng.randrange(len(text))], rng.choice(("ok", "truncated")))
+    return Said(text[: rng.randint(0, len(text))], rng.choice(("ok", "truncated")))
 
 
 def _cut_text(rng: random.Random, ask: Ask) -> Said:
@@ -485,6 +485,31 @@ def _elided_by_a_string(rng: random.Random, ask: Ask) -> Said:
     return Said(spelt(value).replace(MARK, word), detail=f'"{word}" {where}')
 
 
+def _is_free_list(ask: Ask) -> bool:
+    """A list of objects or triplets whose length is the judge's to say."""
+    return has_list(ask) and not is_counted(ask) and any(
+        len(items) > 1 and isinstance(items[0], (dict, list)) for items in _lists(ask.meant)
+    )
+
+
+def _elided_by_a_skeleton(rng: random.Random, ask: Ask) -> Said:
+    """An item that says nothing stands in place of others."""
+    value = _copy(ask.meant)
+    items = rng.choice([one for one in _lists(value) if len(one) > 1 and isinstance(one[0], (dict, list))])
+    at, dots = rng.randrange(len(items)), rng.choice(("...", "…", ""))
+    item = items[at]
+    items[at] = _emptied(item, dots)
+    return Said(spelt(value), detail=repr(dots))
+
+
+def _emptied(value: Any, dots: str) -> Any:
+    if isinstance(value, dict):
+        return {key: inner if key == "id" else _emptied(inner, dots) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_emptied(inner, dots) for inner in value]
+    return dots if isinstance(value, str) else value
+
+
 def _elided_lines(rng: random.Random, ask: Ask) -> Said:
     lines, word = ask.meant.splitlines(), rng.choice(LINES)
     start = rng.randrange(len(lines))
@@ -499,6 +524,7 @@ ELIDED = [
     Kind("items left out for dots", "none", has_list, _elided(DOTS, True)),
     Kind("items left out for a comment", "none", has_list, _elided(COMMENTS, False)),
     Kind("items left out for a string", "none", has_list, _elided_by_a_string),
+    Kind("items left out for a skeleton", "none", _is_free_list, _elided_by_a_skeleton),
     Kind("lines left out", "none", has_lines, _elided_lines),
 ]
 
@@ -507,10 +533,15 @@ ELIDED = [
 
 @dataclass
 class Place:
-    """A free text in a reply: `put` changes it. `kind`: "item" of a list of texts, or "field" of an object."""
+    """A free text in a reply: an item of a list, or a field of an object.
+
+    owner: the object in which its list stands, if it does, under the name `field`.
+    """
 
     container: Any
     key: Any
+    owner: dict[str, Any] | None = None
+    field: str = ""
 
     def put(self, text: str) -> None:
         self.container[self.key] = text
@@ -531,7 +562,7 @@ def _places(value: Any) -> list[Place]:
             if key in TEXTS and isinstance(inner, str):
                 found.append(Place(value, key))
             elif key in LISTS_OF_TEXTS:
-                found += [Place(inner, at) for at in range(len(inner))]
+                found += [Place(inner, at, value, key) for at in range(len(inner))]
             else:
                 found += _places(inner)
     elif isinstance(value, list):
@@ -553,9 +584,27 @@ def _open_value(rng: random.Random, ask: Ask) -> tuple[Any, Place]:
     return value, rng.choice(places)
 
 
+def _around(rng: random.Random, ask: Ask, one: dict[str, Any], key: str) -> tuple[str, str]:
+    """What another object of this form has before and behind a key, as it is spelt."""
+    others = [other for other in _objects(ask.other) if set(other) == set(one) - {"note"}] or [{}]
+    fields = [*{**one, **rng.choice(others)}.items()]
+    at = [*one].index(key)
+    before = "".join(f"{json.dumps(name)}: {spelt(value)}, " for name, value in fields[:at])
+    after = "".join(f", {json.dumps(name)}: {spelt(value)}" for name, value in fields[at + 1 :])
+    return before, after
+
+
+def _as_another(rng: random.Random, ask: Ask, one: dict[str, Any], key: str) -> str:
+    """The end of an object behind a key, and the next one up to the same key."""
+    before, after = _around(rng, ask, one, key)
+    return f"{after}}}, {{{before}{json.dumps(key)}"
+
+
 def _fragment(rng: random.Random, ask: Ask, place: Place) -> str:
     """A text that, unescaped at this place, may end its string and say something in the place of the judge."""
     word = rng.choice(("Paris", "x", "It is so.", sentence(rng).replace('"', "")))
+    if place.is_item and place.owner is not None and len(place.owner) > 1 and rng.random() < 0.7:
+        return f"{word}\"]{_as_another(rng, ask, place.owner, place.field)}: [\"y"
     if place.is_item:
         triplet = len(place.container) == 3 and isinstance(ask.meant, list)
         return word + rng.choice(
@@ -571,17 +620,12 @@ def _fragment(rng: random.Random, ask: Ask, place: Place) -> str:
                 *(['", "is", "so"], ["It', '", "so"], ["It", "was', '"], ["It", "was proven", "y'] * triplet),
             )
         )
-    fields = [*place.container]
-    at = fields.index(place.key)
-    others = [one for one in _objects(ask.other) if set(one) == set(place.container) - {"note"}] or [{}]
-    another = {**place.container, **rng.choice(others)}
-    before = "".join(f"{json.dumps(key)}: {json.dumps(another[key])}, " for key in fields[:at])
-    after = "".join(f", {json.dumps(key)}: {json.dumps(another[key])}" for key in fields[at + 1 :])
+    before, after = _around(rng, ask, place.container, place.key)
     key = json.dumps(place.key)
     numbers = f'{rng.choice(("3", "so", "Paris"))}", "score": {rng.choice((0, 3, 100))}'
     return rng.choice(
         (
-            f'{word}"{after}}}, {{{before}{key}: "y',
+            f'{word}"{_as_another(rng, ask, place.container, place.key)}: "y',
             f'{word}"{after}}} //',
             f'{word}"{after}}} #',
             f'{word}"{after}, "z": "',
@@ -659,14 +703,21 @@ INJECTED = [
 def _two(rng: random.Random, ask: Ask) -> str:
     both = [spelt(ask.meant).rstrip(), spelt(ask.other).rstrip()]
     rng.shuffle(both)
-    frames = ["{}\nWait:\n{}", "{}\n\nCorrected:\n{}\n", "{}\n{}", "```json\n{}\n```\n```json\n{}\n```"]
+    frames = ["{}\nWait:\n{}", "{}\n\nCorrected:\n{}\n", "{}\n{}", "```\n{}\n```\n```\n{}\n```"]
     frames += [] if ask.is_text else ["Either {} or {}.", "{} {}"]
     return rng.choice(frames).replace("{}", both[0], 1).replace("{}", both[1], 1)
 
 
+def _second_cut_off(rng: random.Random, ask: Ask) -> Said:
+    second = spelt(ask.other, rng.choice((None, 1)))
+    between = rng.choice(("Wait:\n", "Corrected:\n", "", "```json\n"))
+    end = rng.randint(second.index('"') + 2, len(second) - 1)  # a key or an item is begun
+    return Said(f"{honest(rng, ask)}\n{between}{second[:end]}", rng.choice(("ok", "truncated")))
+
+
 def _same_twice(rng: random.Random, ask: Ask) -> str:
     text = spelt(ask.meant).rstrip()
-    return rng.choice(("{}\n{}", "{}\n\nIn short:\n{}", "```json\n{}\n```\n{}")).replace("{}", text)
+    return rng.choice(("{}\n{}", "{}\n\nIn short:\n{}", "```\n{}\n```\n{}")).replace("{}", text)
 
 
 def _key_twice(rng: random.Random, ask: Ask) -> str:
@@ -797,6 +848,7 @@ def _needed(value: Any) -> list[str]:
 
 SPOILT = [
     Kind("two evaluations", "none", any_prompt, _two),
+    Kind("two evaluations, the second cut off", "none", json_prompt, _second_cut_off),
     Kind("the same twice", "honest or none", any_prompt, _same_twice),
     Kind("a key twice", "none", has_keyed_verdict, _key_twice),
     Kind("a verdict that is none", "none", has_json_verdict, _spoilt),

@@ -1,4 +1,4 @@
-"""How models mark their thoughts, and what opens the answer behind them. Test data, apart from any table of the product.
+"""How models mark their thoughts, and what opens the answer behind them. Test data, apart from any table of ours.
 
 After the models' own cards and chat templates.
 """
@@ -39,7 +39,6 @@ KNOWN = (
     _xml("Think", "the same, in another case"),
     _xml("THINK", "the same, in another case"),
     Tag('<think type="x">', "</think>", "the same, with an attribute"),
-    Tag("<think depth=2 >", "</think >", "the same, with an attribute and spaces"),
     _xml("think", "Hunyuan-A13B", "<answer>\n", "\n</answer>"),
     _xml("thinking", "Claude and others that are asked to think in tags"),
     _xml("Thinking", "the same, in another case"),
