@@ -140,7 +140,7 @@ MEANT: dict[str, Callable[[random.Random, Inputs], Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """A scorer's request; what an honest judge of this seed means to say to it, and another thing it could have said."""
+    """A scorer's request: what an honest judge of this seed means to say to it, and what else it could have said."""
 
     prompt: Prompt
     message: str
