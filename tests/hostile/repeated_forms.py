@@ -35,7 +35,7 @@ def _template(rng: random.Random, ask: Ask) -> str:
 def _examples(rng: random.Random, ask: Ask) -> str:
     """An example of the prompt, input and output; or an output alone that is too long to be meant by chance."""
     shown = re.findall(
-        r"Example input:\n.*?\nExample output:\n(?:.+\n)+", ask.prompt.template.split(INPUTS)[0], re.DOTALL
+        r"Example input:\n.*?\nExample output:\n(?:[^\n]+\n)+", ask.prompt.template.split(INPUTS)[0], re.DOTALL
     )
     one = rng.choice(shown)
     output = one.rpartition("Example output:\n")[2]

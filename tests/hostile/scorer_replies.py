@@ -161,19 +161,36 @@ def check(seed: int, numbers: range) -> tuple[Counter[Key], list[str]]:
         one = case(seed, number)
         counts[one.scorer, one.kind.name, one.end] += 1
         if one.fault:
-            detail = f" [{one.said.detail}]" if one.said.detail else ""
-            faults.append(f"case({seed}, {number}); {one.scorer}; {one.kind.name}{detail}; {one.end}: {one.fault}")
+            faults.append(f"case({seed}, {number}); {_line(one)}")
     return counts, faults
 
 
-def honest(count: int) -> Counter[Key]:
-    """What became of `count` replies to each scorer of each kind that is to be read."""
+def _line(one: Case) -> str:
+    detail = f" [{one.said.detail}]" if one.said.detail else ""
+    return f"{one.scorer}; {one.kind.name}{detail}; {one.end}: {one.fault}"
+
+
+def honest(count: int) -> tuple[Counter[Key], list[str]]:
+    """What became of `count` replies to each scorer of each kind that is to be read; a line for each that is not."""
     counts: Counter[Key] = Counter()
+    lines = []
     for scorer in SCORERS:
         for kind in kinds_of(scorer):
             for at in range(count * (kind.end == "whole")):
-                counts[scorer, kind.name, play(scorer, kind, f"honest {at // 4}", at).end] += 1
-    return counts
+                one = play(scorer, kind, f"honest {at // 4}", at)
+                counts[scorer, kind.name, one.end] += 1
+                if one.end != "read":
+                    lines.append(f"honest {at}; {_line(one)} {one.said.text[-300:]!r}")
+    return counts, lines
+
+
+def read_honest(each: int) -> Findings:
+    """How many whole replies of each kind are read, `each` to every scorer; all must be."""
+    findings = Findings("whole replies to scorers")
+    counts, findings.faults = honest(each)
+    for (_, kind, end), count in counts.items():
+        findings.counts[kind] += count * (end == "read")
+    return findings
 
 
 def run(replies: int, seed: int = 0) -> Findings:
@@ -254,7 +271,7 @@ def main() -> int:
     given = arguments.parse_args()
     started, faults = time.monotonic(), []
     if given.honest:
-        counts = honest(given.honest)
+        counts, faults = honest(given.honest)
     else:
         counts, faults = in_two_processes(given.replies, given.seed, lambda done: None)
     seconds = time.monotonic() - started
@@ -269,7 +286,7 @@ def main() -> int:
         kind = line.split("; ")[2].partition(" [")[0]
         seen[kind] += 1
         if seen[kind] <= given.examples and given.kind in kind:
-            print(shown(line))
+            print(line if given.honest else shown(line))
     replies = sum(counts.values())
     print(f"{replies:,} replies, {len(faults):,} faults, {seconds:.0f} s, {replies / seconds:.0f} a second")
     return bool(faults)

@@ -32,8 +32,8 @@ def test_every_scorer_meets_every_kind_of_reply() -> None:
 
 
 def test_whole_replies_are_read_by_every_scorer() -> None:
-    counts = honest(2)
-    assert {key: count for key, count in counts.items() if key[2] != "read"} == {}
+    _, faults = honest(2)
+    assert not faults, f"{len(faults)} not read, of which:\n" + "\n".join(faults[:: max(1, len(faults) // 20)])
 
 
 def test_there_is_an_honest_judge_for_every_prompt_of_a_scorer() -> None:
