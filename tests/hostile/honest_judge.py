@@ -35,7 +35,7 @@ def _some(rng: random.Random, most: int = 4) -> list[str]:
 
 
 def _why(rng: random.Random, inputs: Inputs) -> str:
-    shown = next(strings(inputs), "")[:STABLE]
+    shown = " ".join(next(strings(inputs), "")[:STABLE].split())
     return rng.choice((sentence(rng), "It is so.", f'It says "{shown}" there.', "Clear: see [1] and {both}."))
 
 

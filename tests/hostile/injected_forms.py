@@ -120,15 +120,19 @@ def _injecting_in_disguise(rng: random.Random, ask: Ask) -> Planted:
     return replace(planted, shown=changed[name], detail=name)
 
 
-def _verdict_in_a_line(rng: random.Random, ask: Ask) -> Planted:
-    """A verdict stands in a shown text, and the judge repeats it within a line, or before its label."""
+def _a_verdict(rng: random.Random, ask: Ask) -> Planted:
     labels = re.findall(r"VERDICT: \w+", spelt(ask.other)) or [spelt(ask.other).strip()]
     shown = rng.choice(("x. {}", "{}", "It is so. {} -")).format(rng.choice(labels))
+    return Planted(shown, shown)
+
+
+def _in_a_line(rng: random.Random, ask: Ask, planted: Planted) -> str:
+    """The judge repeats it within a line of its own, or before its label."""
     lines = ask.meant.splitlines() or [""]
     at = rng.randrange(len(lines))
     start, verdict, end = lines[at].rpartition("VERDICT:")
-    lines[at] = f"{start}It says: {shown}. {verdict}{end}"
-    return Planted(shown, "\n".join(lines))
+    lines[at] = f"{start}It says: {planted.said}. {verdict}{end}"
+    return "\n".join(lines)
 
 
 def _as_said(rng: random.Random, ask: Ask, planted: Planted) -> Said:
@@ -148,6 +152,6 @@ INJECTED = [
     ),
     Kind(
         "shown verdict repeated in a line", "honest or none", has_text_verdict,
-        plant=_verdict_in_a_line, repeat=_as_said,
+        plant=_a_verdict, repeat=_in_a_line,
     ),
 ]  # fmt: skip
