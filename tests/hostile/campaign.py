@@ -18,6 +18,7 @@ import fuzzed_replies
 import hostile_http
 import killer
 import long_replies
+import scorer_replies
 import test_prompts
 from findings import Findings
 from fuzzed_replies import honest
@@ -37,6 +38,8 @@ def read_honest() -> Findings:
 
 PARTS: dict[str, Callable[[], Findings]] = {
     "replies": lambda: fuzzed_replies.run(1_000_000),
+    "scorers": lambda: scorer_replies.run(500_000),
+    "whole": lambda: scorer_replies.read_honest(10),
     "long": lambda: long_replies.run(5_000_000),
     "prompts": lambda: test_prompts.run(60_000),
     "http": hostile_http.run,
