@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,12 +57,12 @@ def questions(
     chunks = [chunk for document in documents for chunk in split_document(document)]
     backend = open_backend(model, api_key_env=api_key_env)
     embedder = open_embedder(embeddings, api_key_env=api_key_env) if embeddings is not None else None
-    if cache is not None:
-        replies = ReplyCache(cache)
+    replies = ReplyCache(cache) if cache is not None else None
+    if replies is not None:
         backend = CachedBackend(backend, replies)
         embedder = CachedEmbedder(embedder, replies) if embedder is not None else None
     wanted = quotas(n, names)
-    with RowWriter(out) as rows:
+    with replies or nullcontext(), RowWriter(out) as rows:
         dropped = _write(QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows), rows, n)
         written = Counter(row["slice_tag"] for row in rows.done.values())
     print(f"{len(documents)} documents, {len(chunks)} chunks")
