@@ -137,7 +137,7 @@ def _rows(command: str, folder: Path) -> Rows:
 
 def _values(row: Row) -> list[Any]:
     """What must be right in a row, each None if it is not there: its scores, or what a system said."""
-    if "latency_s" in row:
+    if "collected" in row:
         return [row["answer"], row.get("contexts"), row.get("context_ids")]
     return [score["value"] if isinstance(score, dict) else score for score in row["scores"]]
 

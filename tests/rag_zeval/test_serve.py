@@ -117,7 +117,7 @@ def test_a_judge_that_says_nothing_costs_the_time_one_gives_it(run: Run, endpoin
     started = time.monotonic()
     done = run("smoke", "--model", endpoint.spec(), "--timeout", "0.5")
     assert done.returncode == 1 and "status  failed: no answer within 0.5 s" in done.stdout
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30  # it would be 45 seconds otherwise
 
 
 OTHER = f"openai:judge@{URL}"
