@@ -68,12 +68,10 @@ def _asked_by_each(
     """What each scorer asks, in order; what an earlier one has asked is not asked again."""
     looked_at = [benchmark.examples[at] for at in drawn_to_look_at(len(benchmark.examples))]
     found: dict[str, Asked | None] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        cache = ReplyCache(Path(folder) / "replies.sqlite")
+    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         for name in scorers:
             scorer = _by_the_letter(settings, name, cache)
             found[name] = asked(scorer, looked_at, trials * len(benchmark.examples)) if scorer else None
-        cache.close()
     return found
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,24 +85,25 @@ def jobs(
     measures = [MEASURES[name] for name in dict.fromkeys(settings.scorers) if name in MEASURES]
     fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
     cache = ReplyCache(Path(settings.out_dir) / REPLIES) if fitting else None
-    embedder = _open_embedder(settings, cache) if cache and any(measure.embeds for _, measure in fitting) else None
-    for benchmark, measure in fitting:
-        if not measure.prompts:
-            scorer = AskingScorer(measure, None, settings.judge.sampling(), embedder)
-            yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, None, embedder), settings.embeddings.model)
-    asking = [pair for pair in fitting if pair[1].prompts]
-    for spec in settings.models if settings.judged_scorers else ():
-        if not_trained_yet(spec):
-            names = ", ".join(settings.judged_scorers)
-            leave_out(f"{names} by {spec}: no model there yet; `make train` writes it")
-            continue
-        backend = open_backend(spec, processes=settings.judge.processes, **settings.judge.calls)
-        if JUDGE in settings.judged_scorers:
-            yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
-        if cache:
-            yield from _measure_jobs(settings, asking, spec, CachedBackend(backend, cache), embedder, leave_out)
-        yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
-        del backend
+    with cache or nullcontext():
+        embedder = _open_embedder(settings, cache) if cache and any(measure.embeds for _, measure in fitting) else None
+        for benchmark, measure in fitting:
+            if not measure.prompts:
+                scorer = AskingScorer(measure, None, settings.judge.sampling(), embedder)
+                yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, None, embedder), settings.embeddings.model)
+        asking = [pair for pair in fitting if pair[1].prompts]
+        for spec in settings.models if settings.judged_scorers else ():
+            if not_trained_yet(spec):
+                names = ", ".join(settings.judged_scorers)
+                leave_out(f"{names} by {spec}: no model there yet; `make train` writes it")
+                continue
+            backend = open_backend(spec, processes=settings.judge.processes, **settings.judge.calls)
+            if JUDGE in settings.judged_scorers:
+                yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
+            if cache:
+                yield from _measure_jobs(settings, asking, spec, CachedBackend(backend, cache), embedder, leave_out)
+            yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
+            del backend
 
 
 def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:

@@ -15,7 +15,7 @@ from rag_zeval.commands.audit_qrels import audit_qrels
 from rag_zeval.commands.check_set import check_set
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.compare import compare
-from rag_zeval.commands.evaluate import KeyEnv, ModelSpec, Structured, VariantName, evaluate
+from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, ModelSpec, Structured, Timeout, VariantName, evaluate
 from rag_zeval.commands.failures import failures
 from rag_zeval.commands.gate import gate
 from rag_zeval.commands.questions import questions
@@ -116,6 +116,8 @@ def smoke(
     served: Annotated[Path | None, typer.Option(help="The folder that `serve` was started with here.")] = None,
     variant: VariantName = None,
     structured: Structured = False,
+    timeout: Timeout = 45.0,
+    connect_timeout: ConnectTimeout = 10.0,
     api_key_env: KeyEnv = None,
 ) -> None:
     """Ask a judge about one example: scores, status and speed. Exit code 1 if its reply cannot be read.
@@ -132,7 +134,8 @@ def smoke(
         raise InputError("no judge named: add --served with the folder that is served here, or --model with any judge")
     if structured:
         check_structured(spec)
-    if not smoke(spec, served, variant=variant, structured=structured, api_key_env=api_key_env):
+    calls = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env}
+    if not smoke(spec, served, variant=variant, structured=structured, **calls):
         raise typer.Exit(1)
 
 

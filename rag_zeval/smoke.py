@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.judge.schema import LETTERS
@@ -25,14 +26,15 @@ def smoke(
     *,
     variant: str | None = None,
     structured: bool = False,
-    api_key_env: str | None = None,
+    **calls: Any,
 ) -> bool:
     """Ask the model that a spec names about one example and print what came; whether the reply could be read.
 
     The model's card says which prompt it was trained on, and whether it knows the nano world only: the card in its
-    folder, or in `served`, the folder on this machine that an endpoint serves. Raises InputError if nothing answers.
+    folder, or in `served`, the folder on this machine that an endpoint serves. calls: how an endpoint is called, as
+    `open_backend` takes it. Raises InputError if nothing answers.
     """
-    backend = open_backend(spec, api_key_env=api_key_env)
+    backend = open_backend(spec, **calls)
     card = read_card(served) if served is not None else backend.card
     nano = card.get("world") == "nano"
     greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=NANO_MAX_TOKENS if nano else MAX_TOKENS)

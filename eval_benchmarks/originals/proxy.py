@@ -44,19 +44,19 @@ class CountingProxy:
         ]
 
     def __enter__(self) -> CountingProxy:
+        self._cache = ReplyCache(self._cache_path)
         for thread in self._threads:
             thread.start()
-        self._cache = self._wait(_open(self._cache_path))  # SQLite wants it used by the thread that opened it
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._wait(_close(self._cache))
         self._loop.call_soon_threadsafe(self._loop.stop)
         for thread in self._threads:
             thread.join()
         self._loop.close()
+        self._cache.close()
 
     def url(self, example: str) -> str:
         """The base URL for a client that asks about an example."""
@@ -97,14 +97,6 @@ def _whole(answer: Any) -> tuple[str, str]:
     if not isinstance(answer, dict):
         raise ValueError("the endpoint's answer is no JSON object")
     return json.dumps(answer), "ok"
-
-
-async def _open(path: Path) -> ReplyCache:
-    return ReplyCache(path)
-
-
-async def _close(cache: ReplyCache) -> None:
-    cache.close()
 
 
 def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:

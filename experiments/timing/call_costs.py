@@ -53,8 +53,7 @@ def measure(name: str) -> tuple[float, float, float, float]:
     """
     backend, embedder = ScriptedBackend(reply_by_the_letter), WordEmbedder()
     prompt = completion = 0
-    with tempfile.TemporaryDirectory() as folder:
-        cache = ReplyCache(Path(folder) / "replies.sqlite")
+    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         judge = CachedBackend(backend, cache)
         scorer: Scorer = (
             RagZeval(judge, "paper", Sampling())
@@ -65,7 +64,6 @@ def measure(name: str) -> tuple[float, float, float, float]:
             if None in scored.values or scored.paid_tokens is None:
                 raise ValueError(f"{name}: no score for {scored.id}: {[score.status for score in scored.scores]}")
             prompt, completion = prompt + scored.paid_tokens[0], completion + scored.paid_tokens[1]
-        cache.close()
     return backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS
 
 

@@ -6,6 +6,7 @@ import math
 import random
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +124,7 @@ def evaluate(
     if cache is None and any(name in MEASURES and MEASURES[name].prompts for name in names):
         cache = out.with_name(f"{out.name}.replies.sqlite")  # scorers of a family ask the same things
     replies = ReplyCache(cache) if cache is not None else None
-    with RowWriter(out) as writer:
+    with replies or nullcontext(), RowWriter(out) as writer:
         rows = run(plan, writer, replies, spending)
         summary = summarize(rows)
         _print_summary(summary, spending, out)
@@ -155,8 +156,8 @@ def _print_estimate(plan: Plan, price: Price | None) -> None:
     from rag_zeval.evaluation.estimate import LOOKED_AT, estimate
     from rag_zeval.models.cache import ReplyCache
 
-    with tempfile.TemporaryDirectory() as folder:
-        estimates = estimate(plan, ReplyCache(Path(folder) / "replies.sqlite"))
+    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as replies:
+        estimates = estimate(plan, replies)
     table = Table("metric", "judgements", "calls", "tokens in", "tokens out", "dollars")
     for one in estimates:
         dollars = "no price" if price is None else f"{price.of(one.prompt_tokens, one.completion_tokens):.2f}"

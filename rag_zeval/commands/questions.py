@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rag_zeval.commands.arguments import check_files
-from rag_zeval.commands.evaluate import KeyEnv
+from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, Timeout
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import SPECS, open_backend
 
@@ -29,6 +30,8 @@ def questions(
     embeddings: Annotated[str | None, typer.Option(help="Tells duplicates: FOLDER or openai:MODEL@URL.")] = None,
     cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps replies, to never pay twice.")] = None,
     seed: Annotated[int, typer.Option(help="Draws the order in which the documents are asked about.")] = 0,
+    timeout: Timeout = 600.0,
+    connect_timeout: ConnectTimeout = 10.0,
     api_key_env: KeyEnv = None,
 ) -> None:
     """Write questions with their true answers, and the snippets that give them, from DOCS.
@@ -54,14 +57,15 @@ def questions(
     for name, reason in left_out.items():
         print(f"left out: {name}: {reason}", file=sys.stderr)
     chunks = [chunk for document in documents for chunk in split_document(document)]
-    backend = open_backend(model, api_key_env=api_key_env)
-    embedder = open_embedder(embeddings, api_key_env=api_key_env) if embeddings is not None else None
-    if cache is not None:
-        replies = ReplyCache(cache)
+    calls: dict[str, Any] = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env}
+    backend = open_backend(model, **calls)
+    embedder = open_embedder(embeddings, **calls) if embeddings is not None else None
+    replies = ReplyCache(cache) if cache is not None else None
+    if replies is not None:
         backend = CachedBackend(backend, replies)
         embedder = CachedEmbedder(embedder, replies) if embedder is not None else None
     wanted = quotas(n, names)
-    with RowWriter(out) as rows:
+    with replies or nullcontext(), RowWriter(out) as rows:
         dropped = _write(QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows), rows, n)
         written = Counter(row["slice_tag"] for row in rows.done.values())
     print(f"{len(documents)} documents, {len(chunks)} chunks")

@@ -79,10 +79,9 @@ def evaluate(
     plan = Plan(cases, {case.id for case in cases.cases}, list(scorers), cases.sources(against), judges)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
-        replies = ReplyCache(Path(folder) / "replies.sqlite" if cache is None else cache)
-        with RowWriter(path) as writer:
+        kept = Path(folder) / "replies.sqlite" if cache is None else cache
+        with ReplyCache(kept) as replies, RowWriter(path) as writer:
             rows = run(plan, writer, replies, Spending())
             judged = over_trials(rows)
             summary = summarize(rows)
-        replies.close()
     return Results(tuple(judged), summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -10,6 +11,18 @@ from typing import Any
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Messages, Reply, Request, one_line
 from rag_zeval.models.refusals import Refusals, unwrapped
+
+# What servers that speak this protocol say of a reply's end, in their own words as well: Mistral, Anthropic, Gemini,
+# Bedrock, watsonx, DeepSeek, vLLM.
+CUT_OFF = frozenset(
+    "length maxlength modellength maxtokens maxoutputtokens tokenlimit modelcontextwindowexceeded timelimit abort "
+    "aborted cancelled error networkerror insufficientsystemresource".split()
+)
+FILTERED = frozenset(
+    "contentfilter contentfiltered safety recitation prohibitedcontent blocklist spii guardrailintervened sensitive "
+    "refusal".split()
+)
+THOUGHTS = ("thinking", "reasoning")  # types of parts
 
 
 class OpenAIBackend(Endpoint):
@@ -50,12 +63,29 @@ class OpenAIBackend(Endpoint):
 def _read(completion: Any) -> tuple[str, str]:
     try:
         choice = completion["choices"][0]
-        text, reason = choice["message"]["content"], choice.get("finish_reason")
+        message, reason = choice["message"], choice.get("finish_reason")
+        text = None if message.get("refusal") else _text(message.get("content"))
+        called = bool(message.get("tool_calls"))
     except (AttributeError, KeyError, TypeError, IndexError) as error:
         raise ValueError("the endpoint's answer is no chat completion") from error
-    if not isinstance(text, str) or reason == "content_filter":
+    end = _plain(str(reason))
+    if text is None or (called and not text) or end in FILTERED:
         raise ValueError(f"the endpoint sent no text (finish_reason {one_line(str(reason))})")
-    return text, "truncated" if reason == "length" else "ok"
+    return text, "truncated" if end in CUT_OFF else "ok"
+
+
+def _text(content: Any) -> str | None:
+    """What a model said: a text, or the texts in a list of parts, beside which there may be its thoughts alone."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else None
+    said = [part.get("text") for part in content if part.get("type") not in THOUGHTS]
+    whole = all(part.get("type") in ("text", *THOUGHTS) for part in content)
+    return "".join(said) if said and whole and all(isinstance(text, str) for text in said) else None
+
+
+def _plain(reason: str) -> str:
+    """`FinishReason.MAX_TOKENS`, `max-tokens` and `maxTokens` are all "maxtokens"."""
+    return re.sub("[^a-z]", "", reason.rpartition(".")[2].lower())
 
 
 def _read_structured(completion: Any) -> tuple[str, str]:

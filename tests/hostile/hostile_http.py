@@ -1,7 +1,9 @@
 """The real commands against a server that breaks the protocol: nothing hangs, floods, leaks, is lost or made up.
 
 In each run some of the rows meet a mode of it, whenever they are asked about; then the same command runs again against
-the same server, which has become honest. What the rows must be, a run that nobody disturbed says.
+the same server, which has become honest. What the rows must be, a run that nobody disturbed says; of a test set, where
+one question takes another's place, the documents and the wording of the honest model say it. `smoke` has one question
+and no rows: each mode has a run, and what it prints is compared.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from findings import Findings
-from hostile_modes import MODES
+from hostile_modes import MODES, OF_ANY
 from hostile_server import HostileServer, shows_key
 
 from rag_zeval.files import Row, read_jsonl
@@ -28,7 +31,7 @@ from rag_zeval.literal_judge import literal_reply
 from rag_zeval.results import SPENT
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("evaluate", "bench")
+COMMANDS = ("evaluate", "bench", "questions", "collect", "smoke")
 REFUSED = "nobody listens"
 ON_MODELS = "models: "  # before the name of a mode: the list of models meets it, and chats do not
 OF_MODELS = (
@@ -43,13 +46,16 @@ EVERYTHING = (REFUSED, *MODES, *(ON_MODELS + mode for mode in OF_MODELS))
 # These take time or memory: the short form leaves them out.
 HEAVY = re.compile(f"{REFUSED}|{ON_MODELS}|endless|drips|hangs|MB|bomb|petabyte|accept|too long")
 ALONE = re.compile(f"{REFUSED}|{ON_MODELS}")  # the whole server's modes; others share a run, one on each row
-HIT = (2, 3, 4, 5, 6, 7, 8, 9)  # numbers of rows
+HIT = (2, 3, 4, 5, 6, 7, 8, 9)  # numbers of rows, or of documents
 ROWS, WIKIEVAL_ROWS = 12, 10  # each of the latter is two examples, of two scorers
+EASY = 8  # questions, and as many of another kind; every document is asked about, where some fail
 TIMEOUT = 3.0  # seconds for a reply
+QUICK_TIMEOUT = 1.5  # of `questions`, which asks about a document ten times, and of `smoke`, which has a run a mode
 DEADLINE = 90.0  # seconds for a command: a row may be asked about by two scorers, and a machine may be busy
 MOST_MIB = 500
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
-Place = tuple[str, str]  # a scorer (none in `evaluate`) and a row's id
+LATE = re.compile(r"no (answer|score) within")
+Place = tuple[str, str]  # a scorer (none but in `bench`) and a row's id
 Rows = dict[Place, Row]
 
 
@@ -71,6 +77,10 @@ def _texts(number: int) -> tuple[str, str, str]:
 
 def _write_inputs(folder: Path) -> None:
     (folder / "wikieval").mkdir(parents=True)
+    (folder / "documents").mkdir()
+    for n in range(ROWS):
+        facts = "".join(f"Fact {at} of question {n} is {n * at}. " for at in range(6))
+        (folder / "documents" / f"{n}.txt").write_text(facts)
     with open(folder / "in.jsonl", "w") as rows, open(folder / "wikieval" / "rows.jsonl", "w") as wikieval:
         for n in range(ROWS):
             reference, good, poor = _texts(n)
@@ -82,23 +92,68 @@ def _write_inputs(folder: Path) -> None:
 
 
 def _line(command: str, inputs: Path, url: str) -> list[str]:
+    timeout = QUICK_TIMEOUT if command in ("questions", "smoke") else TIMEOUT
+    limits = ["--timeout", f"{timeout}", "--connect-timeout", f"{timeout}"]
+    judge = ["--model", f"openai:judge@{url}", *limits]
     if command == "evaluate":
-        words = ["rag_zeval", "evaluate", str(inputs / "in.jsonl"), "--model", f"openai:judge@{url}"]
-        words += ["--out", "rows.jsonl", "--html", "report.html", "--cache", "cache.sqlite"]
-        return [*words, "--timeout", f"{TIMEOUT}", "--connect-timeout", f"{TIMEOUT}"]
+        words = [str(inputs / "in.jsonl"), *judge, "--out", "rows.jsonl", "--html", "report.html"]
+        return ["rag_zeval", command, *words, "--cache", "cache.sqlite"]
+    if command == "questions":
+        words = [str(inputs / "documents"), *judge, "--out", "rows.jsonl", "--n", f"{2 * EASY}"]
+        return ["rag_zeval", command, *words, "--kinds", "easy,unanswerable", "--cache", "cache.sqlite"]
+    if command == "collect":
+        paths = ["--answer", "$.answer", "--contexts", "$.docs[*].text", "--context-ids", "$.docs[*].id"]
+        words = [str(inputs / "in.jsonl"), "--url", url, "--out", "rows.jsonl", "--timeout", f"{TIMEOUT}"]
+        return ["rag_zeval", command, *words, *paths, "--header", "Authorization=OPENAI_API_KEY"]
+    if command == "smoke":
+        return ["rag_zeval", command, *judge]
     words = ["eval_benchmarks", "benchmarks=[wikieval]", "scorers=[rag_zeval,is_correct]", f"data_dir={inputs}"]
     words += [f"models=['openai:judge@{url}']", "out_dir=out", "bootstrap.draws=50"]
     return [*words, f"judge.timeout={TIMEOUT}", f"judge.connect_timeout={TIMEOUT}"]
 
 
+def _applies(mode: str, command: str) -> bool:
+    """Whether a command can meet a mode that others have not met for it: all ask for models in the same way.
+
+    A RAG system has neither models nor chats.
+    """
+    if command == "collect":
+        return mode == REFUSED or mode in OF_ANY
+    some = (ON_MODELS + mode for mode in ("hangs", "401", "reset", "drips the body"))
+    return command in ("evaluate", "bench") or not mode.startswith(ON_MODELS) or mode in some
+
+
+def _server(command: str, port: int = 0) -> HostileServer:
+    if command == "collect":
+        return HostileServer(lambda body: f"Fact: what was asked is {body['question']}.", port=port, is_system=True)
+    return HostileServer(literal_reply, port=port)
+
+
 def _rows(command: str, folder: Path) -> Rows:
-    paths = folder.glob("rows.jsonl" if command == "evaluate" else "out/rows/*.jsonl")  # BENCHMARK__SCORER__MODEL.jsonl
+    paths = folder.glob("out/rows/*.jsonl" if command == "bench" else "rows.jsonl")  # BENCHMARK__SCORER__MODEL.jsonl
     rows = [(path, row) for path in paths for row in read_jsonl(path) if row["id"] != SPENT]
     return {(path.name.partition("__")[2].split("__")[0], row["id"]): row for path, row in rows}
 
 
-def _scores(row: Row) -> list[float | None]:
+def _values(row: Row) -> list[Any]:
+    """What must be right in a row, each None if it is not there: its scores, or what a system said."""
+    if "collected" in row:
+        return [row["answer"], row.get("contexts"), row.get("context_ids")]
     return [score["value"] if isinstance(score, dict) else score for score in row["scores"]]
+
+
+def _is_bad_question(row: Row, documents: Path, hit: bool) -> bool:
+    """Whether no document has what a question of a test set rests on, or the honest model words it otherwise.
+
+    hit: whether a mode may have changed the wording. What answers a question stands in its documents in any case.
+    """
+    text = " ".join((documents / name).read_text() for name in row["documents"])
+    easy = row["slice_tag"] == "easy"
+    if len(row["snippets"]) != easy or not all(snippet in text for snippet in row["snippets"]):
+        return True
+    if hit or not easy:
+        return "Lie" in row["question"]
+    return bool(row["question"] != f"Is it so that {row['truth']}?" or [row["truth"]] != row["snippets"])
 
 
 def _is_hit(place: Place) -> bool:
@@ -108,56 +163,95 @@ def _is_hit(place: Place) -> bool:
 class _Campaign(Findings):
     """Runs commands in folders of their own, and compares their rows with those of commands that nobody disturbed."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, commands: Sequence[str]):
         super().__init__("HTTP", COUNTED)
         rng = random.Random(0)
         letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
         self.key = "sk-{}+{}/{}".format(*("".join(rng.choices(letters, k=16)) for _ in range(3)))
         self.folder = folder
         _write_inputs(folder / "inputs")
-        self.right = {command: self._undisturbed(command) for command in COMMANDS}
+        self.smoke_scores: list[str] = []
+        self.right = {command: self._undisturbed(command) for command in commands}
 
     def _undisturbed(self, command: str) -> Rows:
-        server = HostileServer(literal_reply)
+        server = _server(command)
         folder = self._folder("undisturbed", command)
         status, said = self._run(command, folder, server, f"undisturbed, {command}")
         rows = _rows(command, folder)
         server.close()
-        whole = len(rows) == {"evaluate": ROWS, "bench": 4 * WIKIEVAL_ROWS}[command]
-        if status or not whole or any(None in _scores(row) for row in rows.values()):
+        wanted = {"bench": 4 * WIKIEVAL_ROWS, "questions": 2 * EASY, "smoke": 0}.get(command, ROWS)
+        whole = command == "questions" or not any(None in _values(row) for row in rows.values())
+        if status or len(rows) != wanted or not whole:
             raise RuntimeError(f"{command} fails undisturbed: {said}")
+        if command == "smoke":
+            self.smoke_scores = _printed_scores(said)
         return rows
 
     def disturbed(self, modes: Sequence[str], command: str) -> None:
         """One mode, or several that share the rows; then the same command again, and an honest server."""
         where = f"{' + '.join(modes)}, {command}"
         folder = self._folder(modes[0], command)
-        server = HostileServer(literal_reply)
+        server = _server(command)
         if modes[0] == REFUSED:
             server.close()
         elif modes[0].startswith(ON_MODELS):
             server.set(modes[0].removeprefix(ON_MODELS), on_models=True)
+        elif command == "smoke":
+            server.set(modes[0])
         else:
             server.mix({number: modes[at % len(modes)] for at, number in enumerate(HIT)})
         first_status, said = self._run(command, folder, server, where)
-        rows = _rows(command, folder)
-        late = {at for at, row in rows.items() if re.search(r"failed: no (answer|score) within", json.dumps(row))}
-        self._compare(where, command, rows, lambda at: first_status == 2 or at in late or _is_hit(at))
-        self.counts["rows late"] += sum(not _is_hit(at) for at in late)
-        if modes[0] == REFUSED:
-            server = HostileServer(literal_reply, port=server.server_port)
+        if command == "smoke":
+            self._look_at_smoke(where, first_status, said)
+        else:
+            rows = _rows(command, folder)
+            if command == "questions":
+                self._look_at_questions(where, rows, 0 if first_status == 2 else ROWS - len(HIT))
+            else:
+                late = {at for at, row in rows.items() if LATE.search(json.dumps(row))}
+                self._compare(where, command, rows, lambda at: first_status == 2 or at in late or _is_hit(at))
+                self.counts["rows late"] += sum(not _is_hit(at) for at in late)
+            if modes[0] == REFUSED:
+                server = _server(command, server.server_port)
+            server.set("good")
+            said += self._again(where, command, folder, server, rows)
         self.note("prompts sent elsewhere", where, ["to another server"] * server.elsewhere)
-        server.set("good")
-        status, said_again = self._run(command, folder, server, f"{where}, again")
         server.close()
-        again = _rows(command, folder)
-        final = {at for at, row in again.items() if row.get("final")}
-        self._compare(f"{where}, again", command, again, lambda at: at in final and _is_hit(at))
-        self.note("ended badly", where, [said_again[-300:]] if status else [])
         files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        for name, content in {"the output": (said + said_again).encode(), **files}.items():
+        for name, content in {"the output": said.encode(), **files}.items():
             self.note("keys found", where, [f"{piece} in {name}" for piece in shows_key(content, self.key)[:1]])
         self.counts["modes x commands"] += len(modes)
+
+    def _again(self, where: str, command: str, folder: Path, server: HostileServer, before: Rows) -> str:
+        """Run the same command with a server that is honest now: it ends well, with all rows; what it said."""
+        where = f"{where}, again"
+        status, said = self._run(command, folder, server, where)
+        rows = _rows(command, folder)
+        if command == "questions":
+            self._look_at_questions(where, rows, EASY)
+            self.note("rows lost", where, [at for at, row in before.items() if rows.get(at) != row])
+        else:
+            answered = "final" if command == "bench" else "status"  # a reply came, and what it says counts
+            done = {at for at, row in rows.items() if row.get(answered) in (True, "ok")}
+            self._compare(where, command, rows, lambda at: command != "evaluate" and at in done and _is_hit(at))
+        self.note("ended badly", where, [said[-300:]] if status else [])
+        return said
+
+    def _look_at_smoke(self, where: str, status: int, said: str) -> None:
+        """Note scores that are not those of an honest judge, and a status that does not say whether there are any."""
+        scores = _printed_scores(said)
+        invented = scores not in ([], ["no score"] * len(self.smoke_scores), self.smoke_scores)
+        self.note("rows invented", where, [f"{scores}, not {self.smoke_scores}"] if invented else [])
+        self.note("ended badly", where, [said[-300:]] if (status == 0) != (scores == self.smoke_scores) else [])
+
+    def _look_at_questions(self, where: str, rows: Rows, least: int) -> None:
+        """Note a question that rests on no document, and fewer than `least` easy ones."""
+        documents = self.folder / "inputs" / "documents"
+        for row in rows.values():
+            hit = any(_is_hit(("", name)) for name in row["documents"])
+            self.note("rows invented", where, [row] if _is_bad_question(row, documents, hit) else [])
+        easy = sum(row["slice_tag"] == "easy" for row in rows.values())
+        self.note("rows lost", where, [f"{easy} easy questions"] if easy < least else [])
 
     def _folder(self, mode: str, command: str) -> Path:
         folder = self.folder / re.sub(r"\W+", "-", f"{mode}-{command}")
@@ -196,16 +290,26 @@ class _Campaign(Findings):
         return status, said
 
     def _compare(self, where: str, command: str, rows: Rows, may_lack: Callable[[Place], bool]) -> None:
-        """Note a score that is not the right one, and a missing one unless its row `may_lack` it."""
+        """Note a value that is not the right one, and a missing one unless its row `may_lack` it.
+
+        What a system says is its own affair where a mode may have it say something else, but never another's answer.
+        """
         for place, undisturbed in self.right[command].items():
-            right = _scores(undisturbed)
-            scores = _scores(rows[place]) if place in rows else [None] * len(right)
-            fault = f"row {place} has {scores}, not {right}"
-            if any(score not in (None, true) for score, true in zip(scores, right, strict=True)):
+            right = _values(undisturbed)
+            values = _values(rows[place]) if place in rows else [None] * len(right)
+            fault = f"row {place} has {str(values)[:300]}, not {right}"
+            if command == "collect" and _is_hit(place):
+                values = [None if "Lie" not in str(value) else value for value in values]
+            if any(value not in (None, true) for value, true in zip(values, right, strict=True)):
                 self.note("rows invented", where, [fault])
-            elif None in scores and not may_lack(place):
+            elif None in values and not may_lack(place):
                 self.note("rows lost", where, [fault])
         self.note("rows invented", where, [f"nobody asked for {place}" for place in rows.keys() - self.right[command]])
+
+
+def _printed_scores(said: str) -> list[str]:
+    """The scores that `smoke` prints, one for each answer."""
+    return re.findall(r"^[AB] {7}(no score|\d\.\d{3})  ", said, re.M)
 
 
 COUNTED = (
@@ -214,21 +318,25 @@ COUNTED = (
 )  # fmt: skip
 
 
-def run(modes: Sequence[str] = EVERYTHING) -> Findings:
-    """Each mode with each of COMMANDS, two at a time."""
-    shared = [mode for mode in modes if not ALONE.match(mode)]
-    groups = [[mode] for mode in modes if ALONE.match(mode)]
-    groups += [shared[at : at + len(HIT)] for at in range(0, len(shared), len(HIT))]
+def run(modes: Sequence[str] = EVERYTHING, commands: Sequence[str] = COMMANDS) -> Findings:
+    """Each mode with each command that can meet it, two at a time."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
-        campaign = _Campaign(Path(folder))
+        campaign = _Campaign(Path(folder), commands)
         campaign.counts["HTTP modes"] = len(modes)
         attempts = {
             pool.submit(campaign.disturbed, group, command): f"{' + '.join(group)}, {command}"
-            for group in groups
-            for command in COMMANDS
+            for command in commands
+            for group in _groups([mode for mode in modes if _applies(mode, command)], command)
         }
         for attempt in as_completed(attempts):
             if error := attempt.exception():
                 campaign.note("broke off", attempts[attempt], [repr(error)])
             campaign.tell(f"{campaign.counts['modes x commands']} modes")
     return campaign
+
+
+def _groups(modes: Sequence[str], command: str) -> list[Sequence[str]]:
+    """The modes that share a run: one on each row that is hit, where a command has rows."""
+    alone = [mode for mode in modes if command == "smoke" or ALONE.match(mode)]
+    shared = [mode for mode in modes if mode not in alone]
+    return [*([mode] for mode in alone), *(shared[at : at + len(HIT)] for at in range(0, len(shared), len(HIT)))]

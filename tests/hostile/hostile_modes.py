@@ -77,12 +77,16 @@ def raw(at: Exchange) -> bytes:
     return json.dumps(at.right()).encode()
 
 
-@cache
-def big(text: str, times: int) -> bytes:
+def big(text: str, times: int) -> Respond:
     """An answer whose text is this one many times; a wide character takes four bytes in it, and in memory."""
+    return lambda at: _big(text, times, at.server.is_system)
+
+
+@cache
+def _big(text: str, times: int, from_system: bool) -> bytes:
     message = {"role": "assistant", "content": text * times}
-    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-    return whole(json.dumps({"choices": choices}, ensure_ascii=False).encode())
+    chat = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    return whole(json.dumps({"answer": text * times} if from_system else chat, ensure_ascii=False).encode())
 
 
 def then_closed(content: Callable[[Exchange], bytes]) -> Respond:
@@ -150,9 +154,35 @@ def tiny_chunks(at: Exchange) -> bytes:
     return head("Transfer-Encoding: chunked") + b"".join(chunked(bytes([b]) for b in raw(at))) + b"0\r\n\r\n"
 
 
+def otherwise(at: Exchange) -> str:
+    """A text that says otherwise: nobody asked for it."""
+    return re.sub(r"\b(true|false)\b", lambda m: "false" if m[0] == "true" else "true", at.text).replace("Fact", "Lie")
+
+
 def wrong(at: Exchange) -> dict[str, Any]:
-    """An answer that scores otherwise: nobody asked for it."""
-    return at.right(re.sub(r"\b(true|false)\b", lambda m: "false" if m[0] == "true" else "true", at.text))
+    return at.right(otherwise(at))
+
+
+def said(message: Callable[[Exchange, str], dict[str, Any]]) -> Respond:
+    """The right answer with another message, made of the exchange and of a text that says otherwise."""
+    return answered(lambda at: at.choice(message=message(at, otherwise(at))))
+
+
+def thinking(text: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": [text_part(text)]}
+
+
+def text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def called(arguments: str) -> dict[str, Any]:
+    return {"id": "1", "type": "function", "function": {"name": "judge", "arguments": arguments}}
+
+
+def cut_off(reason: str) -> Respond:
+    """Half of the text, and this reason."""
+    return answered(lambda at: at.choice(message={"content": at.text[: len(at.text) // 2]}, finish_reason=reason))
 
 
 def raw_usage(number: str) -> Respond:
@@ -171,14 +201,15 @@ def escaped(key: str) -> str:
 
 
 def with_claim(at: Exchange, claim: str) -> str:
-    """The right reply, with this put into its first claim."""
-    return at.text.replace('"claim": "', f'"claim": "{claim} ', 1)
+    """The right reply with this put into its first claim, else into the true answer to a question, else before it."""
+    place = next((name for name in ('"claim": "', '"answer": "') if name in at.text), "")
+    return at.text.replace(place, f"{place}{claim} ", 1)
 
 
 JSON_HEAD = head("Content-Type: application/json")
 CHUNKED_HEAD = head("Content-Type: application/json", "Transfer-Encoding: chunked")
 
-MODES: dict[str, Respond] = {
+OF_ANY: dict[str, Respond] = {
     "good": right_with(),
     # connections
     "closed at accept": right_with(),  # the server sees to it
@@ -211,15 +242,13 @@ MODES: dict[str, Respond] = {
     "endless tiny chunks": poured(CHUNKED_HEAD, b"1\r\n \r\n" * 4096),
     "an endless error": poured(head(status=400, reason="Bad"), FLOOD),
     "an endless 500": poured(head(status=500, reason="Bad"), FLOOD),
-    "50 MB": lambda at: big("x", 50_000_000),
-    "50 MB of wide characters": lambda at: big("\U0001f600", 12_500_000),
-    "15 MB of text": lambda at: big("x", 15_000_000),
-    "15 MB of wide characters": lambda at: big("\U0001f600", 3_750_000),
-    "15 MB of escapes": lambda at: big("\x01", 2_500_000),
-    "15 MB of empty objects in the text": lambda at: big("{},", 5_000_000),
+    "50 MB": big("x", 50_000_000),
+    "50 MB of wide characters": big("\U0001f600", 12_500_000),
+    "15 MB of text": big("x", 15_000_000),
+    "15 MB of wide characters": big("\U0001f600", 3_750_000),
+    "15 MB of escapes": big("\x01", 2_500_000),
+    "15 MB of empty objects in the text": big("{},", 5_000_000),
     "15 MB around the reply": answered(lambda at: at.right("x " * 3_750_000 + at.text + " x" * 3_750_000)),
-    "15 MB of empty lists": answered(lambda at: b'{"choices": [' + b"[]," * 5_000_000 + b"[]]}"),
-    "15 MB of numbers": answered(lambda at: b'{"choices": [' + b"-9," * 5_000_000 + b"1]}"),
     "an announced petabyte": then_closed(lambda at: head(f"Content-Length: {10**15}") + FLOOD),
     # encodings of content
     "gzip": lambda at: whole(compressed(at, 31), "Content-Encoding: gzip"),
@@ -314,7 +343,6 @@ MODES: dict[str, Respond] = {
     "the key escaped in a reply": answered(lambda at: at.right(with_claim(at, escaped(at.key)))),
     "the key around a reply": answered(lambda at: at.right(f"Bearer {at.key}\n```json\n{at.text}\n```\n{at.key}")),
     "the key as the reply": answered(lambda at: at.right(at.key)),
-    "the key as a reason": answered(lambda at: at.choice(message={"content": None}, finish_reason=at.key)),
     "the key as a model": answered(lambda at: at.right(model=at.key, id=at.key, system_fingerprint=at.key)),
     # JSON of other shapes
     "null": answered(lambda at: None),
@@ -322,24 +350,7 @@ MODES: dict[str, Respond] = {
     "a number": answered(lambda at: 5),
     "a text": answered(lambda at: at.text),
     "an empty object": answered(lambda at: {}),
-    **{f"choices are {value}": right_with(choices=value) for value in ([], None, {"0": 1}, [None], [7])},
-    **{f"a message is {it}": choice_with(message=it) for it in (None, "hello", {"content": None}, {"content": 1.0})},
-    "a refusal": choice_with(message={"content": None, "refusal": "no" + ESCAPES}),
-    "a text of parts": answered(lambda at: at.choice(message={"content": [{"type": "text", "text": at.text}]})),
-    "an empty text": right_with(text=""),
-    **{f"a reason is {value}": choice_with(finish_reason=value) for value in (None, 7, {"length": ["length"]})},
-    "a reason of escapes": choice_with(message={"content": None}, finish_reason=ESCAPES),
-    "a reason without end": choice_with(message={"content": None}, finish_reason="x" * 1_000_000),
-    "cut at the limit": answered(
-        lambda at: at.choice(message={"content": at.text[: len(at.text) // 2]}, finish_reason="length")
-    ),
-    "filtered": choice_with(finish_reason="content_filter"),
     "an error with status 200": answered(lambda at: {"error": {"message": "no" + ESCAPES}}),
-    **{f"usage {number[:8]}": raw_usage(number) for number in ("-1", "1.5", '"7"', "null", "true", "1e400", "1" * 20)},
-    "usage of 5,000 digits": raw_usage("7" * 5_000),
-    "usage is NaN": raw_usage("NaN"),
-    "usage is a list": right_with(usage=[1]),
-    "no usage": right_with(usage=None),
     "names twice": lambda at: whole(json.dumps(at.right())[:-1].encode() + b", " + json.dumps(at.right())[1:].encode()),
     "a mark of byte order": lambda at: whole(b"\xef\xbb\xbf" + raw(at)),
     "UTF-16": lambda at: whole(json.dumps(at.right()).encode("utf-16")),
@@ -354,3 +365,53 @@ MODES: dict[str, Respond] = {
     "a reply that nests": right_with(text="[" * 100_000),
     "JSON and more": lambda at: whole(raw(at) + b" trailing"),
 }  # fmt: skip
+
+# What is wrong with the body of a chat, or of a list of models.
+OF_CHATS: dict[str, Respond] = {
+    "15 MB of empty lists": answered(lambda at: b'{"choices": [' + b"[]," * 5_000_000 + b"[]]}"),
+    "15 MB of numbers": answered(lambda at: b'{"choices": [' + b"-9," * 5_000_000 + b"1]}"),
+    "the key as a reason": answered(lambda at: at.choice(message={"content": None}, finish_reason=at.key)),
+    **{f"choices are {value}": right_with(choices=value) for value in ([], None, {"0": 1}, [None], [7])},
+    **{f"a message is {it}": choice_with(message=it) for it in (None, "hello", {"content": None}, {"content": 1.0})},
+    "a refusal": choice_with(message={"content": None, "refusal": "no" + ESCAPES}),
+    "a text of parts": answered(lambda at: at.choice(message={"content": [{"type": "text", "text": at.text}]})),
+    "an empty text": right_with(text=""),
+    **{f"a reason is {value}": choice_with(finish_reason=value) for value in (None, 7, {"length": ["length"]})},
+    "a reason of escapes": choice_with(message={"content": None}, finish_reason=ESCAPES),
+    "a reason without end": choice_with(message={"content": None}, finish_reason="x" * 1_000_000),
+    "cut at the limit": cut_off("length"),
+    **{
+        f"cut at the limit, {reason!r}": cut_off(reason)
+        for reason in ("max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "token_limit", "abort")
+    },
+    **{
+        f"filtered, {reason!r}": choice_with(finish_reason=reason)
+        for reason in ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST")
+    },
+    # thoughts, which say otherwise, and what else stands in the place of a text
+    "thoughts beside the text": said(lambda at, lie: {"content": at.text, "reasoning_content": lie, "reasoning": lie}),
+    "thoughts in place of the text": said(lambda at, lie: {"content": None, "reasoning_content": lie}),
+    "thoughts beside an empty text": said(lambda at, lie: {"content": "", "reasoning": lie}),
+    "thoughts and no text": said(lambda at, lie: {"reasoning_details": [{"type": "reasoning.text", "text": lie}]}),
+    "parts with thoughts": said(lambda at, lie: {"content": [thinking(lie), text_part(at.text)]}),
+    "parts with thoughts behind": said(lambda at, lie: {"content": [text_part(at.text), thinking(lie)]}),
+    "parts that are thoughts alone": said(lambda at, lie: {"content": [thinking(lie)]}),
+    "a text in two parts": said(lambda at, lie: {"content": [text_part(at.text[:20]), text_part(at.text[20:])]}),
+    "parts of another kind": said(lambda at, lie: {"content": [{"type": "output_text", "text": lie}]}),
+    "parts that are texts": said(lambda at, lie: {"content": [lie]}),
+    "parts without a text": said(lambda at, lie: {"content": [{"type": "text"}, {"type": "text", "text": 7}]}),
+    "no parts": said(lambda at, lie: {"content": []}),
+    "thoughts in the text": said(lambda at, lie: {"content": f"<think>{lie}</think>{at.text}"}),
+    "thoughts in the text, with their end alone": said(lambda at, lie: {"content": f"{lie}</think>{at.text}"}),
+    "thoughts in the text without an end": said(lambda at, lie: {"content": f"<think>{lie}"}),
+    "a call in place of the text": said(lambda at, lie: {"content": "", "tool_calls": [called(lie)]}),
+    "a call and no text": said(lambda at, lie: {"content": None, "tool_calls": [called(lie)]}),
+    "a refusal beside a text": said(lambda at, lie: {"content": lie, "refusal": "no"}),
+    **{f"usage {number[:8]}": raw_usage(number) for number in ("-1", "1.5", '"7"', "null", "true", "1e400", "1" * 20)},
+    "usage of 5,000 digits": raw_usage("7" * 5_000),
+    "usage is NaN": raw_usage("NaN"),
+    "usage is a list": right_with(usage=[1]),
+    "no usage": right_with(usage=None),
+}  # fmt: skip
+
+MODES = {**OF_ANY, **OF_CHATS}

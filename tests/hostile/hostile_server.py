@@ -58,6 +58,9 @@ class Exchange(BaseHTTPRequestHandler):
 
     def right(self, text: str | None = None, **changes: Any) -> dict[str, Any]:
         """The right answer, or that with another text, or with other top-level fields."""
+        if self.server.is_system:
+            said = self.text if text is None else text
+            return {"answer": said, "docs": [{"id": "1", "text": self.text}], **changes}
         if self.body is None:
             return {"object": "list", "data": [{"id": "judge", "object": "model"}], **changes}
         message = {"role": "assistant", "content": self.text if text is None else text}
@@ -98,14 +101,15 @@ class Exchange(BaseHTTPRequestHandler):
 class HostileServer(ThreadingHTTPServer):
     """Serves `/v1` on 127.0.0.1 by `honest(body) -> reply`, and breaks some answers by `MODES` until `close`.
 
-    `other_url` is where redirects point: nobody answers there. `chats` counts the chat requests.
+    `other_url` is where redirects point: nobody answers there. `chats` counts the chat requests. is_system: it is a RAG
+    system, whose answers have the text in "answer" and one chunk, which says the same, in "docs".
     """
 
     request_queue_size = 256
 
-    def __init__(self, honest: Callable[[dict[str, Any]], str], *, port: int = 0):
+    def __init__(self, honest: Callable[[dict[str, Any]], str], *, port: int = 0, is_system: bool = False):
         super().__init__(("127.0.0.1", port), Exchange)
-        self.honest, self.stopped = honest, threading.Event()
+        self.honest, self.is_system, self.stopped = honest, is_system, threading.Event()
         self.set("good")
         self._elsewhere = socket.create_server(("127.0.0.1", 0))
         self._elsewhere.setblocking(False)

@@ -112,6 +112,14 @@ def test_a_server_does_not_choose_which_files_are_read(run: Run, endpoint: Any, 
     assert TOY.question in endpoint.requests[0]["messages"][0]["content"]
 
 
+def test_a_judge_that_says_nothing_costs_the_time_one_gives_it(run: Run, endpoint: Any) -> None:
+    endpoint.faults = ["hang"]
+    started = time.monotonic()
+    done = run("smoke", "--model", endpoint.spec(), "--timeout", "0.5")
+    assert done.returncode == 1 and "status  failed: no answer within 0.5 s" in done.stdout
+    assert time.monotonic() - started < 30  # it would be 45 seconds otherwise
+
+
 OTHER = f"openai:judge@{URL}"
 NOBODY = "http://127.0.0.1:1/v1"
 

@@ -159,6 +159,15 @@ def test_python_gives_what_the_command_gives(run: Run, letter: Any, answers: Pat
         evaluate(rows(), scorers=["blue"])
 
 
+def test_a_run_with_a_cache_works_inside_a_running_loop(letter: Any, tmp_path: Path) -> None:
+    async def notebook() -> list[float | None]:
+        results = evaluate(rows(3), model=letter.spec(), cache=tmp_path / "replies.sqlite")
+        return [one.score for one in results]
+
+    assert asyncio.run(notebook()) == asyncio.run(notebook()) == [1.0, 0.5, 0.5]
+    assert len(letter.requests) == 3
+
+
 def test_evaluations_may_be_awaited_side_by_side(letter: Any) -> None:
     judge = Evaluator(open_backend(letter.spec()))
 

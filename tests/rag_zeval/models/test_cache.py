@@ -5,15 +5,20 @@ import copy
 import dataclasses
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
+from rag_zeval.models import cache as cache_module
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import CachedBackend, ReplyCache, reply_key
 from rag_zeval.models.language_model import Reply, Request, Sampling
@@ -61,6 +66,10 @@ def ask(text: str, trial: int = 0) -> Request:
     return Request(({"role": "user", "content": text},), trial=trial)
 
 
+def got(cache: ReplyCache, key: str) -> Reply | None:
+    return asyncio.run(cache.get(key))
+
+
 def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
     model = ScriptedBackend(lambda request: f"{request.messages[0]['content']} {request.trial}")
     cached = CachedBackend(model, ReplyCache(tmp_path / "deep" / "replies.sqlite"))
@@ -102,7 +111,7 @@ def test_only_whole_replies_are_kept(tmp_path: Path, status: str) -> None:
     cached = CachedBackend(model, ReplyCache(tmp_path / "replies.sqlite"))
     for _ in range(2):
         assert [reply.status for _, reply in as_finished(cached.complete, [ask("a")], 1)] == [status]
-    assert model.calls == 2 and cached.cache.count() == 0
+    assert model.calls == 2
 
 
 def test_only_its_owner_reads_a_cache(tmp_path: Path) -> None:
@@ -114,14 +123,6 @@ def test_only_its_owner_reads_a_cache(tmp_path: Path) -> None:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == dict.fromkeys(("cache.sqlite", "cache.sqlite-wal", "cache.sqlite-shm"), 0o600)
-
-
-def test_what_goes_wrong_with_the_file_later_is_one_line(tmp_path: Path) -> None:
-    cache = ReplyCache(tmp_path / "replies.sqlite")
-    cache._db.execute("DROP TABLE replies")
-    for act in (lambda: cache.get("k"), lambda: cache.put("k", Reply("x", "ok")), lambda: cache.forget("k")):
-        with pytest.raises(InputError, match="the reply cache cannot be used: no such table"):
-            act()
 
 
 def test_a_failure_that_others_waited_for_is_theirs_and_not_from_the_cache(tmp_path: Path) -> None:
@@ -147,6 +148,7 @@ cache, name, count = ReplyCache(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for i in range(count):
     cache.put(f"{name} {i}", Reply("x" * 200, "ok"))
     print(i, flush=True)
+cache.close()
 """
 
 
@@ -159,7 +161,8 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite"
     writers = [writer(path, name, 200) for name in ("one", "two", "three")]
     assert [process.communicate()[0].count("\n") for process in writers] == [200, 200, 200]
-    assert ReplyCache(path).count() == 600
+    cache = ReplyCache(path)
+    assert all(got(cache, f"{name} {i}") for name in ("one", "two", "three") for i in range(200))
 
 
 def test_a_kill_loses_no_stored_reply(tmp_path: Path) -> None:
@@ -170,6 +173,172 @@ def test_a_kill_loses_no_stored_reply(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         stored += [line for line in process.stdout if line.endswith("\n")]
     cache = ReplyCache(path)
-    assert len(stored) >= 100 and all(cache.get(f"w {i}") for i in range(len(stored)))
+    assert len(stored) >= 100 and all(got(cache, f"w {i}") for i in range(len(stored)))
     cache.put("after", Reply("y", "ok"))
-    assert cache.get("after") == Reply("y", "ok", cached=True)
+    assert got(cache, "after") == Reply("y", "ok", cached=True)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A cache with the entry "a", and a function that writes another in its place."""
+    path = tmp_path_factory.mktemp("kept") / "replies.sqlite"
+    cache = ReplyCache(path)
+    other = sqlite3.connect(path, isolation_level=None)
+
+    def write(key: str, entry: object) -> None:
+        other.execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", (key, entry))
+
+    cache.put("a", Reply("two words \ud83d", "ok", 7, 5))
+    (entry,) = other.execute("SELECT reply FROM replies").fetchone()
+    return cache, entry, write
+
+
+@given(st.data())
+def test_an_entry_that_is_not_as_it_was_written_is_asked_again_and_replaced(kept: Any, data: st.DataObject) -> None:
+    cache, entry, write = kept
+    at = data.draw(st.integers(0, len(entry) - 1))
+    changed = data.draw(
+        st.sampled_from([entry[:at], entry[at + 1 :], entry[:at] + "0" + entry[at + 1 :], entry.swapcase()])
+        | st.binary(max_size=99)
+        | st.text(st.characters(exclude_categories=("Cs",)), max_size=99)
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.floats(allow_nan=False)
+        | st.sampled_from(['{"text": "x", "status": "ok", "prompt_tokens": 1, "completion_tokens": 1}', "[" * 10_000])
+    )
+    write("b", entry)
+    assert got(cache, "b") is None, "a reply copied to another request"
+    write("a", changed)
+    was = got(cache, "a")
+    assert was is None if changed != entry else was is not None
+    asyncio.run(cache.reply("a", ask_for("new")))
+    assert got(cache, "a") == Reply("new" if changed != entry else "two words \ud83d", "ok", 7, 5, cached=True)
+    write("a", entry)
+    assert got(cache, "a") == Reply("two words \ud83d", "ok", 7, 5, cached=True)
+
+
+def ask_for(text: str) -> Any:
+    async def ask() -> Reply:
+        return Reply(text, "ok", 7, 5)
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "CREATE TABLE persons (name TEXT)",
+        "CREATE TABLE replies (key TEXT, reply TEXT)",
+        "CREATE VIEW replies AS WITH RECURSIVE n(key) AS (VALUES(1) UNION ALL SELECT 1 FROM n) SELECT key, key FROM n",
+    ],
+)
+def test_a_database_of_something_else_is_refused_and_left_as_it_was(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "other.sqlite"
+    database = sqlite3.connect(path)
+    database.execute(other)
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"other\.sqlite: is another program's"):
+        ReplyCache(path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["other.sqlite"]
+
+
+@pytest.mark.parametrize("content", [b"not a database" * 500, b"SQLite format 3\0" + b"\xff" * 5_000])
+def test_a_file_that_is_no_cache_is_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "f").write_bytes(content)
+    for path in (tmp_path / "f", tmp_path, Path("/dev/null"), tmp_path / "f" / "below"):
+        with pytest.raises((InputError, OSError)) as error:
+            ReplyCache(path)
+        assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A cache with a reply to "a", and another connection that locks it: writers in WAL, and all where it says so."""
+    monkeypatch.setattr(cache_module, "LOCK_SECONDS", 0.4)
+    monkeypatch.setattr(cache_module, "QUIET_SECONDS", 0.1)
+    path = tmp_path / "replies.sqlite"
+    first = ReplyCache(path)
+    first.put("a", Reply("kept", "ok"))
+    first.close()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+
+    def lock(readers: bool) -> ReplyCache:
+        if readers:
+            other.execute("PRAGMA journal_mode=DELETE")
+        cache = ReplyCache(path)
+        if readers:
+            cache._db.execute("PRAGMA journal_mode=DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        return cache
+
+    return lock, other
+
+
+def test_a_lock_holds_up_neither_a_reply_nor_what_else_runs(locked: Any, capsys: Any) -> None:
+    lock, other = locked
+    cache = lock(readers=True)
+    threading.Timer(0.25, lambda: other.execute("COMMIT")).start()
+
+    async def both() -> tuple[Reply, int]:
+        turns = 0
+        waiting = asyncio.ensure_future(cache.reply("a", ask_for("paid again")))
+        while not waiting.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        return waiting.result(), turns
+
+    reply, turns = asyncio.run(both())
+    assert reply == Reply("kept", "ok", cached=True) and turns > 10
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "another program" in told and "0.4 s" in told
+
+
+@pytest.mark.parametrize("readers", [False, True])
+def test_a_lock_for_good_costs_one_wait_and_no_reply(locked: Any, capsys: Any, readers: bool) -> None:
+    lock, _ = locked
+    cache = lock(readers)
+    started = time.monotonic()
+    replies = dict(as_finished(lambda key: cache.reply(key, ask_for(key)), ["a", "b", "b", *"cdefgh"], 3))
+    cache.close()
+    assert 0.3 < time.monotonic() - started < 1.2
+    assert [replies[at].text for at in range(9)] == ["a" if readers else "kept", "b", "b", *"cdefgh"]
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in told] == ["note", "warning"], told
+    assert "database is locked" in told[1]
+    with pytest.raises(InputError, match=r"replies\.sqlite: cannot be used as a reply cache: database is locked"):
+        ReplyCache(cache.path)
+
+
+def test_what_came_while_another_wrote_is_kept_at_the_end(locked: Any, capsys: Any) -> None:
+    lock, other = locked
+    cache = lock(readers=False)
+    asyncio.run(cache.reply("b", ask_for("b")))
+    assert got(cache, "b") == Reply("b", "ok", 7, 5, cached=True)
+    threading.Timer(0.2, lambda: other.execute("COMMIT")).start()
+    cache.close()
+    assert got(ReplyCache(cache.path), "b") == Reply("b", "ok", 7, 5, cached=True)
+    assert capsys.readouterr().err.startswith("note: ")
+
+
+@pytest.mark.parametrize("harm", ["DROP TABLE replies", "PRAGMA query_only=1", "closed"])
+def test_a_cache_that_breaks_in_the_middle_costs_a_line_and_no_reply(tmp_path: Path, capsys: Any, harm: str) -> None:
+    cache = ReplyCache(tmp_path / "replies.sqlite")
+    cached = CachedBackend(ScriptedBackend(lambda request: request.messages[0]["content"]), cache)
+    if harm == "closed":
+        cache._db.close()
+    else:
+        cache._db.execute(harm)
+    assert sorted(str(reply.text) for _, reply in as_finished(cached.complete, map(ask, "abcab"), 2)) == list("aabbc")
+    cached.forgets = True
+    assert [reply.status for _, reply in as_finished(cached.complete, [ask("a")], 1)] == ["failed: not in the cache"]
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and told.startswith(f"warning: {cache.path}: ") and "paid for again" in told
+
+
+def test_a_cache_serves_any_thread(tmp_path: Path) -> None:
+    cached = CachedBackend(ScriptedBackend(["x"]), ReplyCache(tmp_path / "replies.sqlite"))
+
+    async def notebook() -> list[str | None]:
+        return [reply.text for _, reply in as_finished(cached.complete, [ask("a"), ask("a")], 1)]
+
+    assert asyncio.run(notebook()) == ["x", "x"]

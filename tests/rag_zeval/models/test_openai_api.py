@@ -70,6 +70,69 @@ def test_a_reply_at_the_token_limit_is_truncated(endpoint: Any) -> None:
     assert ask(endpoint)[0].status == "truncated"
 
 
+def completion(message: Any, reason: Any = "stop") -> Any:
+    return {"status": 200, "body": {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}}
+
+
+def fate_of(endpoint: Any, message: Any, reason: Any = "stop") -> tuple[str | None, str]:
+    endpoint.replies = lambda _: completion(message, reason)
+    (reply,) = ask(endpoint)
+    return reply.text, reply.status
+
+
+@pytest.mark.parametrize(
+    "reason",
+    """length LENGTH max_tokens MAX_TOKENS FinishReason.MAX_TOKENS maxTokens model_length max-output-tokens token_limit
+    model_context_window_exceeded abort time_limit insufficient_system_resource""".split(),
+)
+def test_however_a_server_says_that_it_cut_a_reply_off_it_is_truncated(endpoint: Any, reason: str) -> None:
+    assert fate_of(endpoint, {"content": "hal"}, reason) == ("hal", "truncated")
+
+
+@pytest.mark.parametrize("reason", ["stop", "STOP", "end_turn", "eos", "stop_sequence", "COMPLETE", "", None, 7])
+def test_a_reply_that_ends_by_itself_is_whole(endpoint: Any, reason: Any) -> None:
+    assert fate_of(endpoint, {"content": "whole"}, reason) == ("whole", "ok")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    """content_filter SAFETY RECITATION PROHIBITED_CONTENT BLOCKLIST SPII content_filtered refusal sensitive
+    guardrail_intervened""".split(),
+)
+def test_what_a_filter_left_is_no_text(endpoint: Any, reason: str) -> None:
+    text, status = fate_of(endpoint, {"content": "what was left"}, reason)
+    assert text is None and status == f"failed: the endpoint sent no text (finish_reason {reason})"
+
+
+THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "a draft"}]}
+SAID = {"type": "text", "text": "the "}
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": "said", "reasoning_content": "a draft", "reasoning": "a draft"}, "said"),
+        ({"content": None, "reasoning_content": "a draft"}, None),
+        ({"reasoning": "a draft"}, None),
+        ({"content": [THOUGHT, SAID, {"type": "text", "text": "reply"}]}, "the reply"),
+        ({"content": [THOUGHT]}, None),
+        ({"content": []}, None),
+        ({"content": [SAID, {"type": "refusal", "refusal": "no"}]}, None),
+        ({"content": [SAID, {"type": "text", "text": 7}]}, None),
+        ({"content": [SAID, "text"]}, None),
+        ({"content": {"type": "text", "text": "said"}}, None),
+        ({"content": "", "tool_calls": [{"id": "1"}]}, None),
+        ({"content": "said", "tool_calls": []}, "said"),
+        ({"content": "said", "refusal": "I will not"}, None),
+        ({"content": "said", "refusal": None}, "said"),
+        ({"content": ""}, ""),
+    ],
+)
+def test_only_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str | None) -> None:
+    found, status = fate_of(endpoint, message)
+    assert found == text and (status == "ok" if text is not None else status.startswith("failed: the endpoint"))
+
+
 def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
     endpoint.delay = 0.15
     backend = OpenAIBackend("judge", endpoint.url, concurrency=3)
