@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.errors import InputError
 from rag_zeval.judge.prompt import RANKING
+from rag_zeval.models.budget import Account, Budget
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
 from rag_zeval.models.endpoint import Endpoint
