@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rag_zeval.errors import InputError
@@ -28,7 +29,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
     return prices
 
 
-def price_of(spec: str | None, prices: dict[str, Price]) -> Price | None:
+def price_of(spec: str | None, prices: Mapping[str, Price]) -> Price | None:
     """The price of the model that a spec names, by the name its endpoint knows or by the whole spec."""
     if spec is None:
         return None

@@ -43,7 +43,7 @@ class Spending:
 
     @property
     def exactness(self) -> str:
-        """The words before tokens and dollars: "at least " where some are not known, "at most " where some are bounds."""
+        """Words before tokens and dollars: "at least " where some are unknown, "at most " where some are bounds."""
         return "at least " if self.untold else "at most " if self.bounded else ""
 
 
@@ -58,6 +58,7 @@ def spent_before(rows: Mapping[str, Row], again: Iterable[str]) -> Row:
     return {
         "id": SPENT,
         "scores": [],
+        "final": True,
         "calls": total.calls,
         "prompt_tokens": None,
         "completion_tokens": None,

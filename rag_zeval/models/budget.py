@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +41,13 @@ class Price:
         """Dollars for so many tokens."""
         return (self.prompt * prompt_tokens + self.completion * completion_tokens) / MILLION
 
+    def paid(self, tokens: Sequence[int] | None) -> float | None:
+        """Dollars for the `paid_tokens` of a row; None where they are not known."""
+        return None if tokens is None else self.of(*tokens)
+
 
 class Budget:
-    """The dollars that a run may spend, on all its models together. limit: dollars; spent: so far, earlier runs included.
+    """The dollars that a run may spend, on all its models together: the limit, and what is spent so far.
 
     Calls of one event loop at a time share it.
     """

@@ -40,9 +40,9 @@ class Endpoint:
     """A model over HTTP: up to `concurrency` requests at once, each within `timeout` seconds, retries included.
 
     connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
-    max_body_mib: MiB that the body of an answer may have; account: who pays, where there is a limit. The key is read from
-    the environment variable of the given name whenever it is needed, kept by the client alone, and taken out of what the
-    server sends (`key_remover`).
+    max_body_mib: MiB that the body of an answer may have; account: who pays, where there is a limit. The key is read
+    from the environment variable of the given name whenever it is needed, kept by the client alone, and taken out of
+    what the server sends (`key_remover`).
     Raises InputError if a variable named by the caller is not set, or one holds no key, for a limit that is not above
     0, and if the openai package is missing.
     """

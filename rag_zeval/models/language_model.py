@@ -63,8 +63,8 @@ class Reply:
 
     calls: attempts made, retries among them (0 for a cached reply); tokens as the model counts them, None if unknown.
     seconds: from asking to the reply, retries included; in a batch, the batch's time shared equally.
-    paid_tokens: (prompt, completion) to be paid for, over all calls, also where no text came; None: those above. bounded:
-    calls that did not tell their tokens, and stand there with as many as there can have been.
+    paid_tokens: (prompt, completion) to be paid for, over all calls, also where no text came; None: those above.
+    bounded: calls that did not tell their tokens, and are counted there with as many as there can have been.
     """
 
     text: str | None
@@ -163,8 +163,8 @@ def open_backend(
     Without its URL, `openai:MODEL` is at OpenAI. concurrency: open requests at once; timeout: seconds for one
     request with its retries; connect_timeout: seconds for a connection, and for a server's first sign of life;
     max_body_mib: MiB of an answer; api_key_env: NAME of the environment variable with the key (default
-    OPENAI_API_KEY); account: who pays for the calls, where a run has a limit. These six matter to an endpoint only; processes, each with the model, to a folder that
-    transformers runs (`TransformersBackend`).
+    OPENAI_API_KEY); account: who pays for the calls, where a run has a limit. These six matter to an endpoint only;
+    processes, each with the model, to a folder that transformers runs (`TransformersBackend`).
     Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:

@@ -30,9 +30,10 @@ class Scored:
     Costs belong to the example, since one call may judge all answers together. calls: HTTP requests or generations,
     retries among them; cached: replies that cost no call; tokens: of all replies, cached ones too, None where the
     endpoint does not tell them; paid_tokens: (prompt, completion) of all calls to the judge, those without a reply
-    too, None if they are not known; bounded: calls that stand there with an upper bound, as the endpoint did not tell; failures: replies
-    that did not come; unasked: those of them that were not asked for, as the budget was spent; seconds: from asking to
-    the reply, summed over calls. A row that is not `final` (a reply did not come) is asked again by the next run.
+    too, None if they are not known; bounded: calls that are counted there with an upper bound, as the endpoint did not
+    tell; failures: replies that did not come; unasked: those of them that were not asked for, as the budget was spent;
+    seconds: from asking to the reply, summed over calls. A row that is not `final` (a reply did not come) is asked
+    again by the next run.
     """
 
     id: str

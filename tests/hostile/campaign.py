@@ -1,4 +1,4 @@
-"""`make hostile`: the three promises (no score made up, no row lost, no key shown) under attack, at length.
+"""`make hostile`: the promises (no score made up, no row lost, no key shown, no limit passed) under attack, at length.
 
 `ARGS="replies http"` names parts. The counts are printed, and put into runs/hostile/result.json as a part ends.
 """
@@ -18,6 +18,7 @@ import fuzzed_replies
 import hostile_http
 import killer
 import long_replies
+import money
 import test_prompts
 from findings import Findings
 from fuzzed_replies import honest
@@ -41,6 +42,7 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "prompts": lambda: test_prompts.run(60_000),
     "http": hostile_http.run,
     "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
+    "money": money.run,
     "honest": read_honest,
 }
 

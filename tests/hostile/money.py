@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,9 +42,11 @@ LIMIT = 2.0
 ENOUGH = 10_000.0
 ROWS, WIKIEVAL_ROWS = 24, 8
 TIMEOUT = 1.0
+ROUNDING = 2e-4  # what two sums may differ by: dollars are shown with four digits
 HANG_SECONDS = 60.0
 DEADLINE = 120.0  # seconds for a command
 MAX_BODY_MIB = 0.5
+NINES = "9" * 30
 WIDE = "\U0001f9ee\u4e2d\u00e9"  # four, three and two bytes
 
 
@@ -67,7 +69,7 @@ class Order(BaseHTTPRequestHandler):
         self.prompt = sum(4 + len(message["content"].encode()) for message in self.body["messages"])
         self.text = literal_reply(self.body) or ""
         self.close_connection = True
-        KINDS[self.server.kind_of(self.body)](self)
+        KINDS[self.server.kind](self)
 
     def log_message(self, *args: Any) -> None:
         pass
@@ -247,10 +249,10 @@ KINDS: dict[str, Kind] = {
     "no usage": with_usage(None),
     "usage is missing": billed(lambda at: {k: v for k, v in at.right(0).items() if k != "usage"}),
     "usage is a list": with_usage([1, 2]),
-    **{f"usage of {count}": raw_usage(count) for count in ('"7"', "-7", "7.5", "null", "true", "NaN", "1e400", "9" * 30)},
+    **{f"usage of {count}": raw_usage(count) for count in ('"7"', "-7", "7.5", "null", "true", "NaN", "1e400", NINES)},
     "usage of a mapping": raw_usage('{"n": 7}'),
     "only prompt tokens told": with_usage(lambda at: {"prompt_tokens": at.prompt}),
-    "prompt tokens and their total told": with_usage(lambda at: dict.fromkeys(("prompt_tokens", "total_tokens"), at.prompt)),
+    "no reply in the total": with_usage(lambda at: dict.fromkeys(("prompt_tokens", "total_tokens"), at.prompt)),
     "only completion tokens told": with_usage(lambda at: {"completion_tokens": at.limit}),
     "only a total told": with_usage(lambda at: {"total_tokens": at.prompt + at.limit}),
     "thoughts in the total alone": thoughts_in_the_total,
@@ -273,7 +275,7 @@ KINDS: dict[str, Kind] = {
     "502 too late": billed(lambda at: {"error": {"message": "upstream closed"}}, status=502),
     "504 too late": billed(lambda at: {"error": {"message": "timeout"}}, status=504),
     "524 too late": billed(lambda at: {"error": {"message": "timeout"}}, status=524),
-    "500 that tells its tokens": billed(lambda at: {"error": {"message": "x"}, "usage": at.right(at.limit)["usage"]}, 500),
+    "500 that tells its tokens": billed(lambda at: {"error": "x", "usage": at.right(at.limit)["usage"]}, 500),
     "429 for ever": free(429, "Retry-After: 0.01"),
     "403": free(403),
     "302 elsewhere": free(302, "Location: http://127.0.0.1:9/v1"),
@@ -321,9 +323,6 @@ class Till(ThreadingHTTPServer):
             self._times[prompt] += 1
             return self._times[prompt]
 
-    def kind_of(self, body: dict[str, Any]) -> str:
-        return self.kind
-
     @property
     def asked(self) -> int:
         return self._times.total()
@@ -355,7 +354,7 @@ def _write_inputs(folder: Path) -> None:
         for number in range(ROWS):
             reference, answer = texts(number)
             asked = {"question": f"question {number}"}
-            rows.write(json.dumps({**asked, "id": f"r{number}", "reference": reference, "answer": answer}) + "\n")
+            rows.write(json.dumps({**asked, "id": f"r{number}", "contexts": [reference], "answer": answer}) + "\n")
             bad = {"poor_answer": f"Lie of {number}.", "ungrounded_answer": "No fact at all."}
             if number < WIKIEVAL_ROWS:
                 wikieval.write(json.dumps({**asked, "context_v1": [reference], "answer": answer, **bad}) + "\n")
@@ -363,10 +362,15 @@ def _write_inputs(folder: Path) -> None:
 
 def _line(command: str, inputs: Path, url: str, limit: float) -> list[str]:
     if command == "evaluate":
-        words = ["rag_zeval", "evaluate", str(inputs / "in.jsonl"), "--model", f"openai:judge@{url}", "--out", "o.jsonl"]
-        words += ["--scorers", "rag_zeval,is_correct", "--prices", str(inputs / "prices.json"), "--max-cost", str(limit)]
-        return [*words, "--timeout", str(TIMEOUT), f"--max-tokens={MAX_TOKENS}", f"--max-body-mib={MAX_BODY_MIB}"]
-    words = ["eval_benchmarks", "benchmarks=[wikieval]", "scorers=[rag_zeval,is_correct]", f"data_dir={inputs}"]
+        words = ["rag_zeval", "evaluate", str(inputs / "in.jsonl"), f"--model=openai:judge@{url}", "--out=o.jsonl"]
+        words += [
+            "--scorers=rag_zeval,ragas_faithfulness",
+            "--against=contexts",
+            f"--prices={inputs / 'prices.json'}",
+            f"--max-cost={limit}",
+        ]
+        return [*words, f"--timeout={TIMEOUT}", f"--max-tokens={MAX_TOKENS}", f"--max-body-mib={MAX_BODY_MIB}"]
+    words = ["eval_benchmarks", "benchmarks=[wikieval]", "scorers=[rag_zeval,ragas_faithfulness]", f"data_dir={inputs}"]
     words += [f"models=['openai:judge@{url}']", "out_dir=out", "bootstrap.draws=50", f"judge.timeout={TIMEOUT}"]
     words += [f"prices={inputs / 'prices.json'}", f"max_cost={limit}", f"judge.max_tokens={MAX_TOKENS}"]
     return [*words, f"judge.max_body_mib={MAX_BODY_MIB}"]
@@ -385,45 +389,51 @@ class _Campaign(Findings):
         folder.mkdir()
         till = Till(kind)
         status, said = self._run(command, folder, till, LIMIT)
-        asked, stopped = till.asked, "stopped: " in said
-        billed_before = sum(till.bills)
+        asked, stopped, bill = till.asked, "stopped: " in said, sum(till.bills)
         self._check_bills(where, till)
-        shown = _shown(said)
-        self.note("said to be less", where, [f"${shown} of ${billed_before:.4f}"] if shown < billed_before - 2e-4 else [])
+        shown = self._check_shown(where, said, bill)
         if kind in EXACT:
-            off = abs(shown - billed_before) > 2e-4
-            self.note("said to be more", where, [f"${shown}, not ${billed_before:.4f}"] if off else [])
+            self.note("said to be more", where, [f"${shown}, not ${bill:.4f}"] if shown > bill + ROUNDING else [])
         self.note("stopped too early", where, [f"at ${shown}: {said[-300:]}"] if stopped and shown < LIMIT else [])
         self.note("free replies counted", where, [f"${shown}"] if kind in FREE and (stopped or shown) else [])
-        self.note("ended badly", where, [] if status == 1 or (status == 0 and not stopped) else [f"{status}: {said[-300:]}"])
+        well = status == 1 or (status == 0 and not stopped)
+        self.note("ended badly", where, [] if well else [f"{status}: {said[-300:]}"])
         rows = _rows(command, folder)
         self.note("rows never asked", where, [row["id"] for row in rows if not row["calls"] and not row["cached"]])
         if stopped:
             self.counts["runs stopped by the limit"] += 1
-            again, said = self._run(command, folder, till, LIMIT)
-            self.note("went on at the same limit", where, [f"{till.asked - asked} requests"] if till.asked > asked else [])
-            self.note("ended badly", f"{where}, again", [f"{again}: {said[-300:]}"] if again != 1 else [])
-            self.note("rows lost", f"{where}, again", _lost(rows, _rows(command, folder)))
-            self.note("forgotten", f"{where}, again", [f"${_shown(said)}"] if _shown(said) < shown - 2e-4 else [])
+            status, said = self._run(command, folder, till, LIMIT)
+            more = till.asked - asked
+            self.note("went on at the same limit", where, [f"{more} requests"] if more else [])
+            self.note("ended badly", f"{where}, again", [f"{status}: {said[-300:]}"] if status != 1 else [])
+            after = _rows(command, folder)
+            self.note("rows lost", f"{where}, again", [row["id"] for row in rows if row not in after])
+            self._check_shown(f"{where}, again", said, bill)
         till.kind = "good"
         status, said = self._run(command, folder, till, ENOUGH)
-        whole_rows = {"evaluate": 2 * ROWS, "bench": 4 * WIKIEVAL_ROWS}[command]
-        final = _rows(command, folder)
-        lacking = [row["id"] for row in final if None in _scores(row) and row not in rows]
         self.note("not ended by a larger limit", where, [f"{status}: {said[-300:]}"] if status else [])
-        self.note("rows lost", where, [f"{len(final)} of {whole_rows}"] if len(final) != whole_rows else lacking[:3])
-        shown = _shown(said)
-        self.note("forgotten", where, [f"${shown} of ${sum(till.bills):.4f}"] if shown < sum(till.bills) - 2e-4 else [])
+        self._check_shown(f"{where}, a larger limit", said, sum(till.bills))
+        final = _rows(command, folder)
+        lacking = {"evaluate": 2 * ROWS, "bench": 4 * WIKIEVAL_ROWS}[command] - len(final)
+        self.note("rows lost", where, [f"{lacking} rows"] if lacking else [])
+        self.note("rows lost", where, [row["id"] for row in final if None in _scores(row) and row not in rows])
         till.close()
         self.counts["kinds x commands"] += 1
         self.counts["requests billed"] += len(till.bills)
 
     def _check_bills(self, where: str, till: Till) -> None:
         total, dearest = sum(till.bills), max(till.bills, default=0.0)
-        over = total > LIMIT + dearest + 1e-9
         told = f"${total:.2f} for {len(till.bills)} of {till.asked} requests at a limit of ${LIMIT:g}"
-        self.note("over the limit", where, [told] if over else [])
-        self.counts["largest overshoot, cents"] = max(self.counts["largest overshoot, cents"], round(100 * (total - LIMIT)))
+        self.note("over the limit", where, [told] if total > LIMIT + dearest + ROUNDING else [])
+        over = "largest overshoot, cents"
+        self.counts[over] = max(self.counts[over], round(100 * (total - LIMIT)))
+
+    def _check_shown(self, where: str, said: str, bill: float) -> float:
+        """The dollars that a command says it has spent, which must not be fewer than those billed."""
+        found = re.findall(r"(?:dollars\W+|spent: )(?:at most )?\$?([\d.]*\d)", said)
+        shown = float(found[-1]) if found else -1.0
+        self.note("said to be less", where, [f"${shown} of ${bill:.4f}"] if shown < bill - ROUNDING else [])
+        return shown
 
     def _run(self, command: str, folder: Path, till: Till, limit: float) -> tuple[int, str]:
         env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
@@ -438,12 +448,6 @@ class _Campaign(Findings):
         return done.returncode, done.stdout + done.stderr
 
 
-def _shown(said: str) -> float:
-    """The dollars that a command says it has spent."""
-    found = re.findall(r"(?:dollars\W+|spent: )(?:at (?:most|least) )?\$?([\d.]*\d)", said)
-    return float(found[-1]) if found else -1.0
-
-
 def _rows(command: str, folder: Path) -> list[dict[str, Any]]:
     paths = folder.glob("o.jsonl" if command == "evaluate" else "out/rows/*.jsonl")
     return [row for path in sorted(paths) for row in read_jsonl(path) if row["id"] != SPENT]
@@ -453,15 +457,10 @@ def _scores(row: dict[str, Any]) -> list[float | None]:
     return [score["value"] if isinstance(score, dict) else score for score in row["scores"]]
 
 
-def _lost(before: Iterable[dict[str, Any]], after: Sequence[dict[str, Any]]) -> list[str]:
-    return [row["id"] for row in before if row not in after]
-
-
 COUNTED = (
     "kinds", "kinds x commands", "requests billed", "runs stopped by the limit", "largest overshoot, cents",
     "over the limit", "said to be less", "said to be more", "stopped too early", "free replies counted", "ended badly",
-    "rows never asked", "rows lost", "went on at the same limit", "forgotten", "not ended by a larger limit", "hangs",
-    "tracebacks",
+    "rows never asked", "rows lost", "went on at the same limit", "not ended by a larger limit", "hangs", "tracebacks",
 )  # fmt: skip
 
 
@@ -470,7 +469,8 @@ def run(kinds: Sequence[str] = tuple(KINDS), commands: Sequence[str] = COMMANDS)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
         campaign = _Campaign(Path(folder))
         campaign.counts["kinds"] = len(kinds)
-        attempts = {pool.submit(campaign.attack, kind, command): f"{kind}, {command}" for kind in kinds for command in commands}
+        places = [(kind, command) for kind in kinds for command in commands]
+        attempts = {pool.submit(campaign.attack, *place): ", ".join(place) for place in places}
         for attempt in as_completed(attempts):
             if error := attempt.exception():
                 campaign.note("broke off", attempts[attempt], [repr(error)])
