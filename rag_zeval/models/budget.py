@@ -21,7 +21,7 @@ CHAT_FRAME = 256  # tokens that a server puts around a prompt, at most
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 # Errors behind which a reply may have been computed and billed: somebody in between gave up. Others cost nothing.
 PERHAPS_BILLED = (408, 499, 502, 504, 520, 524, 598, 599)
-NOT_ASKED = "failed: not asked: the budget is spent"  # status of a reply, also where it was not asked for again
+NOT_ASKED = "failed: not asked, or not again: the budget is spent"  # status of a reply
 
 Tokens = tuple[int, int]  # of prompts, and of replies
 

@@ -41,7 +41,7 @@ MAX_TOKENS = 2_000  # of a reply: $1
 LIMIT = 2.0
 ENOUGH = 10_000.0
 ROWS, WIKIEVAL_ROWS = 24, 8
-TIMEOUT = 1.0
+TIMEOUT, PATIENCE = 1.0, 60.0  # seconds for a reply, where some never come, and elsewhere: a machine may be busy
 ROUNDING = 2e-4  # what two sums may differ by: dollars are shown with four digits
 HANG_SECONDS = 60.0
 DEADLINE = 120.0  # seconds for a command
@@ -360,7 +360,12 @@ def _write_inputs(folder: Path) -> None:
                 wikieval.write(json.dumps({**asked, "context_v1": [reference], "answer": answer, **bad}) + "\n")
 
 
-def _line(command: str, inputs: Path, url: str, limit: float) -> list[str]:
+def timeout(kind: str, short: float = TIMEOUT) -> float:
+    """Seconds for a reply of a kind."""
+    return short if kind.startswith(("hangs", "all")) else PATIENCE
+
+
+def _line(command: str, inputs: Path, url: str, limit: float, seconds: float) -> list[str]:
     if command == "evaluate":
         words = ["rag_zeval", "evaluate", str(inputs / "in.jsonl"), f"--model=openai:judge@{url}", "--out=o.jsonl"]
         words += [
@@ -369,9 +374,9 @@ def _line(command: str, inputs: Path, url: str, limit: float) -> list[str]:
             f"--prices={inputs / 'prices.json'}",
             f"--max-cost={limit}",
         ]
-        return [*words, f"--timeout={TIMEOUT}", f"--max-tokens={MAX_TOKENS}", f"--max-body-mib={MAX_BODY_MIB}"]
+        return [*words, f"--timeout={seconds}", f"--max-tokens={MAX_TOKENS}", f"--max-body-mib={MAX_BODY_MIB}"]
     words = ["eval_benchmarks", "benchmarks=[wikieval]", "scorers=[rag_zeval,ragas_faithfulness]", f"data_dir={inputs}"]
-    words += [f"models=['openai:judge@{url}']", "out_dir=out", "bootstrap.draws=50", f"judge.timeout={TIMEOUT}"]
+    words += [f"models=['openai:judge@{url}']", "out_dir=out", "bootstrap.draws=50", f"judge.timeout={seconds}"]
     words += [f"prices={inputs / 'prices.json'}", f"max_cost={limit}", f"judge.max_tokens={MAX_TOKENS}"]
     return [*words, f"judge.max_body_mib={MAX_BODY_MIB}"]
 
@@ -438,7 +443,7 @@ class _Campaign(Findings):
     def _run(self, command: str, folder: Path, till: Till, limit: float) -> tuple[int, str]:
         env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-        line = [sys.executable, "-m", *_line(command, self.folder / "inputs", till.url, limit)]
+        line = [sys.executable, "-m", *_line(command, self.folder / "inputs", till.url, limit, timeout(till.kind))]
         try:
             done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True, timeout=DEADLINE)
         except subprocess.TimeoutExpired:

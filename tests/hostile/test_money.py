@@ -22,7 +22,7 @@ def test_no_kind_of_reply_makes_a_server_bill_more_than_one_call_beyond_the_limi
     texts = [money.texts(number) for number in range(16)]
     examples = [Example(str(n), f"question {n}", reference, (answer,)) for n, (reference, answer) in enumerate(texts)]
     account = Account(budget := Budget(money.LIMIT), PRICE)
-    calls: Any = {"timeout": 0.4, "max_body_mib": money.MAX_BODY_MIB, "account": account}
+    calls: Any = {"timeout": money.timeout(kind, short=0.4), "max_body_mib": money.MAX_BODY_MIB, "account": account}
     judge = Evaluator(open_backend(f"openai:judge@{till.url}", **calls), sampling=Sampling(max_tokens=money.MAX_TOKENS))
     evaluations = list(judge.evaluate_many(examples))
     till.close()
