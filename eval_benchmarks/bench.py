@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,19 +16,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
+from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.dry_run import say
 from eval_benchmarks.in_pieces import InPieces
-from eval_benchmarks.jobs import ScoringJob, jobs, open_claim_checker
+from eval_benchmarks.jobs import LeaveOut, ScoringJob, jobs, open_accounts, open_claim_checker
 from eval_benchmarks.model_checks import check_models
 from eval_benchmarks.output.run_files import write_run_files
 from eval_benchmarks.output.tables import open_console, show
 from eval_benchmarks.run_folder import write_manifest
 from eval_benchmarks.trials import Trial, scorer_name
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.prices import Price, price_of, read_prices
+from rag_zeval.evaluation.prices import price_of, read_prices
+from rag_zeval.evaluation.spending import spent_before
 from rag_zeval.files import write_text
+from rag_zeval.models.budget import Account, Budget, BudgetSpent, Price
+from rag_zeval.results import SPENT
 from rag_zeval.rows import RowWriter, StoredRows
 from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
@@ -42,7 +47,8 @@ REASONS = 5  # reasons for missing scores shown of each scorer
 def run(config: DictConfig) -> int:
     """Score everything the configuration names, write `out_dir`, print the tables; or only say what it would ask.
 
-    0, or 1 after a line on stderr (and after everything is written) if a judge gave a benchmark no score at all.
+    0, or 1 after a line on stderr: if a judge gave a benchmark no score at all (after everything is written), and when
+    `max_cost` is reached (then the rows are kept, and no tables are written).
 
     Raises InputError, before any model is loaded, for configuration, data or models that cannot be used.
     """
@@ -53,6 +59,7 @@ def run(config: DictConfig) -> int:
         show(console, *say(settings, prices))
         return 0
     check_models(settings)
+    accounts = open_accounts(settings, prices)
     benchmarks, missing = load_benchmarks(settings)
     left_out: list[str] = []
     out = Path(settings.out_dir)
@@ -64,34 +71,23 @@ def run(config: DictConfig) -> int:
 
     for line in missing:
         leave_out(line)
-    checker = open_claim_checker(settings, leave_out)
     trials: list[Trial] = []
-    with _progress(console) as progress:
-        for job in jobs(settings, benchmarks, checker, leave_out):
-            price = price_of(job.model, prices)
-            trial = _trial(job, out, progress, price)
+    try:
+        for trial in _trials(settings, benchmarks, console, prices, accounts, leave_out):
             trials.append(trial)
-            if checker and CheckedClaims.name in settings.scorers:
-                if isinstance(job.scorer, RagZeval):
-                    checked = CheckedClaims(checker, trial.scored, trial.identity)
-                    trials.append(_trial(replace(job, scorer=checked), out, progress, price))
-                elif isinstance(job.scorer, SftRanker):
-                    leave_out(f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: a ranker writes no claims")
-                elif isinstance(job.scorer, InPieces) and job.scorer.name == RagZeval.name:
-                    leave_out(
-                        f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: references are judged in pieces, "
-                        "each with claims of its own"
-                    )
-            if settings.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
-                swapped = BothOrders(job.benchmark, trial.scored)
-                trials.append(_trial(replace(job, benchmark=swapped), out, progress, price))
-            del job  # and with it a model, before the next is loaded
+    except BudgetSpent as left:
+        print(f"stopped: max_cost={settings.max_cost} is reached; {left}. {_spent(accounts)}", file=sys.stderr)
+        print("the same command with a larger max_cost goes on from here", file=sys.stderr)
+        return 1
     if not trials:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
     notes = [f"left out: {line}" for line in left_out] + [line for trial in trials for line in _failures(trial)]
     if prices:
         unpriced = dict.fromkeys(trial.model for trial in trials if trial.model and not trial.price)
         notes += [f"{model}: no dollars, for {settings.prices} does not name it" for model in unpriced]
+    notes += _bounds(trials)
+    if accounts:
+        notes.append(_spent(accounts))
     sections, notes = write_run_files(out, trials, notes, settings.bootstrap.draws, settings.bootstrap.seed)
     show(console, sections, notes)
     write_manifest(out, config, benchmarks, trials, notes)
@@ -103,26 +99,81 @@ def run(config: DictConfig) -> int:
     return 1 if silent else 0
 
 
-def _trial(job: ScoringJob, out: Path, progress: Progress, price: Price | None) -> Trial:
-    scored = score(job, out / "rows" / job.file, progress, price)
+def _trials(
+    settings: BenchSettings,
+    benchmarks: list[Benchmark],
+    console: Console,
+    prices: Mapping[str, Price],
+    accounts: Mapping[str, Account],
+    leave_out: LeaveOut,
+) -> Iterator[Trial]:
+    """Everything scored, job by job. Raises BudgetSpent when a job is not ended because the money is."""
+    out = Path(settings.out_dir)
+    checker = open_claim_checker(settings, leave_out)
+    with _progress(console) as progress:
+        for job in jobs(settings, benchmarks, checker, accounts, leave_out):
+            price, account = price_of(job.model, prices), accounts.get(job.model or "")
+            trial = _trial(job, out, progress, price, account)
+            yield trial
+            if checker and CheckedClaims.name in settings.scorers:
+                if isinstance(job.scorer, RagZeval):
+                    checked = CheckedClaims(checker, trial.scored, trial.identity)
+                    yield _trial(replace(job, scorer=checked), out, progress, price, None)
+                elif isinstance(job.scorer, SftRanker):
+                    leave_out(f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: a ranker writes no claims")
+                elif isinstance(job.scorer, InPieces) and job.scorer.name == RagZeval.name:
+                    leave_out(
+                        f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: references are judged in pieces, "
+                        "each with claims of its own"
+                    )
+            if settings.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
+                swapped = BothOrders(job.benchmark, trial.scored)
+                yield _trial(replace(job, benchmark=swapped), out, progress, price, account)
+            del job  # and with it a model, before the next is loaded
+
+
+def _spent(accounts: Mapping[str, Account]) -> str:
+    budget = next(iter(accounts.values())).budget
+    return f"spent: at most ${budget.spent:.4f}, of max_cost={budget.limit:g}"
+
+
+def _bounds(trials: Iterable[Trial]) -> Iterator[str]:
+    """A line for each model of whose calls some did not tell their tokens."""
+    calls: Counter[str] = Counter()
+    for trial in trials:
+        if trial.price:
+            calls[trial.model or ""] += sum(scored.bounded for scored in trial.scored.values())
+    for model, count in calls.items():
+        if count:
+            yield f"{model}: dollars are an upper bound: {count} calls did not report their tokens"
+
+
+def _trial(job: ScoringJob, out: Path, progress: Progress, price: Price | None, account: Account | None) -> Trial:
+    scored = score(job, out / "rows" / job.file, progress, price, account.budget if account else None)
     prompt_hash, identity = getattr(job.scorer, "prompt_hash", None), job.scorer.identity
     names = (job.benchmark, job.scorer.name, job.model, job.file)
     return Trial(*names, identity, prompt_hash, scored, job.trial, price)
 
 
-def score(job: ScoringJob, path: Path, progress: Progress, price: Price | None = None) -> Mapping[str, Scored]:
+def score(
+    job: ScoringJob, path: Path, progress: Progress, price: Price | None = None, budget: Budget | None = None
+) -> Mapping[str, Scored]:
     """Score the examples that the row file lacks, a row written as soon as it is done.
 
     A group that is computed together is computed whole again if a row of it is missing: a run that was killed then
-    writes what an undisturbed one does.
+    writes what an undisturbed one does. Raises BudgetSpent if rows are left because the budget is spent; those that
+    something was paid for are written.
     """
     with RowWriter(path) as rows:
-        rows.settle([row["id"] for row in rows.done.values() if not row.get("final")])  # no reply came: asked again
+        again = [row["id"] for row in rows.done.values() if not row.get("final")]  # no reply came
+        unasked = len(again) if budget and budget.is_spent else 0
+        if again and not unasked:
+            rows.settle([*again, SPENT], spent_before(rows.done, again))
         todo = [example for example in job.benchmark.examples if example.id not in rows.done]
         trial = f"trial {job.trial + 1}" if job.trial else None
         label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
         total = len(job.benchmark.examples)
-        spent = sum(price.paid(Scored.from_row(row)) or 0.0 for row in rows.done.values()) if price else 0.0
+        spent = sum(price.paid(row.get("paid_tokens")) or 0.0 for row in rows.done.values()) if price else 0.0
         cost = f"${spent:.4f}" if price else ""
         task = progress.add_task(label, total=total, completed=total - len(todo), cost=cost)
         last_line = time.monotonic()
@@ -132,16 +183,19 @@ def score(job: ScoringJob, path: Path, progress: Progress, price: Price | None =
             if all(example.id in rows.done for example in group):
                 continue
             for scored in job.scorer.score(group):
-                if scored.id not in rows.done:
+                unasked += bool(scored.unasked)
+                if scored.id not in rows.done and (scored.calls or not scored.unasked):
                     rows.append(scored.row())
                     progress.advance(task)
                     if price:
-                        spent += price.paid(scored) or 0.0
+                        spent += price.paid(scored.paid_tokens) or 0.0
                         progress.update(task, cost=f"${spent:.4f}")
                     if time.monotonic() - last_line > LINE_EVERY:
                         last_line = time.monotonic()
                         _print_progress(progress)
         _print_progress(progress)
+    if unasked:
+        raise BudgetSpent(f"{unasked} rows of {label} were not asked, or not to their end")
     return StoredRows(path, Scored.from_row)
 
 

@@ -34,6 +34,7 @@ def _check_variant(name: str | None) -> str | None:
 Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
 Seed = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
 Limit = Annotated[int | float, _number(0.001, 1e6)]
+Dollars = Annotated[int | float | None, _number(0.001, 1e6)]
 Flag = Annotated[bool, Field(description="true or false")]
 Text = Annotated[str, Field(min_length=1)]
 Folder = Annotated[Text, Field(description="a folder")]
@@ -133,6 +134,7 @@ class BenchSettings(RunSettings):
     judge: Judge
     embeddings: Embeddings
     prices: Annotated[Text | None, Field(description="a file")]
+    max_cost: Dollars
     bert_score: BertScoreModel
     claim_checker: ClaimChecker
     dry_run: Flag

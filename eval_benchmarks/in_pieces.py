@@ -91,6 +91,8 @@ def _together(id_: str, found: Sequence[Scored]) -> Scored:
         paid_tokens=(sum(prompt for prompt, _ in known), sum(reply for _, reply in known))
         if len(known) == len(paid)
         else None,
+        bounded=sum(one.bounded for one in found),
+        unasked=sum(one.unasked for one in found),
     )
 
 

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,15 @@ from eval_benchmarks.model_checks import not_trained_yet
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.errors import InputError
+from rag_zeval.evaluation.prices import price_of
 from rag_zeval.judge.prompt import RANKING
+from rag_zeval.models.budget import Account, Budget, Price
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
 from rag_zeval.models.endpoint import Endpoint
-from rag_zeval.models.language_model import Backend, Sampling, open_backend
+from rag_zeval.models.language_model import Backend, Sampling, check_spec, open_backend
 from rag_zeval.models.nli import Checker, open_checker
+from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.asking import AskingScorer, Measure
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.checked_sentences import CheckedSentences
@@ -51,9 +54,12 @@ class ScoringJob:
     def file(self) -> str:
         """Row file name: its last part changes with data, prompt, sampling and weights, so no stale row is reused."""
         key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
-        model = re.sub(r"[^A-Za-z0-9.]+", "-", self.model or "text").strip("-")
         scorer = self.scorer.name.replace(":", "-")
-        return f"{self.benchmark.name}__{scorer}__{model}-{key}.jsonl"
+        return f"{self.benchmark.name}__{scorer}__{_in_a_name(self.model or 'text')}-{key}.jsonl"
+
+
+def _in_a_name(model: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", model).strip("-")
 
 
 LeaveOut = Callable[[str], None]  # takes the line that says what is left out, and why
@@ -73,8 +79,35 @@ def open_claim_checker(settings: BenchSettings, leave_out: LeaveOut) -> Checker 
         raise InputError(f"claim_checker.model: {error}") from error
 
 
+def open_accounts(settings: BenchSettings, prices: Mapping[str, Price]) -> dict[str, Account]:
+    """Who pays for the calls to each judge behind an endpoint: one budget for all; none without `max_cost`.
+
+    What the rows in `out_dir` have cost is spent already. Raises InputError for a judge without a price.
+    """
+    accounts: dict[str, Account] = {}
+    if settings.max_cost is None:
+        return accounts
+    budget = Budget(settings.max_cost)
+    for spec in settings.models if settings.judged_scorers else ():
+        if check_spec(spec) is None:
+            continue
+        if (price := price_of(spec, prices)) is None:
+            raise InputError(f"max_cost: needs prices=FILE with a price of {spec}")
+        accounts[spec] = Account(budget, price)
+        of_model = re.compile(rf".+__{re.escape(_in_a_name(spec))}-[0-9a-f]{{8}}\.jsonl")
+        for path in sorted((Path(settings.out_dir) / "rows").glob("*.jsonl")):
+            if of_model.fullmatch(path.name):
+                with RowWriter(path) as rows:  # it also mends what a kill left
+                    budget.spent += sum(price.paid(row.get("paid_tokens")) or 0.0 for row in rows.done.values())
+    return accounts
+
+
 def jobs(
-    settings: BenchSettings, benchmarks: list[Benchmark], checker: Checker | None, leave_out: LeaveOut
+    settings: BenchSettings,
+    benchmarks: list[Benchmark],
+    checker: Checker | None,
+    accounts: Mapping[str, Account],
+    leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
     """Everything to score, cheap things first; a model is loaded when its first job comes, one at a time."""
     for benchmark, scorer in itertools.product(benchmarks, _text_scorers(settings, checker, leave_out)):
@@ -97,7 +130,8 @@ def jobs(
                 names = ", ".join(settings.judged_scorers)
                 leave_out(f"{names} by {spec}: no model there yet; `make train` writes it")
                 continue
-            backend = open_backend(spec, processes=settings.judge.processes, **settings.judge.calls)
+            calls = {**settings.judge.calls, "account": accounts.get(spec)}
+            backend = open_backend(spec, processes=settings.judge.processes, **calls)
             if JUDGE in settings.judged_scorers:
                 yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
             if cache:

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric
-from rag_zeval.evaluation.prices import Price
 from rag_zeval.files import Row
+from rag_zeval.models.budget import Price
 from rag_zeval.scorers.score import Scored
 
 COUNTS = ("calls", "cached", "retries", "failures", "seconds")  # of a scored example: summed over all
@@ -80,7 +80,8 @@ class ScorerTrials:
     def costs(self) -> Row:
         """Sums over all rows of all trials; no seconds where nothing was asked, for then nothing was timed.
 
-        Tokens are those that are known, of all replies used; dollars are of the replies paid for, where all are known.
+        Tokens are those that are known, of all replies used; dollars are of all calls, at most so many where an
+        endpoint did not tell the tokens of some.
         """
         costs: Row = {**dict.fromkeys(COUNTS, 0), **dict.fromkeys(TOKENS), "dollars": 0.0}
         for trial in self.trials:
@@ -88,7 +89,7 @@ class ScorerTrials:
                 for name in (*COUNTS, *TOKENS):
                     if (amount := getattr(scored, name)) is not None:
                         costs[name] = (costs[name] or 0) + amount
-                paid = trial.price.paid(scored) if trial.price else None
+                paid = trial.price.paid(scored.paid_tokens) if trial.price else None
                 costs["dollars"] = None if paid is None or costs["dollars"] is None else costs["dollars"] + paid
         asked = costs["calls"] or costs["cached"]
         return {**costs, "seconds": round(costs["seconds"], 3) if asked else None}

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from rag_zeval.models.cache import ReplyCache
+from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Reply
 from rag_zeval.scripted_judge import send
@@ -34,7 +35,7 @@ class CountingProxy:
     def __init__(self, chat: Endpoint, embeddings: Endpoint | None, cache: Path, trial: int = 0):
         self._endpoints = {CHAT: chat, **({EMBEDDINGS: embeddings} if embeddings else {})}
         self._cache_path, self._trial = cache, trial
-        self._replies: dict[str, list[Reply]] = defaultdict(list)
+        self._replies: dict[str, list[Reply | Embedding]] = defaultdict(list)
         self._loop = asyncio.new_event_loop()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -62,8 +63,8 @@ class CountingProxy:
         """The base URL for a client that asks about an example."""
         return f"http://127.0.0.1:{self._server.server_port}/{quote(example, safe='')}/v1"
 
-    def take(self, example: str) -> list[Reply]:
-        """The replies that an example has got, which are then forgotten."""
+    def take(self, example: str) -> list[Reply | Embedding]:
+        """The replies that an example has got, vectors without their numbers; they are then forgotten."""
         return self._replies.pop(example, [])
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
@@ -78,7 +79,7 @@ class CountingProxy:
             reply = self._wait(self._reply(endpoint, path, json.loads(body)))
         except Exception as error:  # the model cannot be reached at all: so with every request
             reply = Reply(None, f"failed: {error}")
-        self._replies[unquote(example)].append(reply)
+        self._replies[unquote(example)].append(_vector(reply) if path == EMBEDDINGS else reply)
         if reply.text is None:
             send(handler, 400, {"error": {"message": reply.status}})
         else:
@@ -91,6 +92,12 @@ class CountingProxy:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _vector(reply: Reply) -> Embedding:
+    vector = None if reply.text is None else ()
+    costs = reply.prompt_tokens, reply.calls, reply.retries, reply.seconds, reply.cached
+    return Embedding(vector, reply.status, *costs)
 
 
 def _whole(answer: Any) -> tuple[str, str]:

@@ -14,14 +14,14 @@ import typer
 
 from rag_zeval.commands.arguments import check_files, read_names
 from rag_zeval.errors import InputError
-from rag_zeval.models.language_model import SPECS, Sampling
+from rag_zeval.models.language_model import SPECS, Sampling, check_spec
 
 if TYPE_CHECKING:
     from rag_zeval.cases.case import Case
-    from rag_zeval.evaluation.prices import Price
     from rag_zeval.evaluation.run import Plan
     from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import Summary
+    from rag_zeval.models.budget import Price
 
 Inputs = Annotated[list[Path], typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: questions with answers.")]
 Scorers = Annotated[str, typer.Option(help="Names with commas between them; `rag-zeval scorers` lists them.")]
@@ -37,7 +37,7 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Judge the first N cases 
 Sample = Annotated[int | None, typer.Option(min=1, help="Judge N cases drawn at random (always the same).")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask nothing; say rows, calls, tokens and dollars.")]
 Prices = Annotated[Path | None, typer.Option(help='JSON: {MODEL: {"prompt": $, "completion": $}} per million tokens.')]
-MaxCost = Annotated[float | None, typer.Option(help="Dollars after which no case is begun (needs --prices).")]
+MaxCost = Annotated[float | None, typer.Option(help="Dollars that may be spent on the judge (needs --prices).")]
 Embeddings = Annotated[str | None, typer.Option(help="Model of sentences: a folder, or openai:MODEL@URL.")]
 ClaimChecker = Annotated[str | None, typer.Option(help="Folder of an NLI model, for hhem and checked_claims.")]
 BertScore = Annotated[str | None, typer.Option(help="Folder of an encoder, for bert_score.")]
@@ -92,6 +92,7 @@ def evaluate(
     from rag_zeval.evaluation.run import evaluate as run
     from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import summarize
+    from rag_zeval.models.budget import Account, Budget
     from rag_zeval.models.cache import ReplyCache
     from rag_zeval.rows import RowWriter
     from rag_zeval.scorers.registry import MEASURES
@@ -99,18 +100,24 @@ def evaluate(
     names = list(dict.fromkeys(name.strip() for name in scorers.split(",") if name.strip()))
     if not 0 <= temperature < math.inf:
         raise InputError(f"--temperature is {temperature}, must be a number of at least 0")
+    if max_cost is not None and not 0 < max_cost < math.inf:
+        raise InputError(f"--max-cost is {max_cost}, must be a number of dollars above 0")
+    price = price_of(model, read_prices(prices)) if prices is not None else None
+    if max_cost is not None and price is None:
+        raise InputError(f"--max-cost: needs --prices with a price of {model or 'the judge, and --model'}")
+    if max_cost is not None and check_spec(str(model)) is None:
+        raise InputError(f"--max-cost: {model} is no endpoint, and only calls to endpoints are counted: leave it out")
+    account = Account(Budget(max_cost), price) if max_cost is not None and price is not None else None
     judges = Judges(
         model, variant, Sampling(temperature=temperature, max_tokens=max_tokens), structured, trials, embeddings,
         claim_checker, bert_score,
         {"concurrency": concurrency, "timeout": timeout, "connect_timeout": connect_timeout,
          "max_body_mib": max_body_mib, "api_key_env": api_key_env},
+        account,
     )  # fmt: skip
     check_scorers(names, judges)
     out = out or Path(f"{inputs[0].stem}.results.jsonl")
     check_files([*(("INPUT", path) for path in inputs), ("--out", out), ("--html", html), ("--cache", cache)])
-    price = price_of(model, read_prices(prices)) if prices is not None else None
-    if max_cost is not None and price is None:
-        raise InputError(f"--max-cost: needs --prices with a price of {model}")
     fields = read_names(map)
     files = [read_cases(path, fields) for path in inputs]
     cases = CaseSet([case for of_file in files for case in _drawn(of_file, limit, sample)])
@@ -120,7 +127,7 @@ def evaluate(
     if dry_run:
         _print_estimate(plan, price)
         return
-    spending = Spending(price, max_cost)
+    spending = Spending(price)
     if cache is None and any(name in MEASURES and MEASURES[name].prompts for name in names):
         cache = out.with_name(f"{out.name}.replies.sqlite")  # scorers of a family ask the same things
     replies = ReplyCache(cache) if cache is not None else None
@@ -133,8 +140,9 @@ def evaluate(
 
             write_report(html, rows)
             print(f"report: {html}")
-    if spending.is_over:
-        print(f"stopped: --max-cost {max_cost} is reached; a larger one goes on from here", file=sys.stderr)
+    if spending.unasked:
+        left = f"{spending.unasked} rows were not asked, or not to their end"
+        print(f"stopped: --max-cost {max_cost} is reached; {left}. A larger one goes on from here", file=sys.stderr)
         raise typer.Exit(1)
     if not summary.scored:
         print(f"error: no answer could be scored; the reasons stand above and in {out}", file=sys.stderr)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.cases.case import REFERENCE, CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
+from rag_zeval.models.budget import Account
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
 
@@ -25,7 +26,8 @@ CHECKERS = (HHEM, "checked_sentences")
 
 @dataclass(frozen=True)
 class Judges:
-    """The models that scorers ask, and how. `calls`: how endpoints are called, as `open_backend` takes it.
+    """The models that scorers ask, and how. `calls`: how endpoints are called, as `open_backend` takes it; account: who
+    pays for those of the judge, where there is a limit.
 
     model, embeddings: specs; claim_checker, bert_score: folders. trials: how often each case is judged.
     """
@@ -39,6 +41,7 @@ class Judges:
     claim_checker: str | None = None
     bert_score: str | None = None
     calls: Mapping[str, Any] = field(default_factory=dict)
+    account: Account | None = None
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ def open_metrics(
     from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 
     if backend is None and judges.model is not None and any(map(_asks, names)):
-        backend = open_backend(judges.model, **judges.calls)
+        backend = open_backend(judges.model, **judges.calls, account=judges.account)
     asked = CachedBackend(backend, cache) if backend and cache else backend
     embedder: Embedder | None = None
     if any(name in MEASURES and MEASURES[name].embeds for name in names):

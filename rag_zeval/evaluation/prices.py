@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_object, read_json
+from rag_zeval.models.budget import Price
 from rag_zeval.models.language_model import check_spec
-from rag_zeval.scorers.score import Scored
 
-MILLION = 1e6
 PRICE_FIELDS = {"prompt": (int, float), "completion": (int, float)}
-
-
-@dataclass(frozen=True)
-class Price:
-    """Dollars for a million tokens of prompts and of replies."""
-
-    prompt: float
-    completion: float
-
-    def paid(self, scored: Scored) -> float | None:
-        """Dollars for the replies that an example was asked for; None where one did not tell its tokens."""
-        return None if scored.paid_tokens is None else self.of(*scored.paid_tokens)
-
-    def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Dollars for so many tokens."""
-        return (self.prompt * prompt_tokens + self.completion * completion_tokens) / MILLION
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:
@@ -46,7 +29,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
     return prices
 
 
-def price_of(spec: str | None, prices: dict[str, Price]) -> Price | None:
+def price_of(spec: str | None, prices: Mapping[str, Price]) -> Price | None:
     """The price of the model that a spec names, by the name its endpoint knows or by the whole spec."""
     if spec is None:
         return None

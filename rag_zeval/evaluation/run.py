@@ -40,12 +40,18 @@ class Plan:
 def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: Spending) -> ResultRows:
     """Score what the file of rows lacks; all rows of this plan, metric by metric, in the order of the cases.
 
-    Rows without a score are tried again, and asked anew where a cache keeps what could not be read. With fewer rows
-    it ends when `spending` has reached its limit. Raises InputError if a row of the file is of another input, model or
-    prompt, and for a model that cannot be used.
+    Rows without a score are tried again, and asked anew where a cache keeps what could not be read. Where the judge's
+    budget is spent, what costs money is left: `spending` counts those rows. Raises InputError if a row of the file is
+    of another input, model or prompt, and for a model that cannot be used.
     """
     metrics = open_metrics(plan.scorers, plan.sources, plan.judges, cache)
     again = _failed_rows(plan, metrics, writer)
+    for row in writer.done.values():
+        spending.add(row)
+    if (account := plan.judges.account) is not None:
+        account.budget.spent += spending.dollars or 0.0
+        if account.budget.is_spent:  # the failed rows are worth keeping then
+            spending.unasked, again = len(again), {}
     if again:
         print(f"trying {len(again)} failed rows again", file=sys.stderr)
     for metric in metrics:
@@ -54,13 +60,11 @@ def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: 
         writer.settle([*again, SPENT], spent_before(writer.done, again))
     else:
         writer.settle()
-    for row in writer.done.values():
-        spending.add(row)
     ids: list[str] = []
     with _progress() as progress:
         for metric in metrics:
             ids += _score(plan.cases, metric, writer, progress, spending)
-        for metric in _of_claims(plan, writer) if CHECKED_CLAIMS in plan.scorers else ():
+        for metric in _of_claims(plan, writer) if CHECKED_CLAIMS in plan.scorers and not spending.unasked else ():
             ids += _score(plan.cases, metric, writer, progress, spending)
     return ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
 
@@ -129,12 +133,13 @@ def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress
 
     def missing() -> Iterator[Example]:
         for key, at in at_key.items():
-            if spending.is_over:
-                return
             if ids[key] not in writer.done:
                 yield cases.example(at, metric.against)
 
     for scored in metric.scorer.score(missing()):
+        spending.unasked += bool(scored.unasked)
+        if scored.unasked and not scored.calls:  # nothing was paid for it
+            continue
         at = at_key[scored.id]
         example = cases.example(at, metric.against)
         row = result_row(ids[scored.id], cases.cases[at], example, metric.name, metric.trial, scored, metric.made_by)

@@ -157,12 +157,16 @@ def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
     lines = [("rows", str(summary.rows))]
     lines += [(f"rows {status}", str(count)) for status, count in frequent_statuses(summary)]
     lines.append(("calls", f"{spending.calls}" + (f" ({summary.cached} from the cache)" if summary.cached else "")))
-    least = "at least " if spending.untold else ""
+    exactness = spending.exactness
     if spending.untold and not spending.prompt_tokens:
         lines.append(("tokens", "unknown"))
     else:
-        counts = f"{least}{spending.prompt_tokens} in, {least}{spending.completion_tokens} out"
+        counts = f"{exactness}{spending.prompt_tokens} in, {exactness}{spending.completion_tokens} out"
         lines.append(("tokens paid for", counts))
+    if spending.bounded:
+        lines.append(("calls that did not report their tokens", str(spending.bounded)))
     if spending.dollars is not None:
-        lines.append(("dollars", f"{least}{spending.dollars:.4f}"))
+        lines.append(("dollars", f"{exactness}{spending.dollars:.4f}"))
+    if spending.unasked:
+        lines.append(("rows not asked", str(spending.unasked)))
     return lines

@@ -40,6 +40,7 @@ class Evaluation:
     status: "ok", "repaired" (see `parser.parse_lenient`), or "failed: reason" (then no trajectory).
     calls: attempts made (0 if cached); tokens as the model counts them; reply: the model's text as it came.
     seconds: time of the call; in a batch (a model in this process), the batch's time shared equally.
+    paid_tokens, bounded: as of a `Reply`.
     """
 
     id: str
@@ -52,6 +53,8 @@ class Evaluation:
     cached: bool = False
     seconds: float = 0.0
     reply: str | None = None
+    paid_tokens: tuple[int, int] | None = None
+    bounded: int = 0
 
 
 class Evaluator:
@@ -158,6 +161,8 @@ class Evaluator:
             reply.cached,
             reply.seconds,
             reply.text,
+            reply.paid_tokens,
+            reply.bounded,
         )
 
 

@@ -7,10 +7,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from rag_zeval.models.budget import Bill
+
 MIB = 1 << 20
 ERROR_BYTES = 64 << 10  # of an answer that is an error: its reason stands at the beginning
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
 KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
+NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # of the HTTP client: nobody got the request
 HEADERS = {
     "Accept-Encoding": "identity",  # a packed body may grow a thousandfold
     "Connection": "close",  # on a shared connection, an answer too many would be taken for another request's
@@ -19,11 +22,15 @@ HEADERS = {
 
 @dataclass
 class Exchange:
-    """One item on the wire: requests sent for it, the text of the last answer, and why that was not read, if so."""
+    """One item on the wire: requests sent for it, the text of the last answer, and why that was not read, if so.
+
+    bill: what it costs, where that is counted.
+    """
 
     sent: int = 0
     text: str = ""
     refusal: str | None = None
+    bill: Bill | None = None
 
 
 exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the item that is being served
@@ -42,12 +49,23 @@ def open_http(max_bytes: int) -> Any:
             if stream:
                 return await super().send(request, stream=True, **settings)
             under_way = exchange.get()
+            if under_way.bill is not None:
+                await under_way.bill.begin()
             under_way.sent, under_way.text, under_way.refusal = under_way.sent + 1, "", None
-            response = await super().send(request, stream=True, **settings)
+            status, arrived = None, True
             try:
-                await _read(response, max_bytes, under_way)
-            finally:
-                await response.aclose()
+                response = await super().send(request, stream=True, **settings)
+                status = response.status_code
+                try:
+                    await _read(response, max_bytes, under_way)
+                finally:
+                    await response.aclose()
+            except Exception as error:
+                arrived = type(error).__name__ not in NEVER_SENT
+                raise
+            finally:  # also where the time is over
+                if under_way.bill is not None and arrived:
+                    under_way.bill.end(status, _json_or_none(under_way.text))
             headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
             return type(response)(response.status_code, headers=headers, request=request)
 
@@ -80,6 +98,13 @@ def read_json(text: str) -> Any:
         raise ValueError(f"the endpoint's answer is not valid JSON: {error}") from error
     except RecursionError as error:
         raise ValueError("the endpoint's answer is not valid JSON: brackets without end") from error
+
+
+def _json_or_none(text: str) -> Any:
+    try:
+        return read_json(text)
+    except ValueError:
+        return None
 
 
 def _whole_number(digits: str) -> int | float:

@@ -12,12 +12,12 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
+from rag_zeval.models.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.models.keys import key_remover, read_key
 from rag_zeval.models.language_model import Reply, one_line
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 KEY_ENV = "OPENAI_API_KEY"
-MOST_TOKENS = 2**53  # a count beyond it is none
 REFUSED = (400, 422)  # HTTP statuses of a request that would be refused again as it is
 MOST_MENDS = 10  # of one request: as many as a server can have reason for (see `Refusals`)
 
@@ -40,8 +40,9 @@ class Endpoint:
     """A model over HTTP: up to `concurrency` requests at once, each within `timeout` seconds, retries included.
 
     connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
-    max_body_mib: MiB that the body of an answer may have. The key is read from the environment variable of the given
-    name whenever it is needed, kept by the client alone, and taken out of what the server sends (`key_remover`).
+    max_body_mib: MiB that the body of an answer may have; account: who pays, where there is a limit. The key is read
+    from the environment variable of the given name whenever it is needed, kept by the client alone, and taken out of
+    what the server sends (`key_remover`).
     Raises InputError if a variable named by the caller is not set, or one holds no key, for a limit that is not above
     0, and if the openai package is missing.
     """
@@ -57,6 +58,7 @@ class Endpoint:
         max_body_mib: float = 16.0,
         max_retries: int = RETRIES,
         api_key_env: str | None = None,
+        account: Account | None = None,
     ):
         self._key_env = api_key_env or KEY_ENV
         if read_key(self._key_env) is None and api_key_env is not None:
@@ -76,6 +78,7 @@ class Endpoint:
         self.identity = f"{self.url} {model}"
         self.at_once, self._max_retries = concurrency, max_retries
         self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
+        self._account = account
         self._reached = False
         self._session: _Session | None = None
 
@@ -106,7 +109,8 @@ class Endpoint:
 
         What `mend` makes of a refused body is sent in its place, up to ten times; each is one of the reply's calls.
 
-        It waits for one of the endpoint's places. The client sends, waits and retries as ever, but makes no objects of
+        It waits for one of the endpoint's places, then until the budget allows a call; where that is spent, nothing is
+        sent and the reply's status is NOT_ASKED. The client sends, waits and retries as ever, but makes no objects of
         its own of what goes out and comes in: that takes a third of its time. Raises InputError, to all that ask, when
         nothing answers at the URL or it refuses the key.
         """
@@ -137,12 +141,15 @@ class Endpoint:
     async def _send(self, client: Any, path: str, body: Body, read: Reader, mend: Mend | None) -> Reply:
         import anyio
 
-        under_way = Exchange()
+        bill = Bill(self._account, body)
+        under_way = Exchange(bill=bill)
         exchange.set(under_way)
         started = time.perf_counter()
         answer, text = None, None
         without_key = key_remover(self._key())
         try:
+            await bill.begin()  # waiting for money is no waiting for an answer
+            started = time.perf_counter()
             # the client's timeout is one of silence; a server that drips bytes is stopped here
             with anyio.fail_after(self._timeout):
                 await _post_mended(client, path, body, mend)
@@ -151,10 +158,16 @@ class Endpoint:
             answer = read_json(without_key(under_way.text))
             text, status = read(answer)
         except Exception as error:
-            status = f"failed: {one_line(without_key(self._reason(error, under_way)))}"
-        counts = _count(answer, "prompt_tokens"), _count(answer, "completion_tokens")
+            if isinstance(error.__cause__ or error, BudgetSpent):  # older clients wrap it
+                status = NOT_ASKED
+            else:
+                status = f"failed: {one_line(without_key(self._reason(error, under_way)))}"
+        finally:
+            bill.close()
+        counts = token_count(answer, "prompt_tokens"), token_count(answer, "completion_tokens")
         retries, seconds = max(0, under_way.sent - 1), time.perf_counter() - started
-        return Reply(text, status, *counts, calls=under_way.sent, retries=retries, seconds=seconds)
+        costs: dict[str, Any] = {"paid_tokens": bill.paid, "bounded": bill.bounded}
+        return Reply(text, status, *counts, calls=under_way.sent, retries=retries, seconds=seconds, **costs)
 
     def _reason(self, error: Exception, under_way: Exchange) -> str:
         import openai
@@ -192,11 +205,6 @@ async def _post_mended(client: Any, path: str, body: Body, mend: Mend | None) ->
             if (mended := mend(body, exchange.get().text)) is None:
                 raise
             body = mended
+            if (bill := exchange.get().bill) is not None:
+                bill.change(body)
     await client.post(path, body=body, cast_to=str)
-
-
-def _count(answer: Any, field: str) -> int | None:
-    """A number of tokens from the `usage` of an answer, in [0, 2^53), if it tells."""
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    found = usage.get(field) if isinstance(usage, dict) else None
-    return found if type(found) is int and 0 <= found < MOST_TOKENS else None

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, locate, read_json
+from rag_zeval.models.budget import Account
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -62,6 +63,8 @@ class Reply:
 
     calls: attempts made, retries among them (0 for a cached reply); tokens as the model counts them, None if unknown.
     seconds: from asking to the reply, retries included; in a batch, the batch's time shared equally.
+    paid_tokens: (prompt, completion) to be paid for, over all calls, also where no text came; None: those above.
+    bounded: calls that did not tell their tokens, and are counted there with as many as there can have been.
     """
 
     text: str | None
@@ -72,6 +75,8 @@ class Reply:
     retries: int = 0
     seconds: float = 0.0
     cached: bool = False
+    paid_tokens: tuple[int, int] | None = None
+    bounded: int = 0
 
 
 class Model(Protocol):
@@ -150,6 +155,7 @@ def open_backend(
     connect_timeout: float = 10.0,
     max_body_mib: float = 16.0,
     api_key_env: str | None = None,
+    account: Account | None = None,
     processes: int = 1,
 ) -> Backend:
     """The backend a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
@@ -157,8 +163,8 @@ def open_backend(
     Without its URL, `openai:MODEL` is at OpenAI. concurrency: open requests at once; timeout: seconds for one
     request with its retries; connect_timeout: seconds for a connection, and for a server's first sign of life;
     max_body_mib: MiB of an answer; api_key_env: NAME of the environment variable with the key (default
-    OPENAI_API_KEY). These five matter to an endpoint only; processes, each with the model, to a folder that
-    transformers runs (`TransformersBackend`).
+    OPENAI_API_KEY); account: who pays for the calls, where a run has a limit. These six matter to an endpoint only;
+    processes, each with the model, to a folder that transformers runs (`TransformersBackend`).
     Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:
@@ -171,6 +177,7 @@ def open_backend(
             connect_timeout=connect_timeout,
             max_body_mib=max_body_mib,
             api_key_env=api_key_env,
+            account=account,
         )
     if spec.startswith("vllm:"):
         from rag_zeval.models.vllm_local import VLLMBackend

@@ -82,6 +82,8 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
         retries=max(0, evaluation.calls - 1),
         seconds=evaluation.seconds,
         cached=evaluation.cached,
+        paid_tokens=evaluation.paid_tokens,
+        bounded=evaluation.bounded,
     )
     return Scored(
         evaluation.id,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.budget import NOT_ASKED
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, known_total
 
@@ -28,9 +29,11 @@ class Scored:
 
     Costs belong to the example, since one call may judge all answers together. calls: HTTP requests or generations,
     retries among them; cached: replies that cost no call; tokens: of all replies, cached ones too, None where the
-    endpoint does not tell them; paid_tokens: (prompt, completion) of the replies that came for a call, None if one did
-    not tell; failures: replies that did not come; seconds: from asking to the reply, summed over calls. A row that is
-    not `final` (a reply did not come) is asked again by the next run.
+    endpoint does not tell them; paid_tokens: (prompt, completion) of all calls to the judge, those without a reply
+    too, None if they are not known; bounded: calls that are counted there with an upper bound, as the endpoint did not
+    tell; failures: replies that did not come; unasked: those of them that were not asked for, as the budget was spent;
+    seconds: from asking to the reply, summed over calls. A row that is not `final` (a reply did not come) is asked
+    again by the next run.
     """
 
     id: str
@@ -45,6 +48,8 @@ class Scored:
     failures: int = 0
     seconds: float = 0.0
     paid_tokens: tuple[int, int] | None = (0, 0)
+    bounded: int = 0
+    unasked: int = 0
 
     @property
     def values(self) -> tuple[float | None, ...]:
@@ -57,8 +62,9 @@ class Scored:
     @staticmethod
     def from_row(row: dict[str, Any]) -> Scored:
         paid = row.get("paid_tokens")
+        known = {name: row[name] for name in Scored.__dataclass_fields__ if name in row}
         scores = tuple(Score(**score) for score in row["scores"])
-        return Scored(**{**row, "scores": scores, "paid_tokens": tuple(paid) if paid else None})
+        return Scored(**{**known, "scores": scores, "paid_tokens": tuple(paid) if paid else None})
 
 
 def costs(replies: Sequence[Reply | Embedding]) -> dict[str, Any]:
@@ -74,20 +80,35 @@ def costs(replies: Sequence[Reply | Embedding]) -> dict[str, Any]:
         "failures": lost,
         "seconds": round(sum(reply.seconds for reply in replies), 3),
         "paid_tokens": paid_tokens(replies),
+        "bounded": sum(reply.bounded for reply in replies if isinstance(reply, Reply)),
+        "unasked": sum(reply.status == NOT_ASKED for reply in replies),
     }
 
 
 def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:
-    """Tokens of prompts and of what came, over replies that are not cached and did come; None if one is not known."""
+    """Tokens of prompts and of replies that a judge is paid for; None if those of one call are not known.
+
+    Where no judge is asked, those that a model of sentences is paid for.
+    """
+    every = list(replies)
     prompt = completion = 0
-    for one in replies:
-        if one.cached or one.status.startswith("failed"):
-            continue
-        tokens = (one.prompt_tokens, one.completion_tokens) if isinstance(one, Reply) else (one.tokens, 0)
-        if tokens[0] is None or tokens[1] is None:
+    for one in [one for one in every if isinstance(one, Reply)] or every:
+        paid = _paid(one)
+        if paid is None:
             return None
-        prompt, completion = prompt + tokens[0], completion + tokens[1]
+        prompt, completion = prompt + paid[0], completion + paid[1]
     return prompt, completion
+
+
+def _paid(one: Reply | Embedding) -> tuple[int, int] | None:
+    if not one.calls:
+        return 0, 0
+    if isinstance(one, Reply) and one.paid_tokens is not None:
+        return one.paid_tokens
+    told = (one.prompt_tokens, one.completion_tokens) if isinstance(one, Reply) else (one.tokens, 0)
+    if one.status.startswith("failed"):
+        return told[0] or 0, told[1] or 0
+    return None if told[0] is None or told[1] is None else (told[0], told[1])
 
 
 class Scorer(Protocol):

@@ -13,9 +13,11 @@ from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.output.summary import KEYS
 from eval_benchmarks.trials import Trial
+from rag_zeval.files import read_jsonl
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.prompt import EVIDENCE
 from rag_zeval.literal_judge import literal_reply, read_prompt
+from rag_zeval.results import SPENT
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scripted_judge import SPOILED, ScriptedJudge
 from rag_zeval.stages import world
@@ -42,7 +44,7 @@ class BenchRun:
     def rows(self, name: str, out: Path | None = None) -> list[dict[str, Any]]:
         """The rows of the one row file that has `name` in its own."""
         (path,) = ((out or self.out) / "rows").glob(f"*{name}*")
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        return [row for row in read_jsonl(path) if row["id"] != SPENT]
 
 
 @pytest.fixture

@@ -63,6 +63,51 @@ def test_dollars_are_of_what_was_paid_also_by_a_run_before_and_a_price_list_with
     assert line in (out / "tables.md").read_text()
 
 
+def test_a_limit_stops_the_run_and_a_larger_one_goes_on(
+    literal_judge: Any, literal: Any, write_prices: Any, out: Path, capsys: Any
+) -> None:
+    """What servers may do to a limit is in tests/hostile/money.py."""
+    literal_judge.faults = ["no text"] * 3
+    run, words = literal(12), ["scorers=[bleu,rag_zeval,is_correct]", write_prices("judge"), "judge.max_tokens=50"]
+    assert run(*words, "max_cost=0.5") == 1  # five calls of $0.107
+    said, asked = capsys.readouterr().err, len(literal_judge.requests)
+    rows = run.rows("rag_zeval")
+    assert asked == len(rows) == 5 and [row["final"] for row in rows].count(False) == 3
+    assert "stopped: max_cost=0.5 is reached; 7 rows of ragchecker_meta rag_zeval " in said
+    assert "spent: at most $0.5350, of max_cost=0.5" in said and not (out / "summary.json").exists()
+    assert run(*words, "max_cost=0.5") == 1 and len(literal_judge.requests) == asked and run.rows("rag_zeval") == rows
+    assert run(*words, "max_cost=100") == 0 and len(literal_judge.requests) == 3 + 12 + 24
+    costs = {row["scorer"]: row["dollars"] for row in json.loads((out / "summary.json").read_text()) if row["model"]}
+    assert costs["rag_zeval"] == pytest.approx(15 * 0.107)  # with those that brought no text
+    assert "spent: at most $4.1730, of max_cost=100" in (out / "tables.md").read_text()
+
+
+def test_dollars_of_calls_that_told_no_tokens_are_an_upper_bound_and_a_note_says_so(
+    literal_judge: Any, literal: Any, write_prices: Any, out: Path
+) -> None:
+    literal_judge.faults = [{"status": 200, "body": {"choices": []}}]
+    assert literal(3)("scorers=[is_correct]", write_prices("judge"), "judge.max_tokens=50") == 0
+    (dollars,) = {row["dollars"] for row in json.loads((out / "summary.json").read_text()) if row["model"]}
+    assert dollars > 2 * 0.107 + 50 * 0.02
+    note = f"{literal_judge.spec()}: dollars are an upper bound: 1 calls did not report their tokens"
+    assert note in (out / "tables.md").read_text()
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "nan", ".inf", "much"])
+def test_a_limit_that_is_none_is_refused(literal: Any, write_prices: Any, limit: str, capsys: Any) -> None:
+    assert literal(2)("scorers=[rag_zeval]", write_prices("judge"), f"max_cost={limit}") == 2
+    assert "error: max_cost: must be a number from 0.001 to 1e+06, found " in capsys.readouterr().err
+
+
+def test_a_limit_needs_the_price_of_every_judge_that_is_paid(
+    literal_judge: Any, literal: Any, write_prices: Any, capsys: Any
+) -> None:
+    for words in ([write_prices("jugde")], []):
+        assert literal(2)("scorers=[rag_zeval]", "max_cost=1", *words) == 2
+        line = f"error: max_cost: needs prices=FILE with a price of {literal_judge.spec()}\n"
+        assert capsys.readouterr().err == line and not literal_judge.requests
+
+
 def test_rows_of_a_model_that_computes_many_together_do_not_run_out_of_time(literal: Any, monkeypatch: Any) -> None:
     class Batched(ScriptedBackend):
         batched = True

@@ -1,4 +1,4 @@
-"""`make hostile`: the three promises (no score made up, no row lost, no key shown) under attack, at length.
+"""`make hostile`: the promises (no score made up, no row lost, no key shown, no limit passed) under attack, at length.
 
 `ARGS="replies http"` names parts. The counts are printed, and put into runs/hostile/result.json as a part ends.
 """
@@ -19,6 +19,7 @@ import fuzzed_replies
 import hostile_http
 import killer
 import long_replies
+import money
 import scorer_replies
 import test_prompts
 from findings import Findings
@@ -46,6 +47,7 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "http": hostile_http.run,
     "caches": caches.run,
     "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
+    "money": money.run,
     "honest": read_honest,
 }
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.prices import Price, price_of, read_prices
+from rag_zeval.evaluation.prices import price_of, read_prices
+from rag_zeval.models.budget import NOT_ASKED, Price
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
-from rag_zeval.scorers.score import Scored, paid_tokens
+from rag_zeval.scorers.score import costs, paid_tokens
 
 
 def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: Path) -> None:
@@ -25,17 +27,23 @@ def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: P
 
 
 def test_what_is_paid_is_that_of_both_kinds_of_tokens_and_unknown_where_one_is() -> None:
-    assert Price(2.0, 8.5).paid(Scored("1", (), paid_tokens=(1_000_000, 2_000_000))) == 19.0
-    assert Price(2.0, 8.5).paid(Scored("1", (), paid_tokens=(500, 0))) == 0.001
-    assert Price(2.0, 8.5).paid(Scored("1", (), paid_tokens=None)) is None
+    assert Price(2.0, 8.5).paid((1_000_000, 2_000_000)) == 19.0
+    assert Price(2.0, 8.5).paid([500, 0]) == 0.001
+    assert Price(2.0, 8.5).paid(None) is None
 
 
-def test_only_replies_that_came_for_a_call_are_paid_for() -> None:
+def test_all_calls_to_the_judge_are_paid_for_and_nothing_else() -> None:
     told, cached = Reply("x", "ok", 7, 5, calls=1), Reply("x", "ok", 7, 5, cached=True)
     lost, vector = Reply(None, "failed: HTTP 500", calls=6), Embedding((1.0,), "ok", 3, calls=1)
-    assert paid_tokens([told, cached, lost, vector, told]) == (17, 10)
+    bounded = Reply(None, "failed: no answer", calls=2, paid_tokens=(100, 50), bounded=1)
+    unasked = Reply(None, NOT_ASKED)
+    assert paid_tokens([told, cached, lost, vector, told, unasked]) == (14, 10)
+    assert paid_tokens([told, bounded]) == (107, 55)
+    assert paid_tokens([replace(bounded, calls=0)]) == (0, 0)  # the same question's other asker pays
     assert paid_tokens([told, Reply("x", "ok", 7, None, calls=1)]) is None
-    assert paid_tokens([]) == (0, 0)
+    assert paid_tokens([vector]) == (3, 0) and paid_tokens([]) == (0, 0)
+    counted = costs([told, bounded, unasked])
+    assert (counted["bounded"], counted["unasked"], counted["failures"], counted["final"]) == (1, 1, 2, False)
 
 
 @pytest.mark.parametrize(

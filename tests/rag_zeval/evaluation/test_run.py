@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,14 +95,66 @@ def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
     assert len(letter.requests) == calls > 12
 
 
-def test_a_cap_stops_the_run_and_a_larger_one_goes_on(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
+def test_a_limit_stops_the_run_and_a_larger_one_goes_on(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
+    """What servers may do to a limit is in tests/hostile/money.py."""
     (tmp_path / "prices.json").write_text(PRICES)
-    options = ["--model", letter.spec(), "--prices", "prices.json", "--concurrency", 1, "--out", "o"]
+    options = ["--model", letter.spec(), "--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
     stopped = run("evaluate", answers, *options, "--max-cost", 1)
-    assert stopped.returncode == 1 and "--max-cost 1.0 is reached" in stopped.stderr
-    assert 0 < len(letter.requests) < 12 and len(read_jsonl(tmp_path / "o")) == len(letter.requests)
+    asked = len(letter.requests)
+    assert stopped.returncode == 1 and 0 < asked < 12
+    assert f"stopped: --max-cost 1.0 is reached; {12 - asked} rows were not asked" in stopped.stderr
+    assert re.search(rf"rows not asked +│ {12 - asked} ", stopped.stdout)
+    kept = (tmp_path / "o").read_text()
+    assert len(kept.splitlines()) == asked + 12  # what costs nothing is done
+    again = run("evaluate", answers, *options, "--max-cost", 1)
+    assert again.returncode == 1 and len(letter.requests) == asked and (tmp_path / "o").read_text() == kept
     assert run("evaluate", answers, *options, "--max-cost", 100).returncode == 0 and len(letter.requests) == 12
-    assert "needs --prices" in run("evaluate", answers, "--model", letter.spec(), "--max-cost", 1).stderr
+
+
+def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(
+    run: Run, letter: Any, answers: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "prices.json").write_text(PRICES)
+    letter.replies = "I cannot judge this."
+    options = ["--model", letter.spec(), "--limit", 2, "--prices", "prices.json", "--out", "o", "--cache", "c"]
+    failed = run("evaluate", answers, *options, "--max-cost", 100)
+    kept = (tmp_path / "o").read_text()
+    assert failed.returncode == 1 and "stopped" not in failed.stderr and len(letter.requests) == 2
+    stopped = run("evaluate", answers, *options, "--max-cost", 0.001)
+    assert stopped.returncode == 1 and "2 rows were not asked" in stopped.stderr
+    assert (tmp_path / "o").read_text() == kept and len(letter.requests) == 2
+
+
+def test_replies_from_the_cache_cost_nothing(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
+    (tmp_path / "prices.json").write_text(PRICES)
+    options = ["--model", letter.spec(), "--prices", "prices.json", "--cache", "c"]
+    assert run("evaluate", answers, *options, "--out", "first").returncode == 0
+    done = run("evaluate", answers, *options, "--out", "second", "--max-cost", 0.001)
+    assert done.returncode == 0 and "dollars" in done.stdout and "0.0000" in done.stdout and len(letter.requests) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--max-cost", "nan"], "--max-cost is nan, must be a number of dollars above 0"),
+        (["--max-cost", "inf"], "--max-cost is inf, must be a number of dollars above 0"),
+        (["--max-cost", "-1"], "--max-cost is -1.0, must be a number of dollars above 0"),
+        (["--max-cost", "0"], "--max-cost is 0.0, must be a number of dollars above 0"),
+        (["--max-cost", "1", "--prices", "others.json"], "--max-cost: needs --prices with a price of openai:judge@"),
+        (
+            ["--max-cost", "1", "--prices", "prices.json", "--model", "folder"],
+            "--max-cost: folder is no endpoint, and only calls to endpoints are counted: leave it out",
+        ),
+    ],
+)
+def test_a_limit_that_could_not_be_kept_is_refused(
+    run: Run, letter: Any, answers: Path, tmp_path: Path, options: list[str], line: str
+) -> None:
+    (tmp_path / "prices.json").write_text(PRICES.replace("}}", '}, "folder": {"prompt": 1, "completion": 1}}'))
+    (tmp_path / "others.json").write_text("{}")
+    refused = run("evaluate", answers, "--model", letter.spec(), "--prices", "prices.json", *options)
+    assert refused.returncode == 2 and refused.stderr.startswith(f"error: {line}") and not letter.requests
+    assert refused.stderr.count("\n") == 1
 
 
 def test_a_sample_is_always_the_same_and_a_limit_is_the_first(run: Run, letter: Any, answers: Path) -> None:

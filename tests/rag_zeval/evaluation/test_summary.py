@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.prices import Price
 from rag_zeval.evaluation.spending import Spending, spent_before
 from rag_zeval.evaluation.summary import Column, cost_lines, summarize
 from rag_zeval.files import Row, json_line
+from rag_zeval.models.budget import Price
 from rag_zeval.results import SPENT, read_judged
+from rag_zeval.scorers.score import Scored
 
 
 def result(case: str, *scores: float | None, trial: int = 0, status: str = "ok", **more: Any) -> Row:
@@ -62,6 +63,12 @@ def test_slices_come_worst_first_and_those_without_a_score_last() -> None:
         ([{}, {"paid_tokens": None}], "at least 10 in, at least 2 out", "at least 0.0000"),
         ([{}, {"calls": 0, "paid_tokens": None}, {"calls": 0, "cached": 1}], "20 in, 4 out", "0.0000"),
         ([{"paid_tokens": [500_000, 250_000]}], "500000 in, 250000 out", "1.0000"),
+        (
+            [{}, {"paid_tokens": [500_000, 250_000], "bounded": 1}],
+            "at most 500010 in, at most 250002 out",
+            "at most 1.0000",
+        ),
+        ([{"bounded": 1}, {"paid_tokens": None}], "at least 10 in, at least 2 out", "at least 0.0000"),
     ],
 )
 def test_unknown_tokens_are_no_number(rows: list[Row], tokens: str, dollars: str) -> None:
@@ -70,11 +77,14 @@ def test_unknown_tokens_are_no_number(rows: list[Row], tokens: str, dollars: str
 
 
 def test_what_replaced_rows_cost_stays_counted() -> None:
-    rows = {row["id"]: row for row in (result("a", 1.0), result("b", None), result("c", None, paid_tokens=None))}
+    old = result("c", None, paid_tokens=None)
+    rows = {row["id"]: row for row in (result("a", 1.0), result("b", None, bounded=2), old)}
     kept = spent_before(rows, ["b|m#0", "c|m#0"])
-    assert kept == {"id": SPENT, "calls": 2, "paid_tokens": [10, 2], "untold": 1}
+    assert [kept[name] for name in ("id", "calls", "paid_tokens", "bounded", "untold")] == [SPENT, 2, [10, 2], 2, 1]
     again = spent_before({**rows, SPENT: kept}, ["b|m#0"])
-    assert (again["calls"], again["paid_tokens"], again["untold"]) == (3, [20, 4], 1)
+    assert [again[name] for name in ("calls", "paid_tokens", "bounded", "untold")] == [3, [20, 4], 4, 1]
+    read = Scored.from_row(again)  # the bench reads it with its rows
+    assert (read.scores, read.calls, read.paid_tokens, read.bounded, read.prompt_tokens) == ((), 3, (20, 4), 4, None)
 
 
 def test_statuses_that_differ_in_numbers_are_one() -> None:
