@@ -23,7 +23,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.words import WORD
 from rag_zeval.models.language_model import one_line
 
-SECONDS = 60  # for one file
+SECONDS = 60.0  # for one file
 MEMORY_GIB = 1.0  # of a process that reads one
 CHARACTERS = 20_000_000  # of one file's text
 Outcome = dict[str, Any]  # "text" and "doubts" of a file that was read, "left_out" (the reason) of another
