@@ -26,6 +26,7 @@ from rag_zeval.models.language_model import one_line
 SECONDS = 60.0  # for one file
 MEMORY_GIB = 1.0  # of a process that reads one
 CHARACTERS = 20_000_000  # of one file's text
+READ, NO_MEMORY, FAILED = range(3)  # how a process ends that reads a file
 Outcome = dict[str, Any]  # "text" and "doubts" of a file that was read, "left_out" (the reason) of another
 
 
@@ -67,20 +68,23 @@ def _forked(path: str, suffix: str, seconds: float, memory_gib: float) -> bytes:
             outcome = json.dumps(_outcome(path, suffix), ensure_ascii=False).encode()
             with open(writable, "wb") as pipe:
                 pipe.write(outcome)
-        except BaseException:  # out of memory at its last step
-            os._exit(1)
-        os._exit(0)
+            os._exit(READ)
+        except MemoryError:
+            os._exit(NO_MEMORY)
+        finally:
+            os._exit(FAILED)
     os.close(writable)
     with open(readable, "rb") as pipe:
         said = pipe.read()
     status = os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1])
-    if status == 0:
+    if status == READ:
         return said
     reasons = {
-        1: f"needs more than {memory_gib:g} GiB of memory to read",
+        NO_MEMORY: f"needs more than {memory_gib:g} GiB of memory to read",
+        FAILED: "makes its reader fail",
         -signal.SIGALRM: f"takes more than {seconds:g} seconds to read",
     }
-    return json.dumps({"left_out": reasons.get(status, f"ends its reader by signal {-status}")}).encode()
+    return json.dumps({"left_out": reasons.get(status, f"makes its reader end by signal {-status}")}).encode()
 
 
 def _bound(seconds: float, memory_gib: float) -> None:
@@ -88,7 +92,8 @@ def _bound(seconds: float, memory_gib: float) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     size, (_, most) = int(memory_gib * (1 << 30)), resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else min(size, most), most))
+    with suppress(ValueError, OSError):  # a system without such limits (macOS): there only time is bounded
+        resource.setrlimit(resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else min(size, most), most))
 
 
 def _outcome(path: str, suffix: str) -> Outcome:

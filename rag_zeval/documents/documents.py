@@ -43,7 +43,12 @@ class Reading:
             yield from (f"read in part: {one_line(name)}: {doubt}" for doubt in doubts)
         if self.other_kinds:
             kinds = ", ".join(f"{one_line(kind) or 'without suffix'} {n}" for kind, n in self.other_kinds.most_common())
-            yield f"left out: {self.other_kinds.total()} files of other kinds: {kinds}"
+            yield f"left out: files of other kinds: {kinds}"
+
+    def leave_out(self, path: Path, folder: Path, reason: str) -> None:
+        """Note what stands below a folder; by its whole path if another folder has something of that name."""
+        name = path.relative_to(folder).as_posix()
+        self.left_out[str(path) if name in self.left_out else name] = reason
 
 
 def read_documents(paths: Sequence[Path]) -> Reading:
@@ -100,20 +105,19 @@ def _below(folder: Path, reading: Reading) -> Iterator[tuple[str, Path]]:
     root, found = Path(os.path.realpath(folder)), []
 
     def cannot_open(error: OSError) -> None:
-        reading.left_out[os.path.relpath(error.filename, folder)] = f"cannot be opened: {error.strerror}"
+        reading.leave_out(Path(error.filename), folder, f"cannot be opened: {error.strerror}")
 
     for place, folders, names in os.walk(folder, onerror=cannot_open):  # links to folders are not walked
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         for name in [*links, *(name for name in names if not name.startswith("."))]:
             path = Path(place, name)
-            relative = path.relative_to(folder)
             if name not in links and path.suffix.lower() not in SUFFIXES:
                 reading.other_kinds[path.suffix.lower()] += 1
             elif reason := _why_not(path, root):
-                reading.left_out[relative.as_posix()] = reason
+                reading.leave_out(path, folder, reason)
             else:
-                found.append((relative, path))
+                found.append((path.relative_to(folder), path))
     for relative, path in sorted(found):
         yield relative.as_posix(), path
 

@@ -48,6 +48,7 @@ def _decoded(content: bytes, declares: bool) -> str:
         declaration, label = found[0].decode("latin-1"), found[1].decode("latin-1")
         # A page that is UTF-8 whatever it declares is read as that, but for encodings that write all with ASCII.
         encodings.insert(0 if content.isascii() else 1, _wider(label))
+    encodings = [*dict.fromkeys(encodings)]
     for encoding in encodings:
         try:
             text = content.decode(encoding)

@@ -39,14 +39,15 @@ class _Told(logging.Handler):
 
 def _pdf(content: bytes) -> tuple[str, Doubts]:
     import pypdf
-    from pypdf import filters
+    import pypdf.filters
 
     told = _Told()
     logger = logging.getLogger("pypdf")
     logger.propagate = False  # its troubles are told as doubts, not printed
     logger.handlers = [told]
+    filters: Any = pypdf.filters
     filters.decompress = _watched(filters.decompress)
-    reader = pypdf.PdfReader(io.BytesIO(content))
+    reader: Any = pypdf.PdfReader(io.BytesIO(content))
     if reader.is_encrypted and not reader.decrypt(""):
         raise Unreadable("needs a password")
     texts: list[str] = []
@@ -93,8 +94,8 @@ def _lend_fonts(page: Any, key: str) -> None:
     holders, seen = [page], set()
     while holders:
         resources = holders.pop().get(key) or {}
-        for form in (resources.get("/XObject") or {}).values():
-            form = form.get_object()
+        for drawn in (resources.get("/XObject") or {}).values():
+            form = drawn.get_object()
             if form is not None and form.get("/Subtype") == "/Form" and id(form) not in seen:
                 seen.add(id(form))
                 form.setdefault(key, resources)

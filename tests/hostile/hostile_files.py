@@ -34,7 +34,8 @@ def words(rng: random.Random, number: int) -> list[str]:
 def light_texts(rng: random.Random) -> Iterator[HostileFile]:
     for suffix in (".txt", ".md", ".markdown", ".TXT"):
         for encoding, whole in (
-            ("utf-8", True), ("utf-8-sig", True), ("utf-16", True), ("utf-32", True), ("cp1252", False), ("utf-16-le", False),
+            ("utf-8", True), ("utf-8-sig", True), ("utf-16", True), ("utf-32", True), ("cp1252", False),
+            ("utf-16-le", False),
         ):  # fmt: skip
             seen = [*words(rng, 2), "Größe"]
             yield HostileFile(f"text in {encoding}", suffix, "\r\n".join(seen).encode(encoding), seen, whole)

@@ -14,27 +14,34 @@ HARMLESS = (
     "<p a='>' b=\"'>\">{}", "<p a=b'c>{}", "<p a=\"b\"c='d'/e=f>{}", "<p/ =\">{}", "<p a = >{}", "<p ='>{}",
     "<p a=b=\"c>{}", "<p//a/>{}", "<P\nCLASS\n=\n'x>'\n>{}", "1 < 2 {} <3 <", "</>{}", "</3>{}", "<>{}", "<?php '?>{}",
     "<!>{}", "<!-->{}", "<!--->{}", "<!---->{}", "<!-- -- > --!>{}", "<!--[if IE]>x<![endif]-->{}", "<![if !IE]>{}",
-    "<!-- <!-- -->{}", "<!DOCTYPE html PUBLIC '-//W3C//DTD'>{}", "<![CDATA[ x ]]>{}", "<script>'</scr' + '<p>'</script>{}",
-    "<script><!-- '<p' //--></script>{}", "<script><!-- <script></script> //--></script>{}", "<script src='x'/></script>{}", "<SCRIPT></sCript\n x='>' >{}",
+    "<!-- <!-- -->{}", "<!DOCTYPE html PUBLIC '-//W3C//DTD'>{}", "<![CDATA[ x ]]>{}",
+    "<script>'</scr' + '<p>'</script>{}",
+    "<script><!-- '<p' //--></script>{}", "<script><!-- <script></script> //--></script>{}",
+    "<script src='x'/></script>{}", "<SCRIPT></sCript\n x='>' >{}",
     "<style>p > q::after {{content: '<!--'}}</style>{}", "<style></style/>{}", "<title></title>{}", "<title>{}</title>",
     "<title><p>{}</title>", "<textarea>{}</textarea>", "<textarea></p>{}</textarea>", "<noscript><p a='</noscript>{}",
     "<iframe><!-- </iframe>{}", "<xmp>{}</xmp>", "<xmp><!-- {}</xmp>", "<template><p>x</template>{}",
     "<template><table></template>{}", "<template><template></template></template>{}", "</template>{}",
     "<svg><title/>{}</svg>", "<svg><style/>{}</svg>", "<svg><text>{}</text><text>{}</text></svg>",
     "<svg><script href='x'/></svg>{}", "<math><mi>{}</mi></math>", "<svg><![CDATA[{}]]></svg>", "<svg>{}", "</svg>{}",
-    "</body></html>{}", "<body><html>{}", "<select><option>{}<option>{}</select>", "<button>{}</button>", "<dl><dt>{}<dd>{}",
+    "</body></html>{}", "<body><html>{}", "<select><option>{}<option>{}</select>", "<button>{}</button>",
+    "<dl><dt>{}<dd>{}",
     "<frameset>{}", "<colgroup>{}", "<head>{}</head>", "<p>&amp;&lt;p&gt;{}", "&#x3c;p {}", "&#0;&#xD800;&nosuch;{}",
-    "&#99999999;{}", "&#x110000;{}", "&{}", "<a href=x/>{}</a>", "<br/>{}<br>{}", "<p hidden>{}", "<\u017fcript>{}</\u017fcript>",
-    "<!-- </p>\n\n --\n>-->{}", "<scripts>{}</scripts>", "<x-y:z a='1'>{}</x-y:z>", "\x0c{}\x0b", "\u2028{}\u2029", "<math><style/>{}</math>",
+    "&#99999999;{}", "&#x110000;{}", "&{}", "<a href=x/>{}</a>", "<br/>{}<br>{}", "<p hidden>{}",
+    "<\u017fcript>{}</\u017fcript>",
+    "<!-- </p>\n\n --\n>-->{}", "<scripts>{}</scripts>", "<x-y:z a='1'>{}</x-y:z>", "\x0c{}\x0b", "\u2028{}\u2029",
+    "<math><style/>{}</math>",
 )  # fmt: skip
 # Nothing closes these: what follows is hidden by a browser, so the page must be named.
 UNCLOSED = (
     "<!--", "<!-- --", "<!", "<?php", "</ x", "<p", "<p class", "<p class=", "<p class='x>", '<p class="x>', "</p x",
     "<script>", "<style>", "<title>", "<textarea>", "<template>", "<noscript>",
-    "<iframe>", "<noframes>", "<xmp>", "<![CDATA[", "<template></template><template>", "<svg><title>", "<script></script",
+    "<iframe>", "<noframes>", "<xmp>", "<![CDATA[", "<template></template><template>", "<svg><title>",
+    "<script></script",
 )  # fmt: skip
 LARGE: dict[str, str] = {  # {n} is a size of 11 MB, or a depth
-    "text": "<p>{word}", "attribute": "<p a='{word}'>", "attribute, no quotes": "<p a={letters}>", "name": "<p{letters}>",
+    "text": "<p>{word}", "attribute": "<p a='{word}'>", "attribute, no quotes": "<p a={letters}>",
+    "name": "<p{letters}>",
     "script": "<script>{word}</script>", "style": "<style>{word}</style>", "comment": "<!--{word}-->",
     "title": "<title>{word}</title>", "textarea": "<textarea>{word}</textarea>", "declaration": "<!DOCTYPE {word}>",
     "instruction": "<?{word}>", "CDATA": "<![CDATA[{word}]]>", "template": "<template>{word}</template>",
@@ -43,19 +50,27 @@ DEEP = ("div", "b", "span", "table", "ul", "font", "blockquote", "template", "sv
 MANY = {
     "attributes": "<p {a=1 }>", "tags": "{<p>}", "ends": "{</p>}", "<": "{<}", "<a": "{<a}>", "&": "{&}", "&#": "{&#}",
     "&#1": "&#{1};", "comments": "{<!---->}", "comments open": "{<!--}-->", "scripts": "{<script></script>}",
-    "script ends": "<script>{</script }</script>", "=": "<p {=}>", "= ": "<p {= }>", "quotes": "<p a={'}>", "/": "<p{/}>",
-    "spaces": "<p{ }>", "dashes": "<!--{-}-->", "]": "<![CDATA[{]}]]>", "cells": "<table>{<td>}</table>", "lines": "{\n}",
-    "<!": "{<!>}", "titles": "{<title></title>}", "brs": "{<br>}", "svgs": "{<svg>}", "templates": "{<template></template>}",
+    "script ends": "<script>{</script }</script>", "=": "<p {=}>", "= ": "<p {= }>", "quotes": "<p a={'}>",
+    "/": "<p{/}>",
+    "spaces": "<p{ }>", "dashes": "<!--{-}-->", "]": "<![CDATA[{]}]]>", "cells": "<table>{<td>}</table>",
+    "lines": "{\n}",
+    "<!": "{<!>}", "titles": "{<title></title>}", "brs": "{<br>}", "svgs": "{<svg>}",
+    "templates": "{<template></template>}",
 }  # fmt: skip
 ENCODINGS = {  # what a page declares, how its bytes are made, and letters that the encoding has
-    "utf-8": ("utf-8", "Größe"), "UTF8": ("utf-8", "Größe"), "iso-8859-1": ("cp1252", "“Größe”"), "windows-1251": ("cp1251", "Размер"),
-    "koi8-r": ("koi8-r", "Размер"), "shift_jis": ("cp932", "大きさ①"), "euc-jp": ("euc-jp", "大きさ"), "iso-2022-jp": ("iso-2022-jp", "大きさ"),
-    "gb2312": ("gbk", "尺寸镕"), "big5": ("big5", "尺寸"), "euc-kr": ("cp949", "크기똠"), "iso-8859-9": ("cp1254", "ölçü"),
+    "utf-8": ("utf-8", "Größe"), "UTF8": ("utf-8", "Größe"), "iso-8859-1": ("cp1252", "“Größe”"),
+    "windows-1251": ("cp1251", "Размер"),
+    "koi8-r": ("koi8-r", "Размер"), "shift_jis": ("cp932", "大きさ①"), "euc-jp": ("euc-jp", "大きさ"),
+    "iso-2022-jp": ("iso-2022-jp", "大きさ"),
+    "gb2312": ("gbk", "尺寸镕"),
+    "big5": ("big5", "尺寸"), "euc-kr": ("cp949", "크기똠"), "iso-8859-9": ("cp1254", "ölçü"),
     "windows-1256": ("cp1256", "حجم"), "iso-8859-15": ("iso-8859-15", "Größe€"), "ascii": ("cp1252", "Größe"),
 }  # fmt: skip
 WRONG = {  # a declaration, and how the bytes are made all the same
-    "utf-8": "cp1252", "utf-16": "cp1252", "shift_jis": "koi8-r", "euc-jp": "cp1252", "utf-7": "cp1252", "nosuch": "cp1252",
-    "unicode_escape": "cp1252", "rot13": "cp1252", "base64": "cp1252", "cp037": "cp1252", "utf-32": "utf-16-le", "idna": "cp1252",
+    "utf-8": "cp1252", "utf-16": "cp1252", "shift_jis": "koi8-r", "euc-jp": "cp1252", "utf-7": "cp1252",
+    "nosuch": "cp1252",
+    "unicode_escape": "cp1252", "rot13": "cp1252", "base64": "cp1252", "cp037": "cp1252", "utf-32": "utf-16-le",
+    "idna": "cp1252",
 }  # fmt: skip
 
 
@@ -113,7 +128,8 @@ def _encoded(rng: random.Random) -> Iterator[HostileFile]:
         body = f"<meta charset={label}><p>{' '.join(seen)}".encode(encoding, "replace")
         yield HostileFile(f"page: {label} that is not", ".htm", body, seen, False, ascii_only=True)
     for encoding, whole in (
-        ("utf-8-sig", True), ("utf-16", True), ("utf-32", True), ("utf-16-le", False), ("utf-16-be", False), ("cp1252", False),
+        ("utf-8-sig", True), ("utf-16", True), ("utf-32", True), ("utf-16-le", False), ("utf-16-be", False),
+        ("cp1252", False),
     ):  # fmt: skip
         seen = [*words(rng, 2), "Größe"]
         yield HostileFile(f"page: in {encoding}", ".html", f"<p>{' '.join(seen)}".encode(encoding), seen, whole)

@@ -15,6 +15,11 @@ Objects = dict[int, bytes]  # a PDF's, by their numbers
 FONT, PAGES = 3, 2  # numbers of objects that every one has
 RESOURCES = b"/MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
 
+FORM = b"/Type /XObject /Subtype /Form /Resources << /Font << /F1 3 0 R >> /XObject << /X %d 0 R >> >>"
+DRAWING = (
+    b"<< /Type /Page /Parent 2 0 R /Contents 11 0 R /Resources << /Font << /F1 3 0 R >> /XObject << /X 30 0 R >> >> >>"
+)
+
 
 def shown(text: str, at: int = 720) -> bytes:
     return f"BT /F1 12 Tf 72 {at} Td ({text}) Tj ET\n".encode()
@@ -97,13 +102,10 @@ def _honest(rng: random.Random) -> Iterator[HostileFile]:
     )
     octal = "".join(f"\\{ord(letter):03o}" for letter in seen[0])
     yield pdf("octal words", objects(stream(shown(octal))), seen[:1])
-    yield pdf(
-        "many contents", {**objects(b"[11 0 R]"), 11: b"[20 0 R 21 0 R 22 0 R]", **dict(zip((20, 21, 22), plain))}, seen
-    )
+    listed = {11: b"[20 0 R 21 0 R 22 0 R]", **dict(zip((20, 21, 22), plain, strict=True))}
+    yield pdf("many contents", {**objects(plain[0]), **listed}, seen)
     form = stream(shown(seen[1]), b"/Type /XObject /Subtype /Form " + RESOURCES)
-    resources = b"/Resources << /Font << /F1 3 0 R >> /XObject << /X 30 0 R >> >>"
-    held = {**objects(stream(shown(seen[0]) + b"q /X Do Q\n" + shown(seen[2]))), 30: form}
-    held[10] = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] %s /Contents 11 0 R >>" % resources
+    held = {**objects(stream(shown(seen[0]) + b"q /X Do Q\n" + shown(seen[2]))), 10: DRAWING, 30: form}
     yield pdf("a form", held, seen)
     held[30] = stream(shown(seen[1]), b"/Type /XObject /Subtype /Form")
     yield pdf("a form with the page's fonts", held, seen)
@@ -115,8 +117,8 @@ def _honest(rng: random.Random) -> Iterator[HostileFile]:
     yield pdf("pages 50 deep", nested, seen)
     yield pdf("no font", {**objects(plain[0]), FONT: b"null"}, seen[:1], whole=False)
     yield pdf("bytes in front", b"junk\n" * 20 + written(objects(*plain)), seen, whole=False)
-    many = words(rng, 300)
-    yield pdf("300 pages", objects(*(stream(shown(word)) for word in many)), many)
+    many = words(rng, 100)
+    yield pdf("100 pages", objects(*(stream(shown(word)) for word in many)), many)
     yield from _by_pypdf(rng)
 
 
@@ -182,68 +184,65 @@ def _told(rng: random.Random) -> Iterator[HostileFile]:
     yield pdf("no end of a stream", objects(plain[0].replace(b"endstream", b""), plain[1]), seen[:2], whole=False)
     broken_form = stream(b"x", b"/Subtype /Form /Filter /FlateDecode " + RESOURCES)
     made = {**objects(stream(shown(seen[0]) + b"/X Do\n")), 30: broken_form}
-    made[10] = (
-        b"<< /Type /Page /Parent 2 0 R /Resources << /Font << /F1 3 0 R >> /XObject << /X 30 0 R >> >> /Contents 11 0 R >>"
-    )
+    made[10] = DRAWING
     yield pdf("a broken form", made, seen[:1], told=True)
 
 
 def _loops(rng: random.Random) -> Iterator[HostileFile]:
-    """Objects that lead back to themselves, or to others without end."""
+    """Objects that lead back to themselves."""
     [seen] = words(rng, 1)
     plain = stream(shown(seen))
     made = objects(plain)
+    page, pages, contents = made[10], b"<< /Type /Pages /Kids [%s] /Count %d >>", b"/Contents 11 0 R"
+    font = b"<< /Type /Font /Subtype /Type%d /BaseFont /X /%s >>"
+    held_by_itself = b"<< /Font << /F1 3 0 R >> /X 20 0 R /XObject 20 0 R >>"
+    endless = stream(b"1e999 0 0 1e999 1e999 -1e999 cm nan 0 Td " + shown(seen))
     for kind, changed in {
-        "pages in themselves": {PAGES: b"<< /Type /Pages /Kids [10 0 R 2 0 R] /Count 2 >>"},
-        "pages of each other": {PAGES: b"<< /Type /Pages /Kids [20 0 R 10 0 R] /Count 2 >>", 20: b"<< /Type /Pages /Kids [2 0 R] /Count 1 >>"},
-        "a page that is its own parent": {10: made[10].replace(b"/Parent 2 0 R", b"/Parent 10 0 R")},
+        "pages in themselves": {PAGES: pages % (b"10 0 R 2 0 R", 2)},
+        "pages of each other": {PAGES: pages % (b"20 0 R 10 0 R", 2), 20: pages % (b"2 0 R", 1)},
+        "a page that is its own parent": {10: page.replace(b"/Parent 2 0 R", b"/Parent 10 0 R")},
         "a length that is its own": {11: plain.replace(b"/Length %d" % len(shown(seen)), b"/Length 11 0 R")},
-        "contents that are the page": {10: made[10].replace(b"/Contents 11 0 R", b"/Contents 10 0 R")},
-        "contents in themselves": {10: made[10].replace(b"/Contents 11 0 R", b"/Contents 20 0 R"), 20: b"[11 0 R 20 0 R]"},
+        "contents that are the page": {10: page.replace(contents, b"/Contents 10 0 R")},
+        "contents in themselves": {10: page.replace(contents, b"/Contents 20 0 R"), 20: b"[11 0 R 20 0 R]"},
         "an object that is itself": {10: b"10 0 R"},
         "two objects that are each other": {10: b"20 0 R", 20: b"10 0 R"},
         "a root that is itself": {1: b"1 0 R"},
         "a font that is itself": {FONT: b"3 0 R"},
-        "characters that are the font": {FONT: b"<< /Type /Font /Subtype /Type1 /BaseFont /X /ToUnicode 3 0 R >>"},
-        "letters without end": {FONT: b"<< /Type /Font /Subtype /Type0 /DescendantFonts [3 0 R] /BaseFont /X >>"},
-        "resources in themselves": {10: made[10].replace(RESOURCES, b"/Resources 20 0 R"), 20: b"<< /Font << /F1 3 0 R >> /X 20 0 R /XObject 20 0 R >>"},
-        "many pages that are one": {PAGES: b"<< /Type /Pages /Kids [%s] /Count 900 >>" % (b"10 0 R " * 900)},
+        "letters that are the font": {FONT: font % (1, b"ToUnicode 3 0 R")},
+        "fonts of a font without end": {FONT: font % (0, b"DescendantFonts [3 0 R]")},
+        "resources in themselves": {10: page.replace(RESOURCES, b"/Resources 20 0 R"), 20: held_by_itself},
+        "many pages that are one": {PAGES: pages % (b"10 0 R " * 200, 200)},
         "no pages": {PAGES: b"null"},
         "a number too long": {11: stream(shown(seen) + b"9" * 5000 + b" Td " + shown(seen))},
-        "an infinite number": {11: stream(b"1e999 0 0 1e999 1e999 -1e999 cm nan 0 Td " + shown(seen))},
+        "an infinite number": {11: endless},
         "no root": {1: b"<< >>"},
-    }.items():  # fmt: skip
+        "a form in itself": {10: DRAWING, 11: stream(b"/X Do " + shown(seen)), 30: stream(b"/X Do", FORM % 30)},
+    }.items():
         yield pdf(kind, {**made, **changed}, [seen], whole=False)
-    form = b"/Type /XObject /Subtype /Form /Resources << /Font << /F1 3 0 R >> /XObject << /X %d 0 R >> >>"
-    page = b"<< /Type /Page /Parent 2 0 R /Resources << /Font << /F1 3 0 R >> /XObject << /X 30 0 R >> >> /Contents 11 0 R >>"
-    drawn = {**made, 10: page, 11: stream(b"/X Do " + shown(seen))}
-    yield pdf("a form in itself", {**drawn, 30: stream(b"/X Do", form % 30)}, [seen], whole=False)
-    chain = {number: stream(b"/X Do", form % (number + 1)) for number in range(30, 2030)}
-    yield pdf("forms 2,000 deep", {**drawn, **chain, 2030: stream(shown(seen))}, [seen], whole=False)
-    doubling = {number: stream(b"/X Do " * 2, form % (number + 1)) for number in range(30, 60)}
-    yield pdf("forms that double", {**drawn, **doubling, 60: stream(b"")}, [seen], whole=False)
-    whole = written(made)
-    yield pdf("a table that follows itself", written(made, b"/Prev %d" % whole.rindex(b"xref\n0")), [seen], whole=False)
+    table = written(made).rindex(b"xref\n0")
+    yield pdf("a table that follows itself", written(made, b"/Prev %d" % table), [seen], whole=False)
+
+
+def _deep(rng: random.Random) -> Iterator[HostileFile]:
+    """Objects in objects in objects."""
+    [seen] = words(rng, 1)
+    made = objects(stream(shown(seen)))
+    drawn = {**made, 10: DRAWING, 11: stream(b"/X Do " + shown(seen))}
+    chain = {number: stream(b"/X Do", FORM % (number + 1)) for number in range(30, 2030)}
+    doubling = {number: stream(b"/X Do " * 2, FORM % (number + 1)) for number in range(30, 60)}
     deep = {number: b"<< /Type /Pages /Kids [%d 0 R] /Count 1 >>" % (number + 1) for number in range(20, 5020)}
-    yield pdf(
-        "pages 5,000 deep",
-        {**made, PAGES: made[PAGES].replace(b"10 0 R", b"20 0 R"), **deep, 5020: made[10]},
-        [seen],
-        whole=False,
-    )
+    top = made[PAGES].replace(b"10 0 R", b"20 0 R")
+    for kind, found in {
+        "forms 2,000 deep": {**drawn, **chain, 2030: stream(shown(seen))},
+        "forms that double": {**drawn, **doubling, 60: stream(b"")},
+        "pages 5,000 deep": {**made, PAGES: top, **deep, 5020: made[10]},
+    }.items():
+        yield pdf(kind, found, [seen], whole=False)
     for opening in (b"[", b"<<", b"(", b"<</A"):
-        yield pdf(
-            f"{opening.decode()} 100,000 deep",
-            {**made, 20: opening * 100_000, 10: made[10].replace(b">> >>", b">> /X 20 0 R >>", 1)},
-            [seen],
-            whole=False,
-        )
-        yield pdf(
-            f"{opening.decode()} 100,000 deep in contents",
-            objects(deflated(opening * 100_000 + shown(seen))),
-            [seen],
-            whole=False,
-        )
+        kind, many = f"{opening.decode()} 100,000 deep", opening * 100_000
+        holding = made[10].replace(b">> >>", b">> /X 20 0 R >>", 1)
+        yield pdf(kind, {**made, 20: many, 10: holding}, [seen], whole=False)
+        yield pdf(f"{kind} in contents", objects(deflated(many + shown(seen))), [seen], whole=False)
 
 
 def _broken(number: int, rng: random.Random) -> HostileFile:
@@ -269,6 +268,7 @@ def _broken(number: int, rng: random.Random) -> HostileFile:
 
 def heavy_pdfs(rng: random.Random) -> Iterator[HostileFile]:
     """Small files that take memory or time."""
+    yield from _deep(rng)
     front, back = words(rng, 2)
     first = stream(shown(front))
 

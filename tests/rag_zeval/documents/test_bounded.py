@@ -92,7 +92,7 @@ def test_a_reader_that_is_ended_from_outside_is_told(tmp_path: Path, monkeypatch
     killer.start()
     outcomes = [*read_files(files)]
     killer.join()
-    assert outcomes == [{"left_out": "ends its reader by signal 9"}, {"text": "Good.", "doubts": []}]
+    assert outcomes == [{"left_out": "makes its reader end by signal 9"}, {"text": "Good.", "doubts": []}]
 
 
 def _parents() -> dict[int, int]:

@@ -64,7 +64,7 @@ def test_every_kind_of_file_is_text_in_the_order_of_names(tmp_path: Path) -> Non
         "z.pdf": "The first page goes\non here.",
     }
     assert [document.name for document in documents] == ["a/old.htm", "a/page.html", "b/notes.md", "b.TXT", "z.pdf"]
-    assert [*reading.unread()] == ["left out: 1 files of other kinds: .py 1"]
+    assert [*reading.unread()] == ["left out: files of other kinds: .py 1"]
 
 
 def test_a_file_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -142,6 +142,11 @@ def test_no_link_leads_out_of_a_folder(tmp_path: Path) -> None:
         **dict.fromkeys(["gone.md", "loop.md"], "is a link to nothing"),
         "pipe.txt": "is no regular file, or cannot be opened",
     }
+    (tmp_path / "other").mkdir()
+    for name in ("out.md", "one.md"):
+        (tmp_path / "other" / name).symlink_to("../outside/x.md")
+    both = read_documents([folder, tmp_path / "other"]).left_out
+    assert both == {**reading.left_out, str(tmp_path / "other" / "out.md"): outwards, "one.md": outwards}
     (tmp_path / "link").symlink_to("folder")
     named = read_documents([folder / "out.md", tmp_path / "link"])  # named by the user: these may be links
     assert [document.text for document in named.documents] == ["Outside.", "Inside.", "Inside."]

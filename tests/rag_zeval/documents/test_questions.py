@@ -92,7 +92,7 @@ def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: 
     assert done.stderr.splitlines()[:3] == [
         "left out: passwd.txt: is a link to what is outside of the folder",
         "left out: half.html: ends inside <script> that line 1 opens and nothing closes",
-        "left out: 1 files of other kinds: .pptx 1",
+        "left out: files of other kinds: .pptx 1",
     ]
 
 
