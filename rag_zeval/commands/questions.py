@@ -53,10 +53,10 @@ def questions(
         if name not in KINDS or names.count(name) > 1:
             raise InputError(f"--kinds: '{name}' must be one of {', '.join(KINDS)}, once")
     check_files([("--out", out), ("--cache", cache)])
-    documents, left_out = read_documents(docs)
-    for name, reason in left_out.items():
-        print(f"left out: {name}: {reason}", file=sys.stderr)
-    chunks = [chunk for document in documents for chunk in split_document(document)]
+    reading = read_documents(docs)
+    for line in reading.unread():
+        print(line, file=sys.stderr)
+    chunks = [chunk for document in reading.documents for chunk in split_document(document)]
     calls: dict[str, Any] = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env}
     backend = open_backend(model, **calls)
     embedder = open_embedder(embeddings, **calls) if embeddings is not None else None
@@ -65,10 +65,11 @@ def questions(
         backend = CachedBackend(backend, replies)
         embedder = CachedEmbedder(embedder, replies) if embedder is not None else None
     wanted = quotas(n, names)
+    characters = sum(len(document.text) for document in reading.documents)
+    print(f"{len(reading.documents)} documents, {len(chunks)} chunks, {characters:,} characters", flush=True)
     with replies or nullcontext(), RowWriter(out) as rows:
         dropped = _write(QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows), rows, n)
         written = Counter(row["slice_tag"] for row in rows.done.values())
-    print(f"{len(documents)} documents, {len(chunks)} chunks")
     _print_table(wanted, written, dropped)
     print(f"questions: {out}")
     if short := [kind for kind in wanted if written[kind] < wanted[kind]]:

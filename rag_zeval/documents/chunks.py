@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections import defaultdict
@@ -29,12 +30,17 @@ class Chunk:
 def read_chunks(paths: Sequence[Path]) -> list[Chunk]:
     """The chunks of all documents in these files and folders, as `rag-zeval questions` names them.
 
+    What could not be read is logged as warnings, a line each.
+
     To index exactly these in a RAG system, so that its retrieval can be judged by `gold_chunk_ids`:
 
         for chunk in read_chunks([Path("handbook")]):
             index.add(chunk.id, chunk.text)
     """
-    return [chunk for document in read_documents(paths)[0] for chunk in split_document(document)]
+    reading = read_documents(paths)
+    for line in reading.unread():
+        logging.getLogger(__name__).warning(line)
+    return [chunk for document in reading.documents for chunk in split_document(document)]
 
 
 def split_document(document: Document, most: int = WORDS) -> list[Chunk]:
@@ -62,16 +68,16 @@ def _units(text: str, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _together(text: str, units: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
-    begin = end = count = 0
+    begin, end, count = None, 0, 0
     for start, stop in units:
         length = len(words(text[start:stop]))
-        if count and count + length > most:
+        if begin is not None and count and count + length > most:
             yield begin, end
-            count = 0
-        if not count:
-            begin = start
+            begin = None
+        if begin is None:
+            begin, count = start, 0
         end, count = stop, count + length
-    if count:
+    if begin is not None:
         yield begin, end
 
 

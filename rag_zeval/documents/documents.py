@@ -1,23 +1,17 @@
-"""Documents as plain text: what stands in files of text, Markdown, HTML and PDF."""
+"""Documents as plain text: what stands in files of text, Markdown, HTML and PDF, and which of it could not be read."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from rag_zeval.documents.bounded import read_files
+from rag_zeval.documents.formats import KNOWN, SUFFIXES
 from rag_zeval.errors import InputError, needed
 from rag_zeval.models.language_model import one_line
-
-PARAGRAPH = "\n\n"  # between two of a text's paragraphs
-UNSEEN = ("script", "style", "noscript", "template", "svg")  # elements of HTML that no reader sees
-BLOCKS = frozenset(
-    "address article aside blockquote body caption dd details div dl dt fieldset figcaption figure footer form h1 h2 "
-    "h3 h4 h5 h6 header hr html li main nav ol p pre section summary table title tr ul".split()
-)
-WITHIN = {"br": "\n", "td": " ", "th": " "}  # what stands for the edge of an element inside a paragraph
 
 
 @dataclass(frozen=True)
@@ -28,98 +22,113 @@ class Document:
     text: str
 
 
-def read_documents(paths: Sequence[Path]) -> tuple[list[Document], dict[str, str]]:
-    """The documents in these files and folders, and, by name, why a file of a known kind was left out.
+@dataclass(frozen=True)
+class Reading:
+    """What was read, and what was not.
+
+    left_out: why nothing of a file or folder was read, by its name. doubts: by a document's name, what of the file is
+    not in its text, or may not be. other_kinds: how many files had a suffix that is not read.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    doubts: dict[str, list[str]] = field(default_factory=dict)
+    other_kinds: Counter[str] = field(default_factory=Counter)
+
+    def unread(self) -> Iterator[str]:
+        """A line for people on each thing that was not read."""
+        for name, reason in self.left_out.items():
+            yield f"left out: {one_line(name)}: {reason}"
+        for name, doubts in self.doubts.items():
+            yield from (f"read in part: {one_line(name)}: {doubt}" for doubt in doubts)
+        if self.other_kinds:
+            kinds = ", ".join(f"{one_line(kind) or 'without suffix'} {n}" for kind, n in self.other_kinds.most_common())
+            yield f"left out: files of other kinds: {kinds}"
+
+    def leave_out(self, path: Path, folder: Path, reason: str) -> None:
+        """Note what stands below a folder; by its whole path if another folder has something of that name."""
+        name = path.relative_to(folder).as_posix()
+        self.left_out[str(path) if name in self.left_out else name] = reason
+
+
+def read_documents(paths: Sequence[Path]) -> Reading:
+    """The documents in these files and folders, and what was not read of them.
 
     A folder stands for all files below it with a suffix of SUFFIXES, in the order of their names, but for hidden ones.
-    A file that cannot be read as what it is, or holds no text (a scan), is left out.
+    No link is followed out of it. A file that takes too long or too much memory to read (`bounded`), cannot be read as
+    what it is, or holds no text (a scan), is left out.
     Raises InputError for a path that is not there, a named file of another kind, two documents of one name, no text at
     all, and a reader that is not installed.
     """
+    reading = Reading()
     files: dict[str, Path] = {}
-    for name, path in _files(paths):
+    for name, path in _files(paths, reading):
         if name in files:
             raise InputError(
                 f"{path}: its name '{name}' is also that of {files[name]}; give the folder that holds both"
             )
         files[name] = path
-    documents, left_out = [], {}
-    for name, path in files.items():
-        try:
-            text = SUFFIXES[path.suffix.lower()](path.read_bytes())
-        except InputError:
-            raise
-        except Exception as error:  # a broken file makes its parser raise whatever it likes
-            left_out[name] = f"{type(error).__name__}: {one_line(str(error))}"
+    kinds = [path.suffix.lower() for path in files.values()]
+    if ".pdf" in kinds:
+        with needed("pypdf", "a PDF"):
+            import pypdf  # noqa: F401
+    outcomes = read_files(zip(map(os.path.realpath, files.values()), kinds, strict=True))
+    for name, outcome in zip(files, outcomes, strict=True):
+        if (reason := outcome.get("left_out")) is not None:
+            reading.left_out[name] = reason
             continue
-        if text.strip():
-            documents.append(Document(name, text))
-        else:
-            left_out[name] = "no text in it"
-    if not documents:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        reading.documents.append(Document(name, outcome["text"]))
+        if outcome["doubts"]:
+            reading.doubts[name] = outcome["doubts"]
+    if not reading.documents:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in reading.left_out.items())
         raise InputError(f"no document with text ({reasons or 'no file ' + KNOWN})")
-    return documents, left_out
+    return reading
 
 
-def _files(paths: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+def _files(paths: Sequence[Path], reading: Reading) -> Iterator[tuple[str, Path]]:
     for given in paths:
         if given.is_dir():
-            below = {path.relative_to(given): path for path in given.rglob("*") if path.suffix.lower() in SUFFIXES}
-            for relative, path in sorted(below.items()):
-                if path.is_file() and not any(part.startswith(".") for part in relative.parts):
-                    yield relative.as_posix(), path
-        elif not given.is_file():
+            yield from _below(given, reading)
+        elif not given.exists():
             raise InputError(f"{given}: there is no such file or folder")
+        elif not given.is_file():
+            raise InputError(f"{given}: is neither a file nor a folder")
         elif given.suffix.lower() not in SUFFIXES:
             raise InputError(f"{given}: cannot be read as text; documents are files {KNOWN}")
         else:
             yield given.name, given
 
 
-def _plain(content: bytes) -> str:
-    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig").read()  # every end of line is "\n" then
+def _below(folder: Path, reading: Reading) -> Iterator[tuple[str, Path]]:
+    """The files of a folder and all folders below it, in the order of their names; what is left out is noted."""
+    root, found = Path(os.path.realpath(folder)), []
+
+    def cannot_open(error: OSError) -> None:
+        reading.leave_out(Path(error.filename), folder, f"cannot be opened: {error.strerror}")
+
+    for place, folders, names in os.walk(folder, onerror=cannot_open):  # links to folders are not walked
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        for name in [*links, *(name for name in names if not name.startswith("."))]:
+            path = Path(place, name)
+            if name not in links and path.suffix.lower() not in SUFFIXES:
+                reading.other_kinds[path.suffix.lower()] += 1
+            elif reason := _why_not(path, root):
+                reading.leave_out(path, folder, reason)
+            else:
+                found.append((path.relative_to(folder), path))
+    for relative, path in sorted(found):
+        yield relative.as_posix(), path
 
 
-def _html(content: bytes) -> str:
-    with needed("lxml", "HTML"):
-        from lxml import etree
-
-    encoding = "utf-8" if _is_utf8(content) else None  # None: as the page says itself
-    parser = etree.HTMLParser(encoding=encoding, remove_comments=True, remove_pis=True, no_network=True)
-    root = etree.fromstring(content, parser)
-    etree.strip_elements(root, *UNSEEN, with_tail=False)
-    pieces = []
-    for event, element in etree.iterwalk(root, events=("start", "end")):
-        text = element.text if event == "start" else element.tail
-        edge = PARAGRAPH if element.tag in BLOCKS else WITHIN.get(element.tag, "") * (event == "start")
-        pieces += [edge, re.sub(r"\s+", " ", text or "")]
-    lines = "".join(pieces).split("\n")
-    return re.sub(r"\n{3,}", PARAGRAPH, "\n".join(line.strip() for line in lines)).strip()
-
-
-def _is_utf8(content: bytes) -> bool:
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _pdf(content: bytes) -> str:
-    with needed("pypdf", "a PDF"):
-        import pypdf
-
-    # One line end between two pages: a sentence may go on over them, and a paragraph's end is not to be seen.
-    return "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(content)).pages)
-
-
-SUFFIXES: dict[str, Callable[[bytes], str]] = {
-    ".txt": _plain,
-    ".md": _plain,
-    ".markdown": _plain,
-    ".html": _html,
-    ".htm": _html,
-    ".pdf": _pdf,
-}
-KNOWN = f"with one of {', '.join(SUFFIXES)}"
+def _why_not(path: Path, root: Path) -> str | None:
+    """Why what stands below a folder is not to be opened, None if it is."""
+    if path.is_symlink():
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            return "is a link to what is outside of the folder"
+        if not os.path.exists(path):
+            return "is a link to nothing"
+        if os.path.isdir(path):
+            return "is a link to a folder; its files are read where they are, unless that folder is hidden"
+    return None if os.path.isfile(path) else "is no regular file, or cannot be opened"

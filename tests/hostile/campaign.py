@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import caches
+import documents
 import fuzzed_replies
 import hostile_http
 import killer
@@ -46,6 +47,7 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "prompts": lambda: test_prompts.run(60_000),
     "http": hostile_http.run,
     "caches": caches.run,
+    "documents": documents.run,
     "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
     "money": money.run,
     "honest": read_honest,

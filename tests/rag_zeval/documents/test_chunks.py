@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,9 @@ WORD = st.text("abcdefghij", min_size=2, max_size=5)
 SENTENCE = st.lists(WORD, min_size=1, max_size=12).map(lambda said: f"X{' '.join(said)}.")
 PARAGRAPH = st.lists(SENTENCE, min_size=1, max_size=8)
 BLANK = st.sampled_from(["\n\n", "\n \n", "\n\n\n"])
-TEXT = st.text(st.sampled_from("aB .!?。！」\n\r\t\u3000\x1f\u00a0中…\"'1"), max_size=200) | st.text(max_size=200)
+TEXT = st.text(st.sampled_from("aB .!?。！」\n\r\t\u3000\x1f\u00a0\u200b\u202e中…\"'1"), max_size=200) | st.text(
+    max_size=200
+)
 
 
 def split(text: str, most: int) -> list[Chunk]:
@@ -66,6 +69,14 @@ def test_sentences_end_without_a_space_in_chinese_and_not_at_an_abbreviation() -
     spoken = "他说：「好。」我走了！你呢？"
     assert [chunk.text for chunk in split(spoken, 5)] == ["他说：「好。」", "我走了！", "你呢？"]
     assert [chunk.text for chunk in split("Ask Dr. Ann Lee. She knows.", 4)] == ["Ask Dr. Ann Lee.", "She knows."]
+
+
+def test_what_the_chunks_lack_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "good.txt").write_text("Good.")
+    (tmp_path / "half.html").write_text("<p>Half <!--")
+    assert [chunk.text for chunk in read_chunks([tmp_path])] == ["Good."]
+    said = "left out: half.html: ends inside a comment that line 1 opens and nothing closes"
+    assert caplog.messages == [said]
 
 
 def test_the_nearest_chunk_shares_the_rarest_words(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +54,8 @@ def test_every_kind_of_file_is_text_in_the_order_of_names(tmp_path: Path) -> Non
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    documents, left_out = read_documents([tmp_path])
+    reading = read_documents([tmp_path])
+    documents = reading.documents
     assert {document.name: document.text for document in documents} == {
         "a/old.htm": "Grüße",
         "a/page.html": SEEN + "\n\ncafé <b>",
@@ -61,7 +64,7 @@ def test_every_kind_of_file_is_text_in_the_order_of_names(tmp_path: Path) -> Non
         "z.pdf": "The first page goes\non here.",
     }
     assert [document.name for document in documents] == ["a/old.htm", "a/page.html", "b/notes.md", "b.TXT", "z.pdf"]
-    assert left_out == {}
+    assert [*reading.unread()] == ["left out: files of other kinds: .py 1"]
 
 
 def test_a_file_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -77,10 +80,11 @@ def test_a_file_that_cannot_be_read_is_left_out_with_its_reason(tmp_path: Path) 
     with pytest.raises(InputError, match=r"no document with text \(broken.pdf: .*; scan.pdf: no text in it\)"):
         read_documents([tmp_path])
     (tmp_path / "good.txt").write_text("Good.")
-    documents, left_out = read_documents([tmp_path])
-    assert [document.text for document in documents] == ["Good."]
+    reading = read_documents([tmp_path])
+    left_out = reading.left_out
+    assert [document.text for document in reading.documents] == ["Good."]
     assert list(left_out) == list(broken) and left_out["nothing.md"] == "no text in it"
-    assert left_out["latin.txt"].startswith("UnicodeDecodeError: ")
+    assert left_out["latin.txt"] == "is not in utf-8: save it as UTF-8"
     assert all(reason.isprintable() for reason in left_out.values())
 
 
@@ -99,3 +103,66 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(InputError, match="a PDF needs the pypdf package: pip install pypdf"):
         read_documents([tmp_path / "a"])
+
+
+def test_what_of_a_pdf_is_not_in_its_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / "scans.pdf").write_bytes(pdf("One.", "", "Three.", "", *["More."] * 3, *[""] * 12))
+    (tmp_path / "repaired.pdf").write_bytes(b"junk\n" + pdf("Text."))
+    (tmp_path / "whole.pdf").write_bytes(pdf("Whole."))
+    reading = read_documents([tmp_path])
+    assert [document.name for document in reading.documents] == ["repaired.pdf", "scans.pdf", "whole.pdf"]
+    repaired, scans = reading.unread()
+    assert repaired.startswith("read in part: repaired.pdf: pypdf met faults (")
+    pages = "2, 4, 8, 9, 10, 11, 12, 13, 14, 15, ..."
+    assert scans == f"read in part: scans.pdf: pages {pages} of 19 have no text, and may be a scan"
+
+
+def test_no_link_leads_out_of_a_folder(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    for place in (outside, folder / "sub", folder / ".hidden"):
+        place.mkdir(parents=True)
+    (outside / "x.md").write_text("Outside.")
+    (folder / "sub" / "in.md").write_text("Inside.")
+    os.mkfifo(folder / "pipe.txt")
+    for name, target in {
+        "a.md": "sub/in.md", "out.md": "../outside/x.md", "out": "../outside", "chain.md": "out.md", "gone.md": "none",
+        "loop.md": "loop.md", "up": "..", "self": ".", "sub/hidden": "../.hidden", "sub/zero.txt": "/dev/zero",
+    }.items():  # fmt: skip
+        (folder / name).symlink_to(target)
+    reading = read_documents([folder])
+    assert {document.name: document.text for document in reading.documents} == {
+        "a.md": "Inside.",
+        "sub/in.md": "Inside.",
+    }
+    outwards = "is a link to what is outside of the folder"
+    inwards = "is a link to a folder; its files are read where they are, unless that folder is hidden"
+    assert reading.left_out == {
+        **dict.fromkeys(["chain.md", "out", "out.md", "sub/zero.txt", "up"], outwards),
+        **dict.fromkeys(["self", "sub/hidden"], inwards),
+        **dict.fromkeys(["gone.md", "loop.md"], "is a link to nothing"),
+        "pipe.txt": "is no regular file, or cannot be opened",
+    }
+    (tmp_path / "other").mkdir()
+    for name in ("out.md", "one.md"):
+        (tmp_path / "other" / name).symlink_to("../outside/x.md")
+    both = read_documents([folder, tmp_path / "other"]).left_out
+    assert both == {**reading.left_out, str(tmp_path / "other" / "out.md"): outwards, "one.md": outwards}
+    (tmp_path / "link").symlink_to("folder")
+    named = read_documents([folder / "out.md", tmp_path / "link"])  # named by the user: these may be links
+    assert [document.text for document in named.documents] == ["Outside.", "Inside.", "Inside."]
+    with pytest.raises(InputError, match=r"pipe.txt: is neither a file nor a folder"):
+        read_documents([folder / "pipe.txt"])
+
+
+def test_a_folder_that_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "good.md").write_text("Good.")
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert [*read_documents([tmp_path]).unread()] == ["left out: closed: cannot be opened: Permission denied"]

@@ -61,7 +61,6 @@ def test_a_test_set_has_questions_of_every_kind_with_what_they_rest_on(
     command = ["questions", docs, "--n=20", f"--model={writer.spec()}", "--out=q.jsonl"]
     done = run(*command)
     assert done.returncode == 0, done.stderr
-    assert "12 documents, 12 chunks" in done.stdout
     texts = {chunk.id: chunk.text for chunk in read_chunks([docs])}
     rows = rows_of(tmp_path / "q.jsonl")
     assert Counter(row["slice_tag"] for row in rows) == {"easy": 7, "multi-hop": 7, "unanswerable": 6}
@@ -80,6 +79,21 @@ def test_a_test_set_has_questions_of_every_kind_with_what_they_rest_on(
     before, asked_before = (tmp_path / "q.jsonl").read_bytes(), len(writer.requests)
     assert run(*command).returncode == 0
     assert (tmp_path / "q.jsonl").read_bytes() == before and len(writer.requests) == asked_before
+
+
+def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: Path, run: Run, tmp_path: Path) -> None:
+    (docs / "half.html").write_text("<p>Half a page <script>")
+    (docs / "passwd.txt").symlink_to("/etc/passwd")
+    (docs / "slides.pptx").write_text("x")
+    done = run("questions", docs, "--model=openai:nobody@http://127.0.0.1:9/v1", "--out=q.jsonl")
+    assert done.returncode in (1, 2)  # there is no such model
+    characters = sum(len(path.read_text()) for path in docs.glob("*.md"))
+    assert done.stdout.splitlines()[0] == f"12 documents, 12 chunks, {characters:,} characters"
+    assert done.stderr.splitlines()[:3] == [
+        "left out: passwd.txt: is a link to what is outside of the folder",
+        "left out: half.html: ends inside <script> that line 1 opens and nothing closes",
+        "left out: files of other kinds: .pptx 1",
+    ]
 
 
 def test_what_does_not_hold_is_dropped_and_counted(docs: Path, writer: ScriptedJudge, run: Run, tmp_path: Path) -> None:

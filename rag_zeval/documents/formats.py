@@ -1,0 +1,134 @@
+"""The text in a file of a known format, and what of the file is not in it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from rag_zeval.documents.encoding import Unreadable, decode
+from rag_zeval.documents.html import page_text
+
+Doubts = list[str]  # what of a document is not in its text, or may not be; a line each
+SHOWN = 10  # page numbers in a line
+NOT_READ = {"/FreeText": "notes, which are not read", "/Widget": "form fields, which are not read"}  # annotations
+NO_LETTERS = "a font that does not say which letters it shows, and may be read wrong"
+
+
+def _plain(content: bytes) -> tuple[str, Doubts]:
+    return decode(content), []
+
+
+def _html(content: bytes) -> tuple[str, Doubts]:
+    return page_text(decode(content, declares=True)), []
+
+
+class _Told(logging.Handler):
+    """Keeps what a library says of its troubles: the first line, and how many there were."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.first, self.count = "", 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.first, self.count = self.first or record.getMessage(), self.count + 1
+
+
+def _pdf(content: bytes) -> tuple[str, Doubts]:
+    import pypdf
+    import pypdf.filters
+
+    told = _Told()
+    logger = logging.getLogger("pypdf")
+    logger.propagate = False  # its troubles are told as doubts, not printed
+    logger.handlers = [told]
+    filters: Any = pypdf.filters
+    filters.decompress = _watched(filters.decompress)
+    reader: Any = pypdf.PdfReader(io.BytesIO(content))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise Unreadable("needs a password")
+    texts: list[str] = []
+    seen: dict[str, list[int]] = {}  # pages by what is wrong with them
+    for number, page in enumerate(reader.pages, 1):
+        try:
+            _lend_fonts(page, pypdf.generic.NameObject("/Resources"))
+            text = _whole_letters(page.extract_text())
+            for fault in [*_not_read(page), *(["no text, and may be a scan"] if not text.strip() else [])]:
+                seen.setdefault(fault, []).append(number)
+        except MemoryError:
+            raise
+        except Exception as error:  # a broken page makes pypdf raise whatever it likes
+            raise Unreadable(f"page {number} cannot be read: {type(error).__name__}: {error}") from error
+        texts.append(text)
+    doubts = [f"{_pages(numbers, len(texts))} {fault}" for fault, numbers in seen.items()]
+    if (count := reader.root_object["/Pages"].get("/Count")) != len(texts):
+        doubts.append(f"{len(texts)} pages were found, and it says that it has {count}")
+    if unknown := sum(text.count("\ufffd") for text in texts):
+        doubts.append(f"{unknown} letters could not be told")
+    if told.count:
+        doubts.append(f"pypdf met faults ({told.count}), and text may be missing; the first: {told.first}")
+    # One line end between two pages: a sentence may go on over them, and a paragraph's end is not to be seen.
+    return "\n".join(texts), doubts
+
+
+def _watched(decompress: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """pypdf's way to inflate, which says nothing of a stream that is cut off; here a line is logged."""
+
+    def watched(data: bytes) -> bytes:
+        inflated = decompress(data)
+        packed = zlib.decompressobj()
+        with suppress(zlib.error):
+            packed.decompress(data)
+        if not packed.eof:
+            logging.getLogger("pypdf").warning("a deflated stream is cut off or damaged")
+        return inflated
+
+    return watched
+
+
+def _lend_fonts(page: Any, key: str) -> None:
+    """Give the page's resources to the forms that it draws and that name none: pypdf would give no text of them."""
+    holders, seen = [page], set()
+    while holders:
+        resources = holders.pop().get(key) or {}
+        for drawn in (resources.get("/XObject") or {}).values():
+            form = drawn.get_object()
+            if form is not None and form.get("/Subtype") == "/Form" and id(form) not in seen:
+                seen.add(id(form))
+                form.setdefault(key, resources)
+                holders.append(form)
+
+
+def _whole_letters(text: str) -> str:
+    """The text with U+FFFD for halves of characters, which fonts may spell."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _not_read(page: Any) -> Iterator[str]:
+    """What of a page is not in the text that pypdf gives."""
+    kinds = {item.get_object().get("/Subtype") for item in page.get("/Annots") or []}
+    yield from (NOT_READ[kind] for kind in NOT_READ if kind in kinds)
+    fonts = [font.get_object() for font in ((page.get("/Resources") or {}).get("/Font") or {}).values()]
+    if any(
+        "/ToUnicode" not in font and font.get("/Encoding") in ("/Identity-H", "/Identity-V") for font in fonts if font
+    ):
+        yield NO_LETTERS
+
+
+def _pages(numbers: Sequence[int], of: int) -> str:
+    listed = ", ".join(map(str, numbers[:SHOWN])) + ", ..." * (len(numbers) > SHOWN)
+    return f"page{'s' * (len(numbers) > 1)} {listed} of {of} ha{'ve' if len(numbers) > 1 else 's'}"
+
+
+SUFFIXES: dict[str, Callable[[bytes], tuple[str, Doubts]]] = {
+    ".txt": _plain,
+    ".md": _plain,
+    ".markdown": _plain,
+    ".html": _html,
+    ".htm": _html,
+    ".pdf": _pdf,
+}
+KNOWN = f"with one of {', '.join(SUFFIXES)}"

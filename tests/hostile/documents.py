@@ -1,0 +1,208 @@
+"""Documents that would lose their text, time, memory or place: every word is read, or the document is named.
+
+Files of text, pages and PDFs of over 200 kinds are written with words that stand nowhere else, and read as `rag-zeval
+questions` does it, in a process that is measured. Then folders with links, pipes and sockets in them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from findings import Findings
+from hostile_files import HostileFile, heavy_texts, light_texts
+from hostile_pages import heavy_pages, light_pages
+from hostile_pdfs import heavy_pdfs, light_pdfs
+
+ROOT = Path(__file__).parents[2]
+SECONDS, SLACK = 15.0, 5.0  # for one file here, and what else a process may take
+MOST_MIB = 1_100  # of the command, and of each process that it starts
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
+TOGETHER = 400  # files in a folder
+SECRET = "secretoutside"
+COUNTED = (
+    "files", "kinds", "read whole", "read in part, and said so", "left out, and said so", "words lost",
+    "named for nothing",
+    "not named", "hangs", "too large", "broke off", "escapes", "read outside the folder", "links", "links not named",
+)  # fmt: skip
+
+
+def heavy_files(rng: random.Random) -> Iterable[HostileFile]:
+    yield from heavy_texts(rng)
+    yield from heavy_pages(rng)
+    yield from heavy_pdfs(rng)
+
+
+def light_files(rng: random.Random, soups: int, broken: int) -> Iterable[HostileFile]:
+    yield from light_texts(rng)
+    yield from light_pages(rng, soups)
+    yield from light_pdfs(rng, broken)
+
+
+class _Campaign(Findings):
+    """Reads files in processes of their own, and looks for their words."""
+
+    def __init__(self) -> None:
+        super().__init__("documents", COUNTED)
+        self.kinds: set[str] = set()
+
+    def read(self, files: Sequence[HostileFile]) -> None:
+        """These files, in one folder and one process."""
+        with tempfile.TemporaryDirectory() as folder:
+            by_name = {f"{at}{file.suffix}": file for at, file in enumerate(files)}
+            for name, file in by_name.items():
+                Path(folder, name).write_bytes(file.content)
+            Path(folder, "good.txt").write_text("A good file.")
+            kind = files[0].kind if len(files) == 1 else f"{len(files)} files"
+            said = self._measured([folder], kind, SECONDS * len(files) if len(files) > 1 else SECONDS)
+        if said is not None:
+            for name, file in by_name.items():
+                self._compare(name, file, said)
+        self.kinds |= {file.kind for file in files}
+        self.counts["files"] += len(files)
+        self.counts["kinds"] = len(self.kinds)
+        self.tell(f"{self.counts['files']} files")
+
+    def _compare(self, name: str, file: HostileFile, said: dict[str, Any]) -> None:
+        text, reasons = said["texts"].get(name), said["unread"].get(name, [])
+        where = f"{file.kind} ({name})"
+        asked = [word for word in file.words if word.isascii() or not file.ascii_only]
+        lost = [word for word in asked if word not in (text or "")]
+        outcome = "left out" if text is None else "read in part" if reasons else "read whole"
+        self.counts[outcome if outcome == "read whole" else f"{outcome}, and said so"] += 1
+        self.note("words lost", where, [f"{len(lost)} of {len(asked)}: {lost[:3]}"] if lost and not reasons else [])
+        self.note("named for nothing", where, reasons if file.whole else [])
+        self.note("not named", where, [f"has {text!r:.80}"] if file.told and not reasons else [])
+        self.note("escapes", where, [reason for reason in reasons if UNSEEN.search(reason)])
+
+    def folders(self) -> None:
+        """Links of all kinds below a folder, and what would block whoever opens it."""
+        with tempfile.TemporaryDirectory() as holder:
+            outside, folder = Path(holder, "outside"), Path(holder, "folder")
+            hostile = _write_folder(outside, folder)
+            said = self._measured([str(folder)], "links", SECONDS)
+            self.counts["links"] = len(hostile)
+            if said is not None:
+                held = [name for name, text in said["texts"].items() if SECRET in text or "root:" in text]
+                self.note("read outside the folder", "links", held)
+                self.note("links not named", "links", [name for name in hostile if name not in said["unread"]])
+                right = {"good.md", "within.md", "below/deep.txt"}
+                self.note("words lost", "links", right - said["texts"].keys())
+
+    def _measured(self, paths: Sequence[str], where: str, seconds: float) -> dict[str, Any] | None:
+        """What a process read; None if it did not end well, which is noted, as is what it took."""
+        line = [sys.executable, str(Path(__file__)), str(SECONDS), *paths]
+        mib, hung, started = 0, False, time.monotonic()
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            env = {**os.environ, "PYTHONPATH": str(ROOT)}
+            with subprocess.Popen(line, stdout=output, stderr=errors, env=env) as process:
+                while process.poll() is None:
+                    mib = max(mib, *map(_peak_mib, _with_children(process.pid)))
+                    if time.monotonic() - started > seconds + SLACK:
+                        hung = True
+                        process.kill()
+                    time.sleep(0.05)
+            took = round(time.monotonic() - started, 1)
+            output.seek(0)
+            errors.seek(0)
+            said, error = output.read(), errors.read().decode("utf-8", "replace")
+        for most, value in (("peak MiB of a process", mib), ("longest seconds", took)):
+            self.counts[most] = max(self.counts[most], value)  # type: ignore[call-overload]
+        self.note("hangs", where, [f"over {took} s"] if hung else [])
+        self.note("too large", where, [f"{mib} MiB"] if mib > MOST_MIB else [])
+        self.note(
+            "broke off", where, [f"exit status {process.returncode}: {error[-300:]}"] if process.returncode else []
+        )
+        return json.loads(said) if process.returncode == 0 else None
+
+
+def _with_children(process: int) -> list[int]:
+    """A process, and all that it started and these started."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):
+            parents[int(status.parent.name)] = int(re.search(r"PPid:\s+(\d+)", status.read_text())[1])  # type: ignore[index]
+    found = [process]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def _peak_mib(process: int) -> int:
+    with suppress(OSError):  # it has ended
+        if held := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text()):
+            return int(held[1]) // 1024
+    return 0
+
+
+def _write_folder(outside: Path, folder: Path) -> list[str]:
+    """A folder with three files, and the names of what else is in it and must be named."""
+    for made in (outside / "sub", folder / "below", folder / ".hidden"):
+        made.mkdir(parents=True)
+    for path in (outside / "x.md", outside / "sub" / "y.txt", folder / ".hidden" / "z.md"):
+        path.write_text(SECRET if outside in path.parents else "hidden")
+    (folder / "good.md").write_text("A good file.")
+    (folder / "below" / "deep.txt").write_text("Another.")
+    links = {
+        "out.md": "../outside/x.md", "absolute.txt": f"{outside}/x.md", "passwd.txt": "/etc/passwd",
+        "folder-out": "../outside",
+        "root": "/", "chain.md": "chain2.md", "chain2.md": "out.md", "itself.md": "itself.md", "a.md": "b.md",
+        "b.md": "a.md",
+        "up": ".", "below/up": "..", "below/further": "../..", "gone.md": "gone", "zero.txt": "/dev/zero",
+        "stdin.txt": "/dev/stdin",
+        "tty.txt": "/dev/tty", "proc.txt": "/proc/self/environ", "hidden": ".hidden", "dir.md": "below",
+        "sub.md": "../outside/sub",
+        "through.md": "up/../../outside/x.md", "fd.txt": "/proc/self/fd/0", "below/side": "../below",
+        "pipe2.txt": "pipe.txt",
+    }  # fmt: skip
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+    (folder / "within.md").symlink_to("below/deep.txt")
+    os.mkfifo(folder / "pipe.txt")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / "socket.txt"))
+    return [*links, "pipe.txt", "socket.txt"]
+
+
+def run(seed: int = 0) -> Findings:
+    """What is read fast, in folders; each file that takes time or memory alone; and the folder of links."""
+    campaign = run_light(seed, soups=1_000, broken=1_000)
+    for file in heavy_files(random.Random(seed)):
+        campaign.read([file])
+    return campaign
+
+
+def run_light(seed: int, soups: int, broken: int) -> _Campaign:
+    """What is read fast, and the folder of links."""
+    campaign = _Campaign()
+    files = [*light_files(random.Random(seed), soups, broken)]
+    for at in range(0, len(files), TOGETHER):
+        campaign.read(files[at : at + TOGETHER])
+    campaign.folders()
+    return campaign
+
+
+def main() -> None:
+    """Read these paths, a file within so many seconds: what came of each, as JSON."""
+    from rag_zeval.documents import bounded
+    from rag_zeval.documents.documents import read_documents
+
+    bounded.SECONDS = float(sys.argv[1])
+    reading = read_documents([Path(path) for path in sys.argv[2:]])
+    unread = {name: [reason] for name, reason in reading.left_out.items()} | reading.doubts
+    print(json.dumps({"texts": {one.name: one.text for one in reading.documents}, "unread": unread}))
+
+
+if __name__ == "__main__":
+    main()
