@@ -63,10 +63,13 @@ def make(plan: Plan, notes: Sequence[str]) -> int:
     from experiments.paper.cells import FinishedRuns, count, fill, mark
     from experiments.paper.figures import draw_figures, judged_example
     from experiments.paper.methods import ARM_TABLES, ARMS_BENCHMARK, RANKER
+    from experiments.paper.runs import check_data
     from experiments.paper.settings_tables import ranker_rows_table, settings_table
     from experiments.paper.tables import measured_table, write_page
 
     settings, arms = plan.settings, plan.arms
+    for run in plan.bench:
+        check_data(run, settings.profile)
     if settings.benchmark_of_arms != ARMS_BENCHMARK and set(ARM_TABLES) & set(plan.rows):
         base, here = next(iter(arms.runs.values())).base, settings.benchmark_of_arms
         notes = [
