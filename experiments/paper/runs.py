@@ -198,9 +198,11 @@ def _bench_run(judge: str, rows: Sequence[PaperRow], settings: PaperSettings, ar
 
 
 def check_data(run: BenchRun, profile: str) -> None:
-    """Raises InputError if the run's folder holds scores of other data than there are now (RAG_ZEVAL_DATA)."""
-    path, (benchmark, _) = run.folder / MANIFEST, _benchmark(profile, run.benchmark)
-    if benchmark is not None and path.is_file() and data_hashes(path).get(run.benchmark) != benchmark.data_hash:
+    """Raises InputError if a run that has ended scored other data than there are now (RAG_ZEVAL_DATA)."""
+    path = run.folder / MANIFEST
+    config = load_config("bench", [f"profile={profile}", *run.words])
+    benchmark, _ = BENCHMARKS[run.benchmark](read_settings(config, RunSettings))
+    if benchmark is not None and data_hashes(path).get(run.benchmark) != benchmark.data_hash:
         raise InputError(
             f"{path}: field 'data': {run.benchmark} is not what was scored: give another out_dir, or remove this one"
         )

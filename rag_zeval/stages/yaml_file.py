@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,29 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import check_regular, locate
 
 LONGEST_NUMBER = 300  # characters
-NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, of which ten lines can make a billion values, and numbers that take minutes to compute."""
+    """Refuses aliases, of which ten lines can make a billion values, and numbers that are none or take minutes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("aliases (*name) are not read: write the value again")
         node = super().compose_node(parent, index)
-        if isinstance(node, yaml.ScalarNode) and node.tag in NUMBERS and len(node.value) > LONGEST_NUMBER:
+        if isinstance(node, yaml.ScalarNode) and node.tag in (INT, FLOAT) and len(node.value) > LONGEST_NUMBER:
             raise yaml.YAMLError(f"a number has more than {LONGEST_NUMBER} characters")
         return node
+
+
+def _finite(loader: _PlainLoader, node: yaml.ScalarNode) -> float:
+    value: float = loader.construct_yaml_float(node)
+    if not math.isfinite(value):
+        raise yaml.YAMLError(f"{node.value} is no number")
+    return value
+
+
+_PlainLoader.add_constructor(FLOAT, _finite)
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
