@@ -12,11 +12,17 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import check_regular, locate
 
 LONGEST_NUMBER = 300  # characters
+DEEPEST = 100  # brackets in brackets
 INT, FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
 
 
 class _PlainLoader(yaml.SafeLoader):
     """Refuses aliases, of which ten lines can make a billion values, and numbers that are none or take minutes."""
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level == DEEPEST:
+            raise yaml.YAMLError(f"more than {DEEPEST} brackets stand in one another")
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -141,6 +141,34 @@ def test_bad_records_are_said_and_stand_in_the_manifest(run, write_rows, tmp_pat
         assert records["left_out"] == {"bad_field": 1} and records["first_faults"] == {"bad_field": [Path(fault).name]}
 
 
+def test_other_data_are_noticed_and_the_environment_stands_in_no_file(
+    tiny_model, write_rows, tmp_path, monkeypatch, capsys
+):
+    folders = [tmp_path / name / "natural_questions" for name in ("canary-1", "canary-2")]
+    for place, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        rows = [{"id": id_, "question": "what is the job", "passage": f"town {place}"} for id_ in "abc"]
+        write_rows(folder / "nq-open-oracle.jsonl", [*rows, {"id": "d", "question": "what"}])
+    keys = {"n_questions": 2, "max_new_tokens": 4, "split": "null", "answers": "null", "embeddings": "null"}
+    asked = ["profile=small", *words(tiny_model, tmp_path / "out", **keys)]
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path / "canary-1"))
+    assert main(asked) == 0 == main(asked)
+    files = [path for path in (tmp_path / "out").iterdir() if path.is_file()]
+    assert len(files) == 3 and not [path for path in files if b"canary" in path.read_bytes()]
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path / "canary-2"))
+    capsys.readouterr()
+    assert main(asked) == 2 and "holds responses made with questions_sha256=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("key", "value"), [("made_with", "[1]"), ("batch_tokens", "-5"), ("batch_tokens", "text")])
+def test_a_foreign_configuration_is_not_believed(undisturbed, run, tmp_path, capsys, key, value):
+    for name in ("responses.jsonl", "config.yaml"):
+        shutil.copy(undisturbed / name, tmp_path)
+    text = (tmp_path / "config.yaml").read_text()
+    (tmp_path / "config.yaml").write_text(re.sub(rf"^{key}:.*\n(  .*\n)*", f"{key}: {value}\n", text, flags=re.M))
+    assert run(tmp_path) == 2 and key in capsys.readouterr().err
+
+
 def test_no_answer_at_all_is_an_error(run, tmp_path, capsys):
     assert run(tmp_path, n_questions=2, max_passage_tokens=3) == 1
     assert "no question could be answered; the first: failed: passage has" in capsys.readouterr().err
