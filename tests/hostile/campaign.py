@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import foreign_files
 import fuzzed_replies
 import hostile_http
 import killer
@@ -40,6 +41,7 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "long": lambda: long_replies.run(5_000_000),
     "prompts": lambda: test_prompts.run(60_000),
     "http": hostile_http.run,
+    "foreign": foreign_files.run,
     "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
     "honest": read_honest,
 }
