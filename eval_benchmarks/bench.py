@@ -38,6 +38,7 @@ from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scorers.sft_ranker import SftRanker
+from rag_zeval.stages.config import stored
 
 LINE_EVERY = 60.0  # seconds between lines of progress where there is no terminal
 SPEED_SECONDS = 600.0  # over which the rate is taken: a batch of a local model may take a minute
@@ -63,7 +64,7 @@ def run(config: DictConfig) -> int:
     benchmarks, missing = load_benchmarks(settings)
     left_out: list[str] = []
     out = Path(settings.out_dir)
-    write_text(out / "config.yaml", OmegaConf.to_yaml(config, resolve=True))
+    write_text(out / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(stored(config))))
 
     def leave_out(line: str) -> None:
         left_out.append(line)

@@ -31,8 +31,8 @@ def _check_variant(name: str | None) -> str | None:
 
 
 # A description ends the sentence "must be ..." of an error. Numbers keep their type: 0 and 0.0 make two cache keys.
-Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
-Seed = Annotated[int, Field(ge=0, description="a whole number of at least 0")]
+Count = Annotated[int, Field(ge=1, le=1_000_000, description="a whole number from 1 to 1,000,000")]
+Seed = Annotated[int, Field(ge=0, lt=2**63, description="a whole number from 0 to 2**63 - 1")]
 Limit = Annotated[int | float, _number(0.001, 1e6)]
 Dollars = Annotated[int | float | None, _number(0.001, 1e6)]
 Flag = Annotated[bool, Field(description="true or false")]
@@ -94,7 +94,7 @@ class ClaimChecker(Section):
 
 class NanoEval(Section):
     split: Annotated[Literal["dev", "test"], Field(description="dev or test")]
-    n: Count
+    n: Annotated[int, Field(ge=1, le=100_000, description="a whole number from 1 to 100,000")]
     seed_ranked: Seed
     seed_pairs: Seed
     variant: VariantName

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from eval_benchmarks.bench_settings import RunSettings, read_settings
+from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.trials import Trial
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, check_object, read_json, write_json
+from rag_zeval.files import FieldTypes, Row, check_object, locate, read_json, write_json
 from rag_zeval.rows import StoredRows
 from rag_zeval.scorers.score import Scored
+from rag_zeval.stages.config import check_settings, load_config, stored
 
-MANIFEST = "manifest.json"
+MANIFEST, ROWS = "manifest.json", "rows"
 FIELDS: FieldTypes = {"config": dict, "data": dict, "rows": list}
 TEXT_OR_NULL = (str, type(None))
 ENTRY: FieldTypes = {
@@ -44,7 +45,7 @@ def write_manifest(
         except PackageNotFoundError:
             continue
     content = {
-        "config": OmegaConf.to_container(config, resolve=True),
+        "config": stored(config),
         "data": {b.name: {"sha256": b.data_hash, "examples": len(b.examples)} for b in benchmarks},
         "rows": [_entry(trial) for trial in trials],
         "notes": notes,
@@ -59,7 +60,7 @@ def _entry(trial: Trial) -> Row:
         "scorer": trial.scorer,
         "model": trial.model,
         "trial": trial.number,
-        "file": f"rows/{trial.file}",
+        "file": f"{ROWS}/{trial.file}",
         "identity": trial.identity,
         "prompt_hash": trial.prompt_hash,
     }
@@ -68,27 +69,43 @@ def _entry(trial: Trial) -> Row:
 def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
     """The settings of a finished run and its trials, from `manifest.json`, the row files and the benchmarks' data.
 
-    Nothing is scored again. Raises InputError if the run is not finished, a file cannot be read, or the data are not
-    those that were scored.
+    Nothing is scored again. Data of the default folder are read from where that is now. Raises InputError if the run is
+    not finished, a file cannot be read, or the data are not those that were scored.
     """
     path = run / MANIFEST
     if not path.is_file():
         raise InputError(f"{path}: is missing; `python -m eval_benchmarks out_dir={run}` writes it at its end")
-    manifest = check_object(f"{path}: not a manifest of a benchmark run", read_json(path), FIELDS)
-    try:
-        settings = read_settings(DictConfig(manifest["config"]), RunSettings)
-    except InputError as error:
-        raise InputError(f"{path}: field 'config': {error}") from error
+    manifest = _read_manifest(path)
+    config, ours = manifest["config"], load_config("bench", [])
+    if config.get("data_dir") == stored(ours)["data_dir"]:
+        config = {**config, "data_dir": ours.data_dir}
+    with locate(f"{path}: field 'config'"):
+        settings = check_settings(RunSettings, config)
     benchmarks = {benchmark.name: benchmark for benchmark in load_benchmarks(settings)[0]}
-    for name, data in manifest["data"].items():
-        check_object(f"{path}: field 'data': {name}", data, {"sha256": str})
-        if name not in benchmarks or benchmarks[name].data_hash != data["sha256"]:
+    for name, data_hash in _data_hashes(path, manifest).items():
+        if name not in benchmarks or benchmarks[name].data_hash != data_hash:
             raise InputError(f"{path}: field 'data': {name} in {settings.data_dir} is not what was scored")
     trials: list[Trial] = []
     for number, entry in enumerate(manifest["rows"]):
         check_object(f"{path}: field 'rows': entry {number}", entry, ENTRY)
         trials.append(_read_trial(run, entry, _find_benchmark(entry, benchmarks, trials)))
     return settings, trials
+
+
+def data_hashes(manifest: Path) -> dict[str, str]:
+    """The hash of each benchmark's data that a manifest names. Raises InputError if it is none."""
+    return _data_hashes(manifest, _read_manifest(manifest))
+
+
+def _read_manifest(path: Path) -> Row:
+    return check_object(f"{path}: not a manifest of a benchmark run", read_json(path), FIELDS)
+
+
+def _data_hashes(path: Path, manifest: Row) -> dict[str, str]:
+    return {
+        name: check_object(f"{path}: field 'data': {name}", data, {"sha256": str})["sha256"]
+        for name, data in manifest["data"].items()
+    }
 
 
 def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Trial]) -> Benchmark:
@@ -104,7 +121,7 @@ def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[T
 
 
 def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
-    path = run / entry["file"]
+    path = run / ROWS / Path(entry["file"]).name
     if not path.is_file():
         raise InputError(f"{path}: cannot be read: there is no such file")
     scored = StoredRows(path, Scored.from_row)

@@ -185,9 +185,11 @@ def read_metric(name: str, values: Iterable[Any]) -> Metric:
 def read_results(experiment: Experiment) -> ArmResults:
     """All result files of the experiment that are there.
 
-    Raises InputError for files that cannot be compared: another base model, or other benchmark data.
+    Raises InputError for files that cannot be compared: another base model, other benchmark data, or judges trained on
+    other answers.
     """
     results: ArmResults = {}
+    answers: dict[str, Path] = {}
     for arm in (BASE, *experiment.arms):
         paths = {seed: experiment.result(arm, seed) for seed in experiment.seeds_of(arm)}
         results[arm] = {seed: read_result(path) for seed, path in paths.items() if path.exists()}
@@ -195,7 +197,26 @@ def read_results(experiment: Experiment) -> ArmResults:
             for base in results[BASE].values():
                 where = f"{paths[seed]}: cannot be compared with {experiment.result(BASE).name}"
                 _check_comparable(base, result, where)
+            if trained_on := result.row.get("answers"):
+                answers.setdefault(trained_on, paths[seed])
+    if len(answers) > 1:
+        first, other = list(answers.values())[:2]
+        raise InputError(f"{other}: cannot be compared with {first.name}: it was trained on other answers")
     return results
+
+
+def check_answers(experiment: Experiment, results: ArmResults) -> None:
+    """Raises InputError if the answers that are there are not those of a result: the next would be trained on others.
+
+    Answers differ where the data of the questions are others now (RAG_ZEVAL_DATA).
+    """
+    for arm, by_seed in results.items():
+        for seed, result in by_seed.items():
+            if (before := result.row.get("answers")) and before != file_sha256(experiment.answers):
+                raise InputError(
+                    f"{experiment.result(arm, seed)}: was trained on other answers than those of {experiment.answers}: "
+                    "remove it, or give another results_dir"
+                )
 
 
 def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:

@@ -18,7 +18,15 @@ from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.model_checks import check_models
-from experiments.arm_results import check_ratios, identity, is_done, read_results, result_row, write_result
+from experiments.arm_results import (
+    check_answers,
+    check_ratios,
+    identity,
+    is_done,
+    read_results,
+    result_row,
+    write_result,
+)
 from experiments.plan import ArmRun, Command, Experiment, plan_answers, plan_bench, plan_runs, read_experiment
 from experiments.report import write_report
 from rag_zeval.files import Row, read_json, write_json
@@ -65,13 +73,14 @@ class Work:
     def do(self) -> list[str]:
         """Do what is to do, some at a time; a line for each that failed. One that fails does not stop the others."""
         todo, total = self.todo(), len(self.runs)
-        read_results(self.experiment)  # files that do not belong together are refused now, not after hours
+        results = read_results(self.experiment)  # files that do not belong together are refused now, not after hours
         print(f"{self.experiment.name}: {total - len(todo)} of {total} results are there, in {self.experiment.results}")
         if any(run.commands for run in todo):
             try:
                 self.stages.make_answers(self.experiment)
             except StageError as error:
                 return [f"answers: {error}"]
+            check_answers(self.experiment, results)
         failed, trained = [], []
         with ThreadPoolExecutor(self.experiment.jobs) as pool:
             futures = {pool.submit(self.result, run, f"{at} of {len(todo)}"): run for at, run in enumerate(todo, 1)}

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from eval_benchmarks.bench_settings import check_names
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import load_config, stored
 
 STAGES = {"synthesize": "synthesize", "sft": "train.sft", "train": "train", "bench": "eval_benchmarks"}  # modules
 RL = "train"
@@ -205,5 +205,5 @@ def plan_bench(experiment: Experiment, run: ArmRun) -> Command:
 def _command(experiment: Experiment, stage: str, settings: Settings) -> Command:
     values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
     words = (f"profile={experiment.profile}", *(f"{key}={value}" for key, value in values.items()))
-    resolved: Any = OmegaConf.to_container(load_config(stage, words), resolve=True)
-    return Command(stage, words, {key: value for key, value in resolved.items() if key not in PLACES})
+    settings = stored(load_config(stage, words))
+    return Command(stage, words, {key: value for key, value in settings.items() if key not in PLACES})

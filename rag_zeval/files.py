@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ Row = dict[str, Any]
 LONE_SURROGATES = "backslashreplace"  # half an emoji, which UTF-8 has no bytes for, becomes JSON's own escape
 BLOCK = 1 << 20
 FieldTypes = Mapping[str, type | tuple[type, ...]]
+MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
 
 WEIGHT_FILES = (
     "*.safetensors",
@@ -70,12 +72,17 @@ def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row
     return [row for _, row in iter_jsonl(path, required)]
 
 
-def read_json(path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = dict) -> Any:
-    """The JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line."""
+def read_json(
+    path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = dict, *, nan_is_null: bool = False
+) -> Any:
+    """The JSON object (or, for `list`, the JSON list) that a file holds. Raises InputError naming file and line.
+
+    nan_is_null: take NaN and infinities, which are no JSON, for null.
+    """
     with readable(path):
         content = Path(path).read_bytes()
     try:
-        return _parse(content, kind)
+        return _parse(content, kind, nan_is_null)
     except InputError as error:
         line = f":{error.__cause__.lineno}" if isinstance(error.__cause__, json.JSONDecodeError) else ""
         raise InputError(f"{path}{line}: {error}") from error
@@ -84,9 +91,10 @@ def read_json(path: str | Path, kind: type[dict[str, Any]] | type[list[Any]] = d
 def iter_json_list(path: str | Path, required: FieldTypes) -> Iterator[tuple[str, Row]]:
     """Yield `(place, row)` for each object of the list that a JSON file holds; the place names file and row, from 0.
 
-    Raises InputError naming the place and the first field of `required` that is missing or has another type.
+    NaN is null: RAGChecker's data have it where a score is missing. Raises InputError naming the place and the first
+    field of `required` that is missing or has another type.
     """
-    for number, row in enumerate(read_json(path, list)):
+    for number, row in enumerate(read_json(path, list, nan_is_null=True)):
         place = f"{path}: row {number}"
         yield place, check_object(place, row, required)
 
@@ -105,10 +113,32 @@ def parse_row(line: str | bytes) -> Row:
     return row
 
 
-def _parse(content: str | bytes, kind: type) -> Any:
+def _whole_number(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits[:20]} is too large a number")
+    return value
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+DECODER = json.JSONDecoder(parse_int=_whole_number, parse_float=_finite, parse_constant=_no_number)
+NAN_IS_NULL = json.JSONDecoder(parse_int=_whole_number, parse_float=_finite, parse_constant=lambda _: None)
+
+
+def _parse(content: str | bytes, kind: type, nan_is_null: bool = False) -> Any:
+    decoder = NAN_IS_NULL if nan_is_null else DECODER
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
-        value = json.loads(text.removeprefix("\ufeff").rstrip("\r\n"))
+        value = decoder.decode(text.removeprefix("\ufeff").rstrip("\r\n"))
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:

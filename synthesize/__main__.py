@@ -9,16 +9,27 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rag_zeval import __version__
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import Row, file_sha256, first_difference, model_revision, model_sha256, write_json, write_text
+from rag_zeval.files import (
+    Row,
+    file_sha256,
+    first_difference,
+    locate,
+    model_revision,
+    model_sha256,
+    write_json,
+    write_text,
+)
+from rag_zeval.models.language_model import one_line
 from rag_zeval.rows import RowWriter
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import load_config, stored
 from rag_zeval.stages.memory import watched
+from rag_zeval.stages.yaml_file import read_yaml
 from synthesize.answer_set import provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
@@ -41,11 +52,12 @@ BINDING = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 no question could be answered, 2 the input is wrong."""
     words = sys.argv[1:] if argv is None else argv
-    return exit_status(lambda: run(OmegaConf.to_container(load_config("synthesize", words), resolve=True)))
+    return exit_status(lambda: run(load_config("synthesize", words)))
 
 
-def run(config: Any) -> int:
-    settings = read_settings(config)
+def run(asked: DictConfig) -> int:
+    values: Any = OmegaConf.to_container(asked, resolve=True)
+    settings, config = read_settings(values), stored(asked)
     tally, reader = Tally(settings.strict), JobReader(settings)
     questions = _load(settings, tally, reader)
     made_with = {
@@ -120,15 +132,19 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
     if responses.stat().st_size:
         if not config_file.exists():
             raise InputError(f"{out}: holds responses.jsonl without config.yaml; give another out_dir")
-        before: Any = OmegaConf.to_container(OmegaConf.load(config_file))
-        rows_of, now = before | (before.get("made_with") or {}), {key: config[key] for key in BINDING} | made_with
+        before = read_yaml(config_file)
+        made_before = before.get("made_with")
+        rows_of = before | (made_before if isinstance(made_before, dict) else {})
+        now = {key: config[key] for key in BINDING} | made_with
         if key := first_difference({key: rows_of.get(key) for key in now}, now):
             raise InputError(
-                f"{out}: holds responses made with {key}={rows_of.get(key)}, not {now[key]}; "
+                f"{out}: holds responses made with {key}={one_line(str(rows_of.get(key)))}, not {now[key]}; "
                 "give another out_dir, or remove this one"
             )
         if config["batch_tokens"] is None:
             config = {**config, "batch_tokens": before.get("batch_tokens")}
+            with locate(config_file):
+                read_settings(config)
     _note(out, config, made_with)
     return config
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError, exit_status
-from rag_zeval.files import Row, first_difference, iter_jsonl, read_json, write_bytes
+from rag_zeval.files import Row, first_difference, iter_jsonl, parse_row, read_json, write_bytes
 
 MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
 # Of a manifest's `made_with` and `config`: what the answer to one question follows from.
@@ -40,7 +40,7 @@ def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
 
     try:
         table = pyarrow.parquet.read_table(path)
-        before = json.loads((table.schema.metadata or {})[MADE_WITH])
+        before = parse_row((table.schema.metadata or {})[MADE_WITH])
         rows = table.select(["id", "responses"]).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error

@@ -81,7 +81,14 @@ class Tally:
         return f"{self.read} records, {self.usable} usable; left out: {reasons}"
 
     def as_row(self) -> Row:
-        return {"read": self.read, "usable": self.usable, "left_out": dict(self.left_out), "first_faults": self.named}
+        """For a run's manifest, which names no folder that the environment may have named."""
+        faults = {reason: list(map(_without_folder, lines)) for reason, lines in self.named.items()}
+        return {"read": self.read, "usable": self.usable, "left_out": dict(self.left_out), "first_faults": faults}
+
+
+def _without_folder(line: str) -> str:
+    where, colon, message = line.partition(": ")
+    return f"{Path(where).name}{colon}{message}"
 
 
 def load_questions(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.files import file_sha256, model_sha256, read_json
+from rag_zeval.stages.config import stored
 from rag_zeval.stages.ray_folder import ray_folder, remove_ray_folder
 from rag_zeval.stages.training_log import read_attempt
 from train.leftovers import MARK, note_segments, stop_leftovers
@@ -106,7 +107,7 @@ def manifest_of(
         **({} if exported is None else {"exported_step": exported}),
         "attempts": folder.count_attempts(),
         "minutes": round(minutes, 2),
-        "base_model": settings.base_model,
+        "base_model": stored(settings.config)["base_model"],
     }
 
 

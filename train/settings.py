@@ -16,7 +16,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import check_settings
+from rag_zeval.stages.config import check_settings, stored
 from rewards.accuracy import AccuracyRule
 from train.curriculum import Stage, read_stages, response_files
 from train.verl_config import PPO, SFT, Trainer, check_keys
@@ -261,7 +261,7 @@ def check_precision(verl: DictConfig) -> None:
 
 def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDING) -> dict[str, Any]:
     """The settings that make a run what it is: all but `not_binding`, and `export` only where it is not the paper's."""
-    settings: Any = OmegaConf.to_container(config, resolve=True)
+    settings = stored(config)
     for key in not_binding:
         *path, last = key.split(".")
         node = settings

@@ -7,7 +7,6 @@ ground-truth answer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -75,8 +74,10 @@ def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
     data_dir = Path(settings.data_dir)
     labelled, shipped = (data_dir / FOLDER / name for name in (LABELLED, SHIPPED))
     if not labelled.is_file():
-        return None, [f"ragchecker_meta (Table 2, every scorer): {labelled} is not there; {FETCH}"]
-    missing = f"ragchecker_meta, the row of RAGChecker's shipped scores: {shipped} is not there; {FETCH}"
+        return None, [f"ragchecker_meta (Table 2, every scorer): data_dir/{FOLDER}/{LABELLED} is not there; {FETCH}"]
+    missing = (
+        f"ragchecker_meta, the row of RAGChecker's shipped scores: data_dir/{FOLDER}/{SHIPPED} is not there; {FETCH}"
+    )
     return RagcheckerMeta(data_dir), [] if shipped.is_file() else [missing]
 
 
@@ -108,8 +109,7 @@ def _shipped_score(place: str, model: Row) -> Score:
     scores = check_object(place, model, {"ragchecker": dict})["ragchecker"]
     if scores.get("correctness_label") is None:
         return Score(None, "failed: no shipped score")
-    value = float(check_object(place, scores, {"correctness_label": (int, float)})["correctness_label"])
-    return Score(None, "failed: shipped as NaN") if math.isnan(value) else Score(value)
+    return Score(float(check_object(place, scores, {"correctness_label": (int, float)})["correctness_label"]))
 
 
 def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:

@@ -43,11 +43,13 @@ def check_benchmarks(names: Sequence[str]) -> None:
 def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks chosen whose data are there, and a line for everything that has to be left out.
 
+    The lines go into a run's files, so they name no folder that the environment may have named.
+
     Raises InputError for a name that does not exist, data that do not fit, and if no benchmark is there.
     """
     benchmarks, left_out = find_benchmarks(settings)
     if not benchmarks:
-        raise InputError("no benchmark can run: " + "; ".join(left_out))
+        raise InputError(f"no benchmark can run: {'; '.join(left_out)} (data_dir is {settings.data_dir})")
     return benchmarks, left_out
 
 

@@ -19,7 +19,9 @@ from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import check_settings, load_config
 
 if TYPE_CHECKING:
-    from experiments.paper.runs import Plan
+    from experiments.paper.runs import BenchRun, Plan
+
+DONE = "done.json"  # in the folder of a run of the bench: the words it has ended with
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,10 +65,14 @@ def make(plan: Plan, notes: Sequence[str]) -> int:
     from experiments.paper.cells import FinishedRuns, count, fill, mark
     from experiments.paper.figures import draw_figures, judged_example
     from experiments.paper.methods import ARM_TABLES, ARMS_BENCHMARK, RANKER
+    from experiments.paper.runs import check_data
     from experiments.paper.settings_tables import ranker_rows_table, settings_table
     from experiments.paper.tables import measured_table, write_page
 
     settings, arms = plan.settings, plan.arms
+    for run in plan.bench:
+        if _has_ended(settings.profile, run):
+            check_data(run, settings.profile)
     if settings.benchmark_of_arms != ARMS_BENCHMARK and set(ARM_TABLES) & set(plan.rows):
         base, here = next(iter(arms.runs.values())).base, settings.benchmark_of_arms
         notes = [
@@ -75,7 +81,7 @@ def make(plan: Plan, notes: Sequence[str]) -> int:
         ]
     failures = arms.train(plan.trained)
     runs = [run for run in plan.bench if run.judge not in arms.runs or arms.is_there(run.judge)]
-    failed = [run.name for run in runs if not _bench(settings.profile, run.folder, run.words)]
+    failed = [run.name for run in runs if not _bench(settings.profile, run)]
     finished = FinishedRuns([run for run in runs if run.name not in failed])
     lines = {
         number: mark([fill(row, finished, plan.lacking.get(row)) for row in rows], finished)
@@ -99,16 +105,21 @@ def make(plan: Plan, notes: Sequence[str]) -> int:
     return 1 if failures or failed else 0
 
 
-def _bench(profile: str, folder: Path, words: Sequence[str]) -> bool:
-    """Run the bench in a folder, unless it has ended there with the same words; whether it ended well."""
-    done = folder / "done.json"
-    asked = [f"profile={profile}", *words]
-    if done.exists() and read_json(done, list) == asked:
+def _has_ended(profile: str, run: BenchRun) -> bool:
+    """Whether the bench has ended in the run's folder with the same words."""
+    done = run.folder / DONE
+    return done.exists() and read_json(done, list) == [f"profile={profile}", *run.words]
+
+
+def _bench(profile: str, run: BenchRun) -> bool:
+    """Run the bench, unless it has ended with the same words; whether it ended well."""
+    if _has_ended(profile, run):
         return True
-    print(f"bench: {folder}", flush=True)
+    asked = [f"profile={profile}", *run.words]
+    print(f"bench: {run.folder}", flush=True)
     if subprocess.run([sys.executable, "-m", "eval_benchmarks", *asked], check=False).returncode:
         return False
-    write_json(done, asked)
+    write_json(run.folder / DONE, asked)
     return True
 
 

@@ -15,6 +15,7 @@ from eval_benchmarks.bench_settings import RunSettings, check_names, read_settin
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
 from eval_benchmarks.originals.packages import ORIGINALS
+from eval_benchmarks.run_folder import MANIFEST, data_hashes
 from experiments.paper.arms import Arms, has_gpus
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
 from experiments.paper.stand_in import is_stand_in
@@ -194,6 +195,17 @@ def _bench_run(judge: str, rows: Sequence[PaperRow], settings: PaperSettings, ar
         Path(settings.out_dir) / "bench" / source(rows[0]),
         flat(settings.bench),
     )
+
+
+def check_data(run: BenchRun, profile: str) -> None:
+    """Raises InputError if a run that has ended scored other data than there are now (RAG_ZEVAL_DATA)."""
+    path = run.folder / MANIFEST
+    config = load_config("bench", [f"profile={profile}", *run.words])
+    benchmark, _ = BENCHMARKS[run.benchmark](read_settings(config, RunSettings))
+    if benchmark is not None and data_hashes(path).get(run.benchmark) != benchmark.data_hash:
+        raise InputError(
+            f"{path}: field 'data': {run.benchmark} is not what was scored: give another out_dir, or remove this one"
+        )
 
 
 def _asks_a_judge(row: PaperRow) -> bool:

@@ -13,6 +13,7 @@ import psutil
 from rag_zeval.files import Row, read_json, read_jsonl
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.training_log import Steps, read_run
+from rag_zeval.stages.yaml_file import read_yaml
 from train.leftovers import all_segments, find_leftovers, unused
 from train.rollouts.agreement import CORRELATION, LIMITS, MEAN, within
 from train.verl_rehearsal.notes import read_notes
@@ -121,7 +122,6 @@ def greedy_is_transformers(run: Path) -> Check:
     """The last validation, which is greedy and of the exported model's weights, writes what transformers writes."""
     import pyarrow.parquet
     import torch
-    from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     from rag_zeval.models.decoding import stop_ids
@@ -132,7 +132,7 @@ def greedy_is_transformers(run: Path) -> Check:
     prompts = pyarrow.parquet.read_table(run / "data" / "val.parquet", columns=["prompt"]).to_pylist()
     asked = {tokenizer.decode(ids, skip_special_tokens=True): ids for ids in _ids(tokenizer, prompts)}
     rows = read_jsonl(run / "rollouts" / "val" / f"{last}.jsonl", {"input": str, "output": str})
-    limit = OmegaConf.load(run / "verl.yaml").data.max_response_length
+    limit = read_yaml(run / "verl.yaml")["data"]["max_response_length"]
     same = 0
     for row in rows:
         ids = torch.tensor([asked[row["input"]]])

@@ -27,6 +27,7 @@ ASKED = {
     CLAIM: "supported or not supported (or yes and no, true and false, 1 and 0)",
     ANSWER: "a grade from 1 (all wrong) to 5 (all right), or yes (as 5) and no (as 1)",
 }
+RAREST = 1e-9  # probability of a row to be drawn
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take for a formula, behind any apostrophes
 
 
@@ -83,8 +84,8 @@ def read_plan(sheet: Path) -> Plan:
         for id_, row in plan["rows"].items():
             with locate(f"row '{id_}'"):
                 check_fields(row, {"probability": (int, float)})
-                if not 0 < row["probability"] <= 1:
-                    raise InputError("field 'probability': must be above 0 and at most 1")
+                if not RAREST <= row["probability"] <= 1:
+                    raise InputError(f"field 'probability': must be from {RAREST:g} to 1")
             probabilities[id_] = float(row["probability"])
     return Plan(plan["metric"], plan["unit"], probabilities)
 

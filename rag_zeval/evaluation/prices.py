@@ -10,6 +10,7 @@ from rag_zeval.files import check_object, read_json
 from rag_zeval.models.budget import Price
 from rag_zeval.models.language_model import check_spec
 
+HIGHEST = 1e6  # dollars for a million tokens
 PRICE_FIELDS = {"prompt": (int, float), "completion": (int, float)}
 
 
@@ -23,8 +24,8 @@ def read_prices(path: str | Path) -> dict[str, Price]:
         place = f"{path}: model '{model}'"
         check_object(place, entry, PRICE_FIELDS)
         dollars = [entry[name] for name in PRICE_FIELDS]
-        if not all(0 <= price < float("inf") for price in dollars):
-            raise InputError(f"{place}: a price must be 0 or more, found {dollars}")
+        if not all(0 <= price <= HIGHEST for price in dollars):
+            raise InputError(f"{place}: a price must be from 0 to {HIGHEST:,.0f}, found {dollars}")
         prices[model] = Price(*map(float, dollars))
     return prices
 

@@ -2,12 +2,13 @@
 
 A profile may name another under `extends`, whose sections it then changes.
 
-And typed settings made of it: `check_settings`.
+And typed settings made of it: `check_settings`; and what a run's files keep of it: `stored`.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +20,15 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from rag_zeval.errors import InputError
+from rag_zeval.models.language_model import one_line
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 HELP = ("-h", "--help")
 Settings = TypeVar("Settings", bound=BaseModel)
 FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
+NOTHING, OTHER_KEY = r"(?!)", r"\$\{[\w.]+\}"
+# The one environment variable that configuration may read, and in files of ours alone: the folder of the public data.
+DATA = r"\$\{oc\.env:RAG_ZEVAL_DATA(?:,[^${}\\]*)?\}"
 
 
 def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
@@ -31,11 +36,14 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
 
     `argv` holds words like `profile=nano` or `alphas=[0,-1]`. `--help` prints the stage's file with its comments and
     what the profile changes in it, and exits. Raises InputError, with the nearest known name, for a key or a profile
-    that does not exist, and for a value of the wrong kind.
+    that does not exist, and for a value of the wrong kind or that refers to something else than another key (or, in
+    a file, to RAG_ZEVAL_DATA): no word can bring the value of an environment variable into what a run writes.
     """
     path = configs / f"{stage}.yaml"
     words = _parse_words([word for word in argv if word not in HELP])
-    profile = str(words.get("profile", "nano"))
+    plain: Any = OmegaConf.to_container(words)
+    _check_references("command line", plain, OTHER_KEY)
+    profile = str(plain.get("profile", "nano"))
     section = _profile(configs, profile).get(stage)
     if set(HELP) & set(argv):
         print(
@@ -55,7 +63,52 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
             except OmegaConfBaseException as error:
                 raise InputError(f"{source}: {str(error).splitlines()[0]}") from error
     config.profile = profile
+    _check_references("configuration", OmegaConf.to_container(config), f"{OTHER_KEY}|{DATA}")
+    try:
+        resolved = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as error:
+        raise InputError(f"configuration: {' '.join(str(error).split())}") from error
+    _check_references("configuration", resolved, NOTHING)  # made of pieces, it would count where this is read again
     return config
+
+
+def stored(config: DictConfig) -> dict[str, Any]:
+    """The configuration as a run's files keep it: what it takes from the environment stays as it is written.
+
+    References to other keys have their value, so that two runs can be compared and a file can be read by itself.
+    """
+    written = OmegaConf.create(_as_written(OmegaConf.to_container(config)))
+    kept: dict[str, Any] = OmegaConf.to_container(written, resolve=True)  # type: ignore[assignment]
+    return kept
+
+
+def _as_written(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _as_written(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_written(inner) for inner in value]
+    return re.sub(DATA, lambda found: f"\\{found[0]}", value) if isinstance(value, str) else value
+
+
+def _check_references(source: str, values: Any, known: str) -> None:
+    for key, text in _texts(values):
+        if "${" in re.sub(known, "", text):
+            raise InputError(
+                f"{source}: key '{key}': '{one_line(text)}' refers to something else than another key; "
+                "write the value itself"
+            )
+
+
+def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """The dotted key and the text of each text, those in lists among them."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, key)
+    elif isinstance(value, str):
+        yield key, value
 
 
 def _parse_words(argv: Sequence[str]) -> DictConfig:
@@ -137,7 +190,7 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
         return f"{name}: {first['msg']}"
     if wanted and get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
         return f"{name}: must be {wanted}"
-    shown = "null" if value is None else str(value) or "nothing"
+    shown = "null" if value is None else one_line(str(value)) or "nothing"
     return f"{name}: {f'must be {wanted}' if wanted else first['msg']}, found {shown}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eval_benchmarks.__main__ import bench
 from eval_benchmarks.compare import main
 from eval_benchmarks.output.comparisons import pair_rows
 from eval_benchmarks.output.summary import summary_rows
@@ -63,9 +64,23 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path) -> None:
         (lambda m: m["rows"][1].pop("trial"), r"field 'rows': entry 1: field 'trial' is missing"),
         (lambda m: m["rows"][1].update(benchmark="x_both_orders"), r"there are no rows of x by the same judge before"),
         (lambda m: m["rows"][0].update(file="rows/none.jsonl"), r"none\.jsonl: cannot be read"),
+        (lambda m: m["rows"][0].update(file="../manifest.json"), r"rows.manifest\.json: cannot be read"),
+        (lambda m: m["config"].update(data_dir=7), r"field 'config': data_dir: must be a folder, found 7"),
+        (lambda m: m["config"]["bootstrap"].update(draws="${oc.env:CANARY}"), r"draws: .* found \$\{oc\.env:CANARY\}$"),
+        (
+            lambda m: m["config"]["bootstrap"].update(draws=10**12),
+            r"draws: must be a whole number from 1 to 1,000,000, ",
+        ),
+        (lambda m: m["config"]["bootstrap"].update(seed=2**64), r"seed: must be a whole number from 0 to"),
+        (lambda m: m["config"]["nano_eval"].update(n=10**9), r"n: must be a whole number from 1 to 100,000, fo"),
+        (
+            lambda m: m["config"]["bootstrap"].update(draws=float("nan")),
+            r"manifest\.json: not valid JSON: NaN is no nu",
+        ),
     ],
 )
-def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str) -> None:
+def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("CANARY", "5")
     path = run / "manifest.json"
     manifest = json.loads(path.read_text())
     change(manifest)
@@ -79,3 +94,29 @@ def test_rows_of_another_kind_are_refused(run: Path) -> None:
     file.write_text('{"id": "1", "scores": [{"value": 1}], "colour": "red"}\n')
     with pytest.raises(InputError, match=r"bleu.*jsonl: not rows of a benchmark run"):
         read_run(run)
+
+
+def test_a_manifest_reads_no_environment_variable(run: Path, monkeypatch: Any) -> None:
+    path, manifest = run / "manifest.json", json.loads((run / "manifest.json").read_text())
+    monkeypatch.setenv("CANARY", "5")
+    manifest["config"]["data_dir"] = "${oc.env:CANARY}"
+    path.write_text(json.dumps(manifest))
+    assert read_run(run)[0].data_dir == "${oc.env:CANARY}"
+
+
+def test_a_run_is_read_with_the_data_folder_of_now(write_wikieval: Any, out: Path, monkeypatch: Any) -> None:
+    """RAG_ZEVAL_DATA may name another folder then, but with the same data; it stands in no file of the run."""
+    first, second = (write_wikieval({}, {}).rename(out.parent / name) for name in ("canary-1", "canary-2"))
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(first))
+    words = ["benchmarks=[wikieval,ragchecker_meta]", "scorers=[bleu,rouge_l]", "models=[]", "bootstrap.draws=50"]
+    assert bench([*words, f"out_dir={out / 'wiki'}"]) == 0
+    files = [path for path in (out / "wiki").rglob("*") if path.is_file()]
+    assert len(files) >= 9 and not [path for path in files if b"canary" in path.read_bytes()]
+    written = json.loads((out / "wiki" / "manifest.json").read_text())["config"]
+    assert written["data_dir"] == "${oc.env:RAG_ZEVAL_DATA,data}" and written["out_dir"] == str(out / "wiki")
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(second))
+    assert main([str(out / "wiki"), "bleu", "rouge_l"]) == 0
+    write_wikieval({"answer": "another"}, {}).rename(out.parent / "canary-3")
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(out.parent / "canary-3"))
+    with pytest.raises(InputError, match=r"field 'data': wikieval in .*canary-3 is not what was scored"):
+        read_run(out / "wiki")

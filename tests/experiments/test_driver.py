@@ -23,12 +23,13 @@ from experiments.arm_results import (
     metric_values,
     read_metric,
     read_result,
+    read_results,
     write_result,
 )
 from experiments.driver import StageError, StageProcesses, Work
 from experiments.plan import BASE, ArmRun, Command, read_experiment
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, write_json, write_text
+from rag_zeval.files import Row, file_sha256, write_json, write_text
 from rag_zeval.stages.config import load_config
 from rag_zeval.statistics.bootstrap import Ratio
 from rewards.combined import KEYS
@@ -72,7 +73,10 @@ def ablations(tmp_path: Path, seeds: str) -> Work:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Work:
-    return ablations(tmp_path, "seeds=[1,2]")
+    """Its answers are there."""
+    work = ablations(tmp_path, "seeds=[1,2]")
+    write_text(work.experiment.answers, "{}\n")
+    return work
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +142,7 @@ def test_the_result_of_an_arm_holds_what_training_left(base_bench: tuple[Work, R
 def fake_row(work: Work, run: ArmRun) -> Row:
     """A result without arrays."""
     known = {"experiment": "ablations", "arm": run.arm, "seed": run.seed, "commands": [], "rows": {}, "steps": {}}
-    known |= {"model": "m" * 64, "answers": "a" * 64, "minutes": {"train": 1.0}, "jobs": 1}
+    known |= {"model": "m" * 64, "answers": file_sha256(work.experiment.answers), "minutes": {"train": 1.0}, "jobs": 1}
     return {**known, **work.identities[run.name], "benchmarks": {}, "curves": {}}
 
 
@@ -172,6 +176,18 @@ def test_without_answers_nothing_is_trained(work: Work, monkeypatch: Any) -> Non
     monkeypatch.setattr(work.stages, "run", fail)
     monkeypatch.setattr(work, "result", lambda *given: pytest.fail("a job was started"))
     assert work.do() == ["answers: synthesize ended with code 2"]
+
+
+def test_judges_trained_on_other_answers_are_not_mixed(work: Work, monkeypatch: Any) -> None:
+    monkeypatch.setattr(work.stages, "run", lambda *given: None)
+    monkeypatch.setattr(work, "result", lambda *given: pytest.fail("a job was started"))
+    written(work, work.runs[1], fake_row(work, work.runs[1]))
+    write_text(work.experiment.answers, "{} \n")
+    with pytest.raises(InputError, match=r"static-3-seed1\.json: was trained on other answers than those of .*jsonl: "):
+        work.do()
+    written(work, work.runs[2], fake_row(work, work.runs[2]))
+    with pytest.raises(InputError, match=r"cannot be compared with static-3-seed1\.json: it was trained on other ans"):
+        read_results(work.experiment)
 
 
 def test_a_result_of_other_settings_is_never_overwritten(work: Work) -> None:
@@ -224,7 +240,7 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
     ("word", "said"),
     [
         ("benchmarks=[nano]", "benchmarks: there is no 'nano'"),
-        ("bench.nano_eval.n=0", "nano_eval.n: must be a whole number of at least 1"),
+        ("bench.nano_eval.n=0", "nano_eval.n: must be a whole number from 1 to 100,000"),
         ("benchmarks=[ragchecker_meta]", "ragchecker_meta has metrics that are no means"),
     ],
 )

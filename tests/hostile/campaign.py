@@ -16,6 +16,7 @@ from typing import Any
 
 import caches
 import documents
+import foreign_files
 import fuzzed_replies
 import hostile_http
 import killer
@@ -48,6 +49,7 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "http": hostile_http.run,
     "caches": caches.run,
     "documents": documents.run,
+    "foreign": foreign_files.run,
     "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
     "money": money.run,
     "honest": read_honest,

@@ -138,7 +138,42 @@ def test_bad_records_are_said_and_stand_in_the_manifest(run, write_rows, tmp_pat
         assert f"warning: bad_field: {fault}\n" in shown.err
         assert bool(re.search(r"^answered in .* minutes; memory taken: at most .* GiB$", shown.out, re.M)) is answers
         records = json.loads((tmp_path / "out" / "manifest.json").read_text())["records"]
-        assert records["left_out"] == {"bad_field": 1} and records["first_faults"] == {"bad_field": [fault]}
+        assert records["left_out"] == {"bad_field": 1} and records["first_faults"] == {"bad_field": [Path(fault).name]}
+
+
+def test_other_data_are_noticed_and_their_folder_stands_in_no_file(
+    tiny_model, write_rows, tmp_path, monkeypatch, capsys
+):
+    folders = [tmp_path / name / "natural_questions" for name in ("canary-1", "canary-2")]
+    for place, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        rows = [{"id": id_, "question": "what is the job", "passage": f"town {place}"} for id_ in "abc"]
+        write_rows(folder / "nq-open-oracle.jsonl", [*rows, {"id": "d", "question": "what"}])
+    keys = {"n_questions": 2, "max_new_tokens": 4, "split": "null", "embeddings": "null", "workers": 1}
+    asked = ["profile=small", *words(tiny_model, tmp_path / "out", **keys)]
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path / "canary-1"))
+    assert main(asked) == 0 == main(asked)
+    files = [path for path in (tmp_path / "out").iterdir() if path.is_file()]
+    assert len(files) == 3 and not [path for path in files if b"canary" in path.read_bytes()]
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path / "canary-2"))
+    capsys.readouterr()
+    assert main(asked) == 2 and "holds responses made with questions_sha256=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("made_with", "[1]", "made with model_sha256=None, not "),
+        ("batch_tokens", "-5", "config.yaml: batch_tokens: Input should be greater than 0, found -5"),
+        ("batch_tokens", "${seed}", "config.yaml: batch_tokens: Input should be a valid integer, found ${seed}"),
+    ],
+)
+def test_a_foreign_configuration_is_not_believed(undisturbed, run, tmp_path, capsys, key, value, said):
+    for name in ("responses.jsonl", "config.yaml"):
+        shutil.copy(undisturbed / name, tmp_path)
+    text = (tmp_path / "config.yaml").read_text()
+    (tmp_path / "config.yaml").write_text(re.sub(rf"^{key}:.*\n(  .*\n)*", f"{key}: {value}\n", text, flags=re.M))
+    assert run(tmp_path, batch_tokens="null") == 2 and said in capsys.readouterr().err
 
 
 def test_no_answer_at_all_is_an_error(run, tmp_path, capsys):

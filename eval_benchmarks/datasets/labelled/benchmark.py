@@ -248,11 +248,11 @@ def load(name: str, settings: RunSettings) -> tuple[Labelled | None, list[str]]:
     description, data_dir = read_description(name), Path(settings.data_dir)
     needed = [description.test.files, *([description.sources] if description.sources else [])]
     if absent := [pattern for pattern in needed if not any(data_dir.glob(pattern))]:
-        return None, [f"{name}: no {data_dir / absent[0]} is there; {description.how_to_get}"]
+        return None, [f"{name}: no data_dir/{absent[0]} is there; {description.how_to_get}"]
     lines = []
     dev = description.dev
     if dev is not None and not find_files(data_dir, dev):
-        lines.append(f"{name}, its dev part: no {data_dir / dev.files} is there; {description.how_to_get}")
+        lines.append(f"{name}, its dev part: no data_dir/{dev.files} is there; {description.how_to_get}")
         dev = None
     test = read_part(description, description.test, data_dir)
     benchmark = Labelled(Path(name).stem, description, test, read_part(description, dev, data_dir) if dev else None)

@@ -6,26 +6,25 @@ Those of this folder are `sets/NAME.yaml`; any other file of that form can be na
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from eval_benchmarks.benchmark import FETCH, Published
-from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.stages.config import check_settings
+from rag_zeval.stages.yaml_file import read_yaml
 
 SETS = Path(__file__).parent / "sets"
 SUFFIX = ".yaml"
 # Texts judged by one call. Claims are short; of answers as many as the judge is trained on (the paper's curriculum).
 PER_CALL = {"claims": len(LETTERS), "answers": 4}
 Text = Annotated[str, Field(min_length=1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
 class Part(BaseModel):
@@ -85,7 +84,7 @@ class PublishedValues(Part):
 
     metric: Text
     source: Text
-    values: dict[str, float]
+    values: dict[str, FiniteFloat]
 
 
 class Description(Part):
@@ -150,13 +149,8 @@ def read_description(name: str) -> Description:
 
 @cache
 def _read(path: Path) -> Description:
-    try:
-        values: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())[:200]}") from error
+    values = read_yaml(path)
     with locate(path):
-        if not isinstance(values, Mapping):
-            raise InputError(f"expected keys with values, found {type(values).__name__}")
         return check_settings(Description, values)
 
 

@@ -90,6 +90,18 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert "bench: " not in capfd.readouterr().out and (out / "tables.md").read_bytes() == tables
 
 
+def test_cells_of_other_data_are_refused(
+    tmp_path: Path, write_ragchecker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    asked = words(tmp_path / "paper", tables="[2]")
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(24)))
+    assert main(asked) == 0 == main(asked)
+    write_ragchecker(20)
+    capfd.readouterr()
+    assert main(asked) == 2
+    assert "manifest.json: field 'data': ragchecker_meta is not what was scored" in capfd.readouterr().err
+
+
 @pytest.mark.usefixtures("data")
 def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "prices.json").write_text('{"gpt-4o": {"prompt": 2.5, "completion": 10}}')

@@ -187,5 +187,5 @@ def test_what_cannot_be_compared_is_refused(
     next(iter(plan["rows"].values()))["probability"] = 0
     (tmp_path / "sheet.csv.json").write_text(json.dumps(plan))
     spoilt = run("audit", "sheet.csv", results)
-    assert (spoilt.returncode, "field 'probability': must be above 0" in spoilt.stderr) == (2, True)
+    assert (spoilt.returncode, "field 'probability': must be from 1e-09 to 1" in spoilt.stderr) == (2, True)
     assert run("sample", results, "--unit", "word", "--out", "other.csv").returncode == 2

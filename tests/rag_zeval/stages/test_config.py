@@ -3,7 +3,7 @@
 import pytest
 
 from rag_zeval.errors import InputError
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import load_config, stored
 
 
 @pytest.fixture
@@ -53,3 +53,54 @@ def test_verls_subtree_is_open_only_where_a_stage_has_it(configs):
     (configs / "other.yaml").write_text("n: 1\n")
     with pytest.raises(InputError, match=r"there is no key 'verl"):
         load_config("other", ["verl.trainer.save_freq=3"], configs)
+
+
+OWN = "data: ${oc.env:RAG_ZEVAL_DATA,here}/x\nout: runs/${profile}\nboth: [a, '${data}']\nn: 1\n"
+
+
+def test_what_comes_from_the_environment_is_stored_as_it_is_written(configs, monkeypatch):
+    (configs / "own.yaml").write_text(OWN)
+    monkeypatch.setenv("RAG_ZEVAL_DATA", "/canary")
+    config = load_config("own", ["n=2"], configs)
+    assert (config.data, config.out) == ("/canary/x", "runs/nano")
+    written = "${oc.env:RAG_ZEVAL_DATA,here}/x"
+    assert stored(config) == {"profile": "nano", "data": written, "out": "runs/nano", "both": ["a", written], "n": 2}
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "name=${oc.env:CANARY}",
+        "name=${oc.env:RAG_ZEVAL_DATA}",
+        "name=x ${ oc.env:CANARY }",
+        "name=${oc.decode:'${oc.env:CANARY}'}",
+        "name=${oc.select:n,${oc.env:CANARY}}",
+        r"name=\${oc.env:CANARY}",
+        "name=${oc.${n}:CANARY}",
+        "alphas=[0,'${oc.env:CANARY}']",
+        "profile=${oc.env:CANARY}",
+        "verl.trainer.name=${oc.env:CANARY}",
+        "verl.a={b: [{c: '${oc.env:CANARY}'}]}",
+        "name=${nothing}",
+        "name=${name}",
+        "name=${",
+    ],
+)
+def test_no_word_reads_an_environment_variable(configs, monkeypatch, word):
+    monkeypatch.setenv("CANARY", "/canary")
+    monkeypatch.setenv("RAG_ZEVAL_DATA", "/canary")
+    with pytest.raises(InputError) as error:
+        load_config("stage", [word], configs)
+    assert "/canary" not in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_reference_is_not_made_of_pieces(configs):
+    with pytest.raises(InputError, match=r"key 'verl\.b': '\$\{oc\.env:CANARY\}' refers to something else"):
+        load_config("stage", ["verl.a='$'", "verl.b='${verl.a}{oc.env:CANARY}'"], configs)
+
+
+def test_a_profile_reads_no_other_variable(configs, monkeypatch):
+    monkeypatch.setenv("CANARY", "/canary")
+    (configs / "profile/nano.yaml").write_text("stage:\n  name: ${oc.env:CANARY}\n")
+    with pytest.raises(InputError, match=r"configuration: key 'name': '\$\{oc\.env:CANARY\}' refers to"):
+        load_config("stage", [], configs)
