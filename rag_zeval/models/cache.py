@@ -14,6 +14,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Backend, Messages, Reply, Request
+from rag_zeval.secrets import scrub
 
 
 def reply_key(identity: str, request: Request) -> str:
@@ -89,7 +90,7 @@ class ReplyCache:
             "prompt_tokens": reply.prompt_tokens,
             "completion_tokens": reply.completion_tokens,
         }
-        self._run("INSERT OR IGNORE INTO replies VALUES (?, ?)", key, json.dumps(kept))
+        self._run("INSERT OR IGNORE INTO replies VALUES (?, ?)", key, scrub(json.dumps(kept)))
 
     def forget(self, key: str) -> None:
         """Drop a reply, so that the next one can be kept."""
