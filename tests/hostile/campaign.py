@@ -17,7 +17,9 @@ from typing import Any
 import fuzzed_replies
 import hostile_http
 import killer
+import leaks
 import long_replies
+import output_encodings
 import test_prompts
 from findings import Findings
 from fuzzed_replies import honest
@@ -40,6 +42,8 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "long": lambda: long_replies.run(5_000_000),
     "prompts": lambda: test_prompts.run(60_000),
     "http": hostile_http.run,
+    "leaks": leaks.run,
+    "encodings": output_encodings.run,
     "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
     "honest": read_honest,
 }

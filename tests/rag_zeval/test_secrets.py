@@ -109,7 +109,7 @@ def test_ordinary_words_of_a_command_are_not_hidden() -> None:
     typed = [
         "--model", "openai:gpt-4o-2024-08-06@http://127.0.0.1:8000/v1", "--header", "X-Api-Key=MY_SERVICE_KEY_2024",
         "--api-key-env", "OPENAI_API_KEY_2", "judge.max_tokens=8192", "--out", "risk-assessment-2024-results.jsonl",
-        "--map", "key=question_text_2024", "scorers=[rag_zeval,is_correct]", "--tokenizer", "/models/task-force-12345678",
+        "--map", "key=question_text_2024", "scorers=[rag_zeval,is_correct]", "--tokenizer", "/models/task-12345678",
     ]  # fmt: skip
     hide_words([word for word in typed if not word.startswith("key=")])
     assert scrub(" ".join(typed)) == " ".join(typed)
