@@ -9,8 +9,9 @@ from pathlib import Path
 from eval_benchmarks.bench_settings import BenchSettings, check_names
 from eval_benchmarks.originals.packages import ORIGINALS
 from rag_zeval.errors import InputError
+from rag_zeval.files import locate
 from rag_zeval.models.endpoint import KEY_ENV
-from rag_zeval.models.keys import read_key
+from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import can_constrain, check_spec, read_card
 from rag_zeval.models.nli import wants_code
 from rag_zeval.scorers.checked_claims import CheckedClaims
@@ -26,8 +27,9 @@ def check_models(settings: BenchSettings) -> None:
         ("judge.api_key_env", settings.judge.api_key_env),
         ("embeddings.api_key_env", settings.embeddings.api_key_env),
     ):
-        if variable is not None and read_key(variable) is None:
-            raise InputError(f"{key}: environment variable {variable} is not set")
+        if variable is not None:
+            with locate(key):
+                needed_key(variable, "the API key")
     for spec in settings.models:  # whether or not a judge is asked: config.yaml will show them
         check_spec(spec)
     _check_embeddings(settings)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
+from rag_zeval.secrets import scrub
 
 Row = dict[str, Any]
 LONE_SURROGATES = "backslashreplace"  # half an emoji, which UTF-8 has no bytes for, becomes JSON's own escape
@@ -190,22 +191,28 @@ def check_regular(path: Path) -> None:
 
 
 def json_line(row: Row) -> bytes:
-    """The row as a line of a JSONL file. Raises ValueError for NaN and infinities."""
-    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", LONE_SURROGATES)
+    """The row as a line of a JSONL file, without keys. Raises ValueError for NaN and infinities."""
+    return _encoded(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _encoded(text: str) -> bytes:
+    return scrub(text).encode("utf-8", LONE_SURROGATES)
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replace a file in one step: a reader sees the old content or the new, never half."""
-    write_bytes(path, text.encode("utf-8", LONE_SURROGATES))
+    """Replace a file in one step: a reader sees the old content or the new, never half. Keys are masked."""
+    write_chunks(Path(path), [text])
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """As `write_text`."""
+    """As `write_text`, for what is no text: the bytes are written as they are."""
     write_chunks(Path(path), [content])
 
 
-def write_chunks(path: Path, chunks: Iterable[bytes], part: Path | None = None) -> None:
-    """As `write_text`, piece by piece. Raises OSError naming `path` when the disk is full; no part of it is left.
+def write_chunks(path: Path, chunks: Iterable[str | bytes], part: Path | None = None) -> None:
+    """As `write_text`, piece by piece; bytes are written as they are.
+
+    Raises OSError naming `path` when the disk is full; no part of it is left.
 
     part: where the pieces go first; by default a file of this process alone, since two may write the same `path`.
     """
@@ -213,7 +220,7 @@ def write_chunks(path: Path, chunks: Iterable[bytes], part: Path | None = None) 
     part = part or path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with naming(path), open(part, "wb") as file:
-            file.writelines(chunks)
+            file.writelines(chunk if isinstance(chunk, bytes) else _encoded(chunk) for chunk in chunks)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)

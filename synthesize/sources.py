@@ -29,7 +29,7 @@ NAMED = 3  # faults of a kind that are named, beside the count of all
 
 UNREADABLE, TOO_LONG, OTHER_SPLIT = "unreadable", "too_long", "other_split"
 NO_FAULTS = (NO_LONG_ANSWER, TOO_LONG, OTHER_SPLIT)
-HELD_OUT = frozenset((Path(__file__).parent / "held_out.txt").read_text().split())
+HELD_OUT = frozenset((Path(__file__).parent / "held_out.txt").read_text(encoding="utf-8").split())
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from hostile_server import HostileServer
 from hypothesis import settings
 from long_replies import cpu_seconds
 
+from rag_zeval import secrets
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -21,6 +22,14 @@ VOCABULARY = [f"word{i}" for i in range(60)]
 
 settings.register_profile("steady", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("steady")
+
+
+@pytest.fixture(autouse=True)
+def keys_of_one_test() -> Iterator[None]:
+    """A key that one test has hidden is an honest word in the next."""
+    yield
+    for known in (secrets._hidden, secrets._exact, secrets._patterns, secrets._anchors):
+        known.clear()
 
 
 @pytest.fixture

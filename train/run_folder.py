@@ -42,7 +42,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Holds the folder against a second start; the kernel lets go of the lock when this process dies, however."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "w") as lock:
+        with open(self.path / ".lock", "wb") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

@@ -19,6 +19,7 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import one_line
 from rag_zeval.scorers.score import Score, Scored, costs
+from rag_zeval.secrets import environment_for_others
 
 PROCESSES = 4  # of a package at once: each loads it anew
 
@@ -132,6 +133,7 @@ class Runner:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env=environment_for_others(),
             encoding="utf-8",
             errors="replace",
         )

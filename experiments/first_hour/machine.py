@@ -44,7 +44,7 @@ def list_gpus() -> list[GPU]:
         return []
     query = "--query-gpu=name,memory.total,memory.used,driver_version"
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    asked = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=60)
     return read_gpus(asked.stdout) if asked.returncode == 0 else []
 
 

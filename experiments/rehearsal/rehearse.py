@@ -167,7 +167,7 @@ def train_until(run: Run, step: int) -> None:
         try:
             while not (checks.moved_on(run.folder, step) and rollouts.exists() and _lines(rollouts) == ROLLOUTS):
                 if stage.poll() is not None:
-                    last = " / ".join(log.read_text(errors="replace").splitlines()[-3:])
+                    last = " / ".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-3:])
                     raise StageError(f"train ended with code {stage.returncode} before it was killed ({log}): {last}")
                 time.sleep(0.2)
         except BaseException:  # Ctrl-C: it leaves nothing behind, for nobody takes it up

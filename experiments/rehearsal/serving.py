@@ -32,7 +32,7 @@ def served(model: Path, tokenizer: Path, log: Path) -> Iterator[str]:
         "--tokenizer",
         str(tokenizer),
     ]  # transformers takes Qwen2's here, whatever the folder has
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as server:
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as server:
         try:
             _wait_for(f"http://127.0.0.1:{port}/health", server, log)
             yield f"openai:{served_name(model)}@http://127.0.0.1:{port}/v1"
@@ -66,10 +66,12 @@ def answers(model: Path, tokenizer: Path, log: Path) -> list[Check]:
     try:
         with served(model, tokenizer, log) as spec:
             ask = [sys.executable, "-m", "rag_zeval", "smoke", "--served", str(model), "--model", spec]
-            smoke = subprocess.run(ask, check=False, capture_output=True, text=True, timeout=ANSWERS)
+            smoke = subprocess.run(
+                ask, check=False, capture_output=True, encoding="utf-8", errors="replace", timeout=ANSWERS
+            )
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         return [Check("the exported model is served and answers", False, str(error))]
-    with log.open("a") as file:
+    with log.open("a", encoding="utf-8") as file:
         file.write(smoke.stdout + smoke.stderr)
     # a model of four steps may write no readable trajectory: smoke then ends with 1, but it was answered
     words = dict(re.findall(r"^(status|speed) +(.*)$", smoke.stdout, re.MULTILINE))

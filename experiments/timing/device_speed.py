@@ -130,7 +130,7 @@ def device_name() -> str:
         return torch.cuda.get_device_name()
     models = [
         line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         if line.startswith("model name")
     ]
     return f"CPU: {(models or [platform.processor() or platform.machine()])[0]}"

@@ -49,7 +49,9 @@ def random_trials() -> list:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / FOLDER / LABELLED
         path.parent.mkdir()
-        path.write_text(json.dumps([_labelled(i // 2, int(rng.integers(-2, 3))) for i in range(2 * INSTANCES)]))
+        path.write_text(
+            json.dumps([_labelled(i // 2, int(rng.integers(-2, 3))) for i in range(2 * INSTANCES)]), "utf-8"
+        )
         benchmark = RagcheckerMeta(Path(folder))
     trials = []
     for number in range(SCORERS):

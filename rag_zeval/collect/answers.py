@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, check_fields, first_difference, iter_jsonl, locate
+from rag_zeval.files import FieldTypes, Row, check_fields, first_difference, iter_jsonl, json_line, locate, parse_row
 from rag_zeval.models.language_model import one_line
 from rag_zeval.rows import RowWriter
+from rag_zeval.secrets import without_keys
 
 KEPT: FieldTypes = {"truth": (str, type(None)), "slice_tag": (str, type(None)), "gold_chunk_ids": list}  # of a question
 
@@ -71,7 +72,7 @@ def answer_row(question: Row, found: Found | None, status: str, seconds: float) 
 def ask_each(questions: Iterable[Row], ask: Callable[[str], Found]) -> Iterator[Row]:
     """Put questions (as `read_questions` has them) to a function, one after the other; a row for each, timed.
 
-    What it raises is the status of that row alone.
+    What it raises is the status of that row alone, without keys: those of the environment, and what looks like one.
     """
     for question in questions:
         started = time.perf_counter()
@@ -79,7 +80,7 @@ def ask_each(questions: Iterable[Row], ask: Callable[[str], Found]) -> Iterator[
         try:
             found = ask(question["question"])
         except Exception as error:
-            status = f"failed: {one_line(f'{type(error).__name__}: {error}')}"
+            status = f"failed: {one_line(without_keys(f'{type(error).__name__}: {error}'))}"
         yield answer_row(question, found, status, time.perf_counter() - started)
 
 
@@ -96,7 +97,7 @@ def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list
             check_fields(row, {"status": str, "latency_s": (float, int, type(None))})
             if row["id"] not in asked:
                 raise InputError(f"row {row['id']!r} answers none of the questions; name another --out")
-            now = {**asked[row["id"]], **made_by}
+            now = parse_row(json_line({**asked[row["id"]], **made_by}))
             if differing := first_difference({name: row.get(name) for name in now}, now):
                 field = differing.removeprefix("collected.")
                 raise InputError(f"row {row['id']!r} was collected with another {field}; name another --out")

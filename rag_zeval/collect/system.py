@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 from rag_zeval.collect.answers import Found, answer_row
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import Row
+from rag_zeval.files import Row, locate
 from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
-from rag_zeval.models.keys import key_remover, read_key
+from rag_zeval.models.keys import needed_key
 from rag_zeval.models.language_model import one_line
+from rag_zeval.secrets import hide_header, scrub
 
 BODY_MIB = 16  # of a system's answer
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
@@ -97,21 +98,16 @@ class System:
             seconds = time.perf_counter() - started
             if under_way.refusal or not response.is_success:
                 raise ValueError(under_way.refusal or error_text(response, under_way.text))
-            found = self._paths.read(read_json(self._without_secrets(under_way.text)))
+            found = self._paths.read(read_json(scrub(under_way.text)))
         except Exception as error:
             seconds = time.perf_counter() - started
-            status = f"failed: {one_line(self._without_secrets(self._reason(error)))}"
+            status = f"failed: {one_line(scrub(self._reason(error)))}"
         return answer_row(question, found, status, seconds)
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, TimeoutError):
             return f"no answer within {self._timeout:g} s"
         return str(error) if isinstance(error, ValueError) else innermost_reason(error)
-
-    def _without_secrets(self, text: str) -> str:
-        for value in self._headers.values():
-            text = key_remover(value)(text)
-        return text
 
 
 def _check_url(url: str) -> None:
@@ -126,8 +122,8 @@ def _check_url(url: str) -> None:
 
 def _value(name: str, variable: str) -> str:
     if not _HEADER.fullmatch(name):
-        raise InputError(f"--header '{name}' is no name of an HTTP header")
-    value = read_key(variable)
-    if value is None:
-        raise InputError(f"environment variable {variable} is not set: it must hold the header {name}")
+        raise InputError("--header: expected NAME=VARIABLE, and what stands before the = is no name of an HTTP header")
+    with locate("--header"):
+        value = needed_key(variable, f"the header {name}")
+    hide_header(value)
     return value

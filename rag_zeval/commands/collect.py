@@ -46,7 +46,7 @@ def collect(
     for given in header or []:
         name, equals, variable = given.partition("=")
         if not equals:
-            raise InputError("--header: expected NAME=VARIABLE, the variable being one of the environment")
+            raise InputError("--header: expected NAME=VARIABLE, VARIABLE being one of the environment")
         headers[name] = variable
     paths = AnswerPaths(answer, contexts, context_ids)
     source = System(url, paths, question_field=question_field, headers=headers, timeout=timeout)

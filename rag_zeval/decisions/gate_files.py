@@ -8,10 +8,11 @@ from pathlib import Path
 
 from rag_zeval.decisions.gate import Check, passed
 from rag_zeval.decisions.wording import DASH, shown, shown_p
-from rag_zeval.files import write_bytes, write_text
+from rag_zeval.files import write_text
 from rag_zeval.models.language_model import one_line
 
 SUITE = "rag-zeval gate"
+XML = "<?xml version='1.0' encoding='utf-8'?>"
 
 
 def write_junit(path: Path, checks: Sequence[Check]) -> None:
@@ -32,7 +33,7 @@ def write_junit(path: Path, checks: Sequence[Check]) -> None:
             failure.text = check.reason  # some readers show the text alone
         ElementTree.SubElement(case, "system-out").text = f"{check.outcome}: {check.reason}"
     ElementTree.indent(root)
-    write_bytes(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n")
+    write_text(path, f"{XML}\n{ElementTree.tostring(root, encoding='unicode')}\n")
 
 
 def write_summary(path: Path, names: Sequence[str], checks: Sequence[Check]) -> None:

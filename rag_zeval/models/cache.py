@@ -18,6 +18,7 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_regular
 from rag_zeval.models.language_model import Backend, Messages, Reply, Request
+from rag_zeval.secrets import scrub
 
 READING = 2  # raise it when other replies count as whole, for that is decided before a reply is kept
 LOCK_SECONDS = 10.0  # to wait at most for another program that locks the file
@@ -198,7 +199,7 @@ def _is_locked(error: sqlite3.Error) -> bool:
 
 
 def _entry(key: str, reply: Reply) -> str:
-    content = json.dumps([reply.text, reply.prompt_tokens, reply.completion_tokens])
+    content = scrub(json.dumps([reply.text, reply.prompt_tokens, reply.completion_tokens]))
     return f"{_digest(key, content.encode())} {content}"
 
 

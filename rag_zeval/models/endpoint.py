@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import locate
 from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
 from rag_zeval.models.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
-from rag_zeval.models.keys import key_remover, read_key
+from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply, one_line
+from rag_zeval.secrets import scrub
 
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 KEY_ENV = "OPENAI_API_KEY"
@@ -42,7 +44,7 @@ class Endpoint:
     connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
     max_body_mib: MiB that the body of an answer may have; account: who pays, where there is a limit. The key is read
     from the environment variable of the given name whenever it is needed, kept by the client alone, and taken out of
-    what the server sends (`key_remover`).
+    what the server sends (`scrub`).
     Raises InputError if a variable named by the caller is not set, or one holds no key, for a limit that is not above
     0, and if the openai package is missing.
     """
@@ -61,8 +63,10 @@ class Endpoint:
         account: Account | None = None,
     ):
         self._key_env = api_key_env or KEY_ENV
-        if read_key(self._key_env) is None and api_key_env is not None:
-            raise InputError(f"environment variable {api_key_env} is not set: it must hold the API key")
+        if api_key_env is not None:
+            with locate("api_key_env"):
+                needed_key(api_key_env, "the API key")
+        read_key(self._key_env)
         if concurrency < 1:
             raise InputError(f"concurrency is {concurrency}, must be at least 1")
         limits = {"timeout": timeout, "connect_timeout": connect_timeout, "max_body_mib": max_body_mib}
@@ -98,8 +102,7 @@ class Endpoint:
             told = f"no answer within {self._connect_timeout:g} s; requests are sent all the same"
             print(f"note: {url}: {told}", file=sys.stderr)
         except Exception as error:
-            reason = key_remover(self._key())(self._connection_reason(error))
-            raise InputError(f"cannot reach {self.url}: {one_line(reason)}") from None
+            raise InputError(f"cannot reach {self.url}: {one_line(scrub(self._connection_reason(error)))}") from None
         else:
             if status == 401:
                 raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
@@ -146,7 +149,6 @@ class Endpoint:
         exchange.set(under_way)
         started = time.perf_counter()
         answer, text = None, None
-        without_key = key_remover(self._key())
         try:
             await bill.begin()  # waiting for money is no waiting for an answer
             started = time.perf_counter()
@@ -155,13 +157,13 @@ class Endpoint:
                 await _post_mended(client, path, body, mend)
             if under_way.refusal:
                 raise ValueError(under_way.refusal)
-            answer = read_json(without_key(under_way.text))
+            answer = read_json(scrub(under_way.text))
             text, status = read(answer)
         except Exception as error:
             if isinstance(error.__cause__ or error, BudgetSpent):  # older clients wrap it
                 status = NOT_ASKED
             else:
-                status = f"failed: {one_line(without_key(self._reason(error, under_way)))}"
+                status = f"failed: {one_line(scrub(self._reason(error, under_way)))}"
         finally:
             bill.close()
         counts = token_count(answer, "prompt_tokens"), token_count(answer, "completion_tokens")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rag_zeval.evaluation.summary import frequent_statuses
-from rag_zeval.files import LONE_SURROGATES, Row, write_chunks
+from rag_zeval.files import Row, write_chunks
 from rag_zeval.report import TEMPLATES
 from rag_zeval.report.embedded import embedded_rows
 from rag_zeval.report.scores import BINS, ScoreTable
@@ -20,7 +20,7 @@ def write_report(path: str | Path, rows: Iterable[Row]) -> None:
     `rows` is gone through twice, a row at a time. The file is replaced in one step. All text of the rows is data: it is
     escaped, the page may run no script but its own, and it may load nothing.
     """
-    write_chunks(Path(path), (piece.encode("utf-8", LONE_SURROGATES) for piece in _pieces(rows)))
+    write_chunks(Path(path), _pieces(rows))
 
 
 def _pieces(rows: Iterable[Row]) -> Iterator[str]:

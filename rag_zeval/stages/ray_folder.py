@@ -21,7 +21,7 @@ def ray_folder(out_dir: Path) -> Iterator[Path]:
     remove_ray_folder(out_dir)
     base = tempfile.gettempdir()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base if len(base) < 30 else "/tmp"))
-    (out_dir / NOTE).write_text(str(folder))
+    (out_dir / NOTE).write_text(str(folder), encoding="utf-8")
     try:
         yield folder
     finally:
@@ -35,7 +35,7 @@ def remove_ray_folder(out_dir: Path) -> None:
     """
     note = out_dir / NOTE
     if note.exists():
-        folder = Path(note.read_text().strip())
+        folder = Path(note.read_text(encoding="utf-8").strip())
         if folder.name.startswith(PREFIX):
             shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():

@@ -60,7 +60,11 @@ def _download(folder: Path) -> dict[str, Path]:
     """The wheel of each folder's name. pip checks the hashes."""
     pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps"]
     done = subprocess.run(
-        [*pip, "--require-hashes", "-r", str(PINS), "-d", str(folder)], capture_output=True, text=True, check=False
+        [*pip, "--require-hashes", "-r", str(PINS), "-d", str(folder)],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
     )
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]

@@ -20,8 +20,10 @@ import foreign_files
 import fuzzed_replies
 import hostile_http
 import killer
+import leaks
 import long_replies
 import money
+import output_encodings
 import scorer_replies
 import test_prompts
 from findings import Findings
@@ -50,6 +52,8 @@ PARTS: dict[str, Callable[[], Findings]] = {
     "caches": caches.run,
     "documents": documents.run,
     "foreign": foreign_files.run,
+    "leaks": leaks.run,
+    "encodings": output_encodings.run,
     "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
     "money": money.run,
     "honest": read_honest,

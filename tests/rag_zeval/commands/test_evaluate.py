@@ -127,9 +127,10 @@ def test_a_stage_ends_with_a_status_and_one_line(
     assert shown.err.startswith(said) and shown.err.count("\n") == (stop is not None) and not shown.out
 
 
-def test_a_bug_is_no_input_error() -> None:
-    with pytest.raises(ZeroDivisionError):
-        exit_status(lambda: 1 // 0)
+def test_a_bug_is_no_failed_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(lambda: 1 // 0) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback") and shown.endswith("ZeroDivisionError: integer division or modulo by zero\n")
 
 
 def test_an_interrupted_run_says_that_it_goes_on(evaluate: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:

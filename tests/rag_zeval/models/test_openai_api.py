@@ -13,7 +13,7 @@ from hostile_modes import MODES
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.keys import key_remover, read_key
+from rag_zeval.models.keys import read_key
 from rag_zeval.models.language_model import Reply, Request, Sampling, check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
 
@@ -205,10 +205,6 @@ def test_what_stands_beside_the_key_is_kept(hostile: Any, monkeypatch: pytest.Mo
     hostile.set("the key around a reply")
     (reply,) = ask(hostile)
     assert reply.text == f"Bearer [key]\n```json\n{hostile.honest({})}\n```\n[key]"
-
-
-def test_a_short_key_is_not_looked_for() -> None:
-    assert key_remover("so")("so it is") == "so it is"
 
 
 UNANSWERED = ["hangs", "drips headers", "endless 1xx, slowly"]

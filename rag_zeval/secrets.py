@@ -1,0 +1,289 @@
+"""What this process must not say: keys, taken out of all that it prints and writes, however they are spelt there.
+
+`hide` a value once; `scrub` then takes it out of every text. All that leaves the process goes through it: the standard
+streams (`rag_zeval.streams`), files (`rag_zeval.files`) and kept replies (`rag_zeval.models.cache`).
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import unicodedata
+from array import array
+from base64 import b64decode, b64encode
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+
+MASK = "[key]"
+SHORTEST = 8  # characters; a shorter value stands in honest texts as well
+RUN = 15  # so many characters of a key, other than separators, are a piece of it
+RUN_BASE64, RUN_HEX = RUN * 4 // 3, RUN * 2
+ANCHOR = 6  # characters that are looked for first: each run holds some that start at a multiple of its stride
+LAYERS = 4  # of spellings around one another, such as percent-encoding within JSON within HTML
+
+# Between the characters of a key. What holds JSON, HTML and tables together is none: no mask reaches over it.
+SEPARATORS = bytes([*range(33), 127]) + rb"-._:+/=\\"
+LOWER = bytes(range(256)).lower()
+SEPARATED = re.compile("[" + re.escape(SEPARATORS.decode()) + "]+")
+WIDE = re.compile("[^\x00-\x7f]")
+# A character spelt as others. A run of backslashes is one with what it escapes, so that a mask leaves JSON as JSON.
+SPELT = re.compile(
+    r"\\(?<!\\\\)\\*(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([nrtbfv])|)"
+    r"|%(?:25){0,9}([0-9a-fA-F]{2})"
+    r"|&(?:amp;){0,9}(#[xX]?[0-9a-fA-F]{1,8};?|[a-zA-Z][a-zA-Z0-9]{1,30};)"
+)
+
+MARKS = ("\\u", "\\x", "\\U", "%", "&")  # without one nothing but a backslash is spelt
+
+# How well-known keys look. Only what a person typed as a command is searched for them: texts may hold such words.
+KNOWN_SHAPE = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|xai|nvapi|pplx|fw|key)-|(?:sk|hf|gsk|r8|ghp|gho|csk|tgp)_|github_pat_|AIza|eyJ)"
+    r"(?=[\w+/=~.-]*\d)[\w+/=~.-]{12,}"
+)
+SCHEME = re.compile(r"(?i)\b(?:bearer|basic|token)[ :=]+([^\s'\"]{8,})")
+IN_URL = re.compile(
+    r"(?i)://[^/\s@]*?:([^/\s@]{8,})@|[?&][\w-]*(?:key|token|secret|password|sig)[\w-]*=([^&\s#'\"]{8,})"
+)
+NAMED = re.compile(
+    r"(?i)(?:^|[-_.])(?:api_?key|key|token|secret|passw(?:or)?d|auth(?:orization)?|header)s?(?:[-_.]env)?$"
+)
+VARIABLE = re.compile(r"[A-Z]{1,15}[0-9]{0,4}(?:_[A-Z0-9]{1,15})*")
+
+
+class _Pattern:
+    """A key, or a spelling of it, without separators and in lower case; a run of at least `least` of it is a hit."""
+
+    def __init__(self, text: bytes, least: int):
+        self.text = text.translate(LOWER, SEPARATORS).decode()
+        self.least = min(least, len(self.text))
+        stride = self.least - ANCHOR + 1
+        self.anchors = {self.text[at : at + ANCHOR]: at for at in range(0, len(self.text) - ANCHOR + 1, stride)}
+
+    def run(self, seen: str, at: int, anchor: str) -> tuple[int, int]:
+        """From where to where the text follows the pattern around an anchor that was found in it."""
+        here = self.anchors[anchor]
+        before = after = 0
+        while before < min(at, here) and seen[at - before - 1] == self.text[here - before - 1]:
+            before += 1
+        while after < min(len(seen) - at, len(self.text) - here) and seen[at + after] == self.text[here + after]:
+            after += 1
+        return at - before, at + after
+
+
+_hidden: set[str] = set()
+_exact: list[str] = []  # keys too short to be told in other spellings from honest words
+_patterns: list[_Pattern] = []
+_anchors: list[bytes] = []
+
+
+def hide(value: str) -> None:
+    """Take this value out of every text that is scrubbed from now on; one under 8 characters is none to be found."""
+    if value in _hidden or len(value) < SHORTEST:
+        return
+    _hidden.add(value)
+    for form in {value, *_layers(value)}:
+        text = form.encode("ascii", "ignore")
+        letters = text.translate(None, SEPARATORS)
+        if len(letters) >= RUN:  # pieces of a key that is made of words stand in honest texts
+            _patterns.append(_Pattern(text, len(letters) if letters.isalpha() else RUN))
+        elif len(text) >= SHORTEST:
+            _exact.append(text.decode())
+    raw = value.encode()
+    _patterns.append(_Pattern(raw.hex().encode(), RUN_HEX))
+    for offset in range(3):  # the characters that depend on no neighbour
+        coded = b64encode(bytes(offset) + raw)
+        _patterns.append(_Pattern(coded[(8 * offset + 5) // 6 : 8 * (offset + len(raw)) // 6], RUN_BASE64))
+    _anchors[:] = dict.fromkeys(anchor.encode() for pattern in _patterns for anchor in pattern.anchors)
+
+
+def hide_header(value: str) -> None:
+    """As `hide`, for the value of a header: also what stands behind its scheme, and what Basic has encoded."""
+    hide(value)
+    scheme, _, credentials = value.partition(" ")
+    hide(credentials.strip())
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            hide(b64decode(credentials.strip()).decode().partition(":")[2])
+
+
+def hide_environment(environment: Mapping[str, str] = os.environ) -> None:
+    """Hide what variables called ..._KEY, ..._TOKEN, ..._SECRET or ..._PASSWORD hold, if it looks random."""
+    for name, value in environment.items():
+        if NAMED.search(name) and _is_random(value.strip()):
+            hide(value.strip())
+
+
+def hide_words(words: Sequence[str]) -> None:
+    """Hide what looks like a key in the words of a command: usage errors repeat them, and settings are written down."""
+    for before, word in zip(["", *words], words, strict=False):
+        for value in looks_like_keys(word):
+            hide(value)
+        name, _, value = word.partition("=") if "=" in word else (before, "", word)
+        if NAMED.search(name) and _is_random(value) and not is_variable(value):
+            hide(value)
+
+
+def looks_like_keys(text: str) -> Iterator[str]:
+    """The parts of a text that have the form of a well-known key, follow `Bearer`, or are a URL's password or key."""
+    yield from KNOWN_SHAPE.findall(text)
+    yield from SCHEME.findall(text)
+    yield from filter(None, (part for parts in IN_URL.findall(text) for part in parts))
+
+
+def without_keys(text: str) -> str:
+    """What a package of others raised, scrubbed also of keys that only it was given: known by their form."""
+    hide_environment()
+    for value in looks_like_keys(text):
+        text = text.replace(value, MASK)
+    return scrub(text)
+
+
+def environment_for_others() -> dict[str, str]:
+    """The environment for a program of others that is asked to use no key: without the variables that hold one."""
+    hide_environment()
+    return {name: value for name, value in os.environ.items() if scrub(value) == value}
+
+
+def is_variable(name: str) -> bool:
+    """Whether this can only be meant as the NAME of an environment variable: capitals, in words of at most 15."""
+    return VARIABLE.fullmatch(name) is not None
+
+
+def _is_random(value: str) -> bool:
+    return len(value) >= 16 and " " not in value and bool(re.search(r"[0-9]", value) and re.search("[A-Za-z]", value))
+
+
+def scrub(text: str) -> str:
+    """The text with "[key]" for every hidden value, and for every piece of 15 characters or more of it.
+
+    It is found as it is, in other cases, with separators or zero-width characters between its characters, in full-width
+    forms, base64 (also inside of a longer text), hex, and where JSON, Python, HTML or URLs spell characters as escapes.
+    A value of fewer than 15 letters and digits is found as it is, in base64, hex and escapes. Takes linear time.
+    """
+    if not _hidden or len(text) < SHORTEST or not _stands_in(text):
+        return text
+    kept, end = [], 0
+    for start, until in _places(text):
+        if start >= end:
+            kept += [text[end:start], MASK]
+        end = max(end, until)
+    return "".join([*kept, text[end:]])
+
+
+def _stands_in(text: str) -> bool:
+    """Whether a hidden value may stand in a text: quick, and never False where one does."""
+    for layer in _layers(text):
+        plain = (layer if layer.isascii() else unicodedata.normalize("NFKD", layer)).encode("ascii", "ignore")
+        if any(value.encode() in plain for value in _exact):
+            return True
+        loose = plain.translate(LOWER, SEPARATORS)
+        if any(anchor in loose for anchor in _anchors):
+            return True
+    return False
+
+
+def _layers(text: str) -> Iterator[str]:
+    """The text with the characters that are spelt as others read, again and again."""
+    for _ in range(LAYERS):
+        if not any(mark in text for mark in MARKS):  # most texts: escapes for blanks and quotes alone
+            yield text.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ").replace("\\", "")
+            return
+        before, text = text, SPELT.sub(_character, text)
+        yield text
+        if text == before:
+            return
+
+
+def _character(match: re.Match[str]) -> str:
+    braced, four, eight, two, blank, percent, entity = match.groups()
+    if entity:
+        return html.unescape(f"&{entity}")
+    if blank:
+        return " "
+    code = int(braced or four or eight or two or percent or "0", 16)
+    return chr(code) if 0 < code < 0x110000 else ""
+
+
+def _ascii(match: re.Match[str]) -> str:
+    return unicodedata.normalize("NFKD", match[0]).encode("ascii", "ignore").decode()
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    """From where to where hidden values stand in a text, in order."""
+    found = []
+    read: list[_Rewritten] = []
+    for _ in range(LAYERS):
+        before = text
+        read.append(_Rewritten(text, SPELT, _character))
+        text = read[-1].text
+        plain = _Rewritten(text, WIDE, _ascii)
+        loose = _Rewritten(plain.text, SEPARATED, lambda match: "")
+        hits = [(place, [plain, *reversed(read)]) for place in _exact_places(plain.text)]
+        hits += [(place, [loose, plain, *reversed(read)]) for place in _loose_places(loose.text.lower())]
+        found += [reduce(lambda place, step: step.origin(*place), steps, place) for place, steps in hits]
+        if text == before:
+            break
+    return sorted(found)
+
+
+def _exact_places(plain: str) -> Iterator[tuple[int, int]]:
+    for value in _exact:
+        at = plain.find(value)
+        while at >= 0:
+            yield at, at + len(value)
+            at = plain.find(value, at + len(value))
+
+
+def _loose_places(loose: str) -> Iterator[tuple[int, int]]:
+    by_anchor: dict[str, list[_Pattern]] = {}
+    for pattern in _patterns:
+        for anchor in pattern.anchors:
+            by_anchor.setdefault(anchor, []).append(pattern)
+    search = re.compile("|".join(map(re.escape, by_anchor))).search
+    match = search(loose)
+    while match is not None:
+        runs = [(pattern.run(loose, match.start(), match[0]), pattern.least) for pattern in by_anchor[match[0]]]
+        hits = [(start, end) for (start, end), least in runs if end - start >= least]
+        yield from hits
+        match = search(loose, max([match.start() + 1, *(end for _, end in hits)]))
+
+
+class _Rewritten:
+    """What `pattern.sub` makes of a text, and where each part of it comes from."""
+
+    def __init__(self, text: str, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]):
+        self._at, self._start, self._end = array("q"), array("q"), array("q")  # of parts, which stayed or were replaced
+        self._length = end = 0
+        parts = []
+        for match in pattern.finditer(text):
+            start = match.start()
+            if start > end:
+                parts.append(text[end:start])
+                self._note(start - end, end, start)
+            if new := replace(match):
+                parts.append(new)
+                self._note(len(new), start, match.end())
+            end = match.end()
+        self._note(len(text) - end, end, len(text))
+        self.text = "".join([*parts, text[end:]])
+
+    def _note(self, length: int, start: int, end: int) -> None:
+        self._at.append(self._length)
+        self._start.append(start)
+        self._end.append(end)
+        self._length += length
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """Where a part of it stood in the text; a character that was spelt, with its whole spelling."""
+        return self._source(start)[0], self._source(end - 1)[1]
+
+    def _source(self, place: int) -> tuple[int, int]:
+        number = bisect_right(self._at, place) - 1
+        at, start, end = self._at[number], self._start[number], self._end[number]
+        after = self._at[number + 1] if number + 1 < len(self._at) else self._length
+        if after - at == end - start:  # it stayed
+            return start + place - at, start + place - at + 1
+        return start, end

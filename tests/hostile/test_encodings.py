@@ -1,0 +1,45 @@
+"""The short form: some commands in this process, and one in a process with the C locale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from output_encodings import Campaign, Ended, in_a_process, in_this_process
+
+HERE = ("gate that passes", "gate that fails", "compare", "sample", "retrieval", "failures", "audit", "evaluate")
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
+    campaign = Campaign(tmp_path_factory.mktemp("encodings"), in_this_process)
+    yield campaign
+    campaign.close()
+
+
+@pytest.mark.parametrize("mode", ["ascii", "cp1252", "nobody reads", "nobody reads errors", "full"])
+def test_output_decides_no_status_and_no_file(campaign: Campaign, mode: str) -> None:
+    for name in HERE:
+        campaign.check(name, mode)
+    assert campaign.faults == []
+
+
+def test_a_process_of_its_own_ends_so_too(campaign: Campaign) -> None:
+    campaign._run = in_a_process
+    for mode in ("C", "nobody reads", "closed"):
+        campaign.check("gate that passes", mode)
+    assert campaign.faults == []
+
+
+def test_a_fault_is_seen(campaign: Campaign) -> None:
+    right, _ = campaign._under_utf_8("gate that fails")
+    assert right.status == 1 and "≥".encode() in campaign._under_utf_8("failures")[0].out
+
+    def broken(*_: object) -> Ended:
+        return Ended(0, b"", b"Traceback")
+
+    campaign._run = broken
+    campaign.check("gate that fails", "latin-1")
+    assert [fault.split(": ")[1] for fault in campaign.faults] == [
+        "other statuses", "tracebacks", "other files", "other files", "silent",
+    ]  # fmt: skip
