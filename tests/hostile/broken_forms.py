@@ -149,8 +149,8 @@ ELIDED = [
 def _two(rng: random.Random, ask: Ask) -> str:
     both = [spelt(ask.meant).rstrip(), spelt(ask.other).rstrip()]
     rng.shuffle(both)
-    frames = ["{}\nWait:\n{}", "{}\n\nCorrected:\n{}\n", "{}\n{}", "```\n{}\n```\n```\n{}\n```"]
-    frames += [] if ask.is_text else ["Either {} or {}.", "{} {}"]
+    frames = ["{}\nWait:\n{}", "{}\n\nCorrected:\n{}\n", "```\n{}\n```\n```\n{}\n```"]
+    frames += [] if ask.is_text else ["{}\n{}", "Either {} or {}.", "{} {}"]  # two lists on end are one
     return rng.choice(frames).replace("{}", both[0], 1).replace("{}", both[1], 1)
 
 

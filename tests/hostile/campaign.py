@@ -1,18 +1,19 @@
 """`make hostile`: the promises (no score made up, no row lost, no key shown, no limit passed) under attack, at length.
 
-`ARGS="replies http"` names parts. The counts are printed, and put into runs/hostile/result.json as a part ends.
+`ARGS="replies http"` names parts. The counts of a part are printed, and kept in runs/hostile, as it ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import caches
 import documents
@@ -29,7 +30,8 @@ import test_prompts
 from findings import Findings
 from fuzzed_replies import honest
 
-RESULT = Path("runs/hostile/result.json")
+FOLDER = Path("runs/hostile")  # the counts of each part, and of the last run of several
+SIDE_BY_SIDE = 2
 EACH = 200  # honest replies of each kind
 
 
@@ -42,44 +44,58 @@ def read_honest() -> Findings:
     return findings
 
 
-PARTS: dict[str, Callable[[], Findings]] = {
-    "replies": lambda: fuzzed_replies.run(1_000_000),
-    "scorers": lambda: scorer_replies.run(500_000),
-    "whole": lambda: scorer_replies.read_honest(10),
-    "long": lambda: long_replies.run(5_000_000),
-    "prompts": lambda: test_prompts.run(60_000),
+PARTS: dict[str, Callable[[], Findings]] = {  # those that take longest first
     "http": hostile_http.run,
+    "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
+    "replies": lambda: fuzzed_replies.run(1_000_000),
+    "money": money.run,
+    "encodings": output_encodings.run,
+    "leaks": leaks.run,
+    "scorers": lambda: scorer_replies.run(500_000),
     "caches": caches.run,
     "documents": documents.run,
     "foreign": foreign_files.run,
-    "leaks": leaks.run,
-    "encodings": output_encodings.run,
-    "kills": lambda: killer.run(Path(tempfile.mkdtemp(prefix="kills-"))),
-    "money": money.run,
+    "long": lambda: long_replies.run(5_000_000),
+    "prompts": lambda: test_prompts.run(60_000),
+    "whole": lambda: scorer_replies.read_honest(10),
     "honest": read_honest,
 }
 
 
+def play(name: str) -> int:
+    """Run one part, print its counts and faults, and keep the counts; how many promises were broken."""
+    started = time.monotonic()
+    findings = PARTS[name]()
+    minutes = round((time.monotonic() - started) / 60, 1)
+    counts = {**findings.counts, "faults": len(findings.faults), "minutes": minutes}
+    lines = "".join(f"{key:>44}  {value:,}\n" for key, value in counts.items())
+    print(f"== {name}\n{lines}", *findings.faults, sep="\n", flush=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(counts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return len(findings.faults)
+
+
 def main() -> int:
-    """0, or 1 if a promise was broken; the lines say where."""
+    """0, or 1 if a promise was broken; the lines say where. Several parts run in processes of their own, two at once."""
     arguments = argparse.ArgumentParser(prog="make hostile", description=__doc__)
     arguments.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)} (default: all)")
-    given = arguments.parse_args()
-    if unknown := [name for name in given.parts if name not in PARTS]:
+    given = arguments.parse_args().parts or list(PARTS)
+    if unknown := [name for name in given if name not in PARTS]:
         arguments.error(f"there is no part {unknown[0]}; there is: {', '.join(PARTS)}")
-    result: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    broken = 0
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    for name in given.parts or PARTS:
-        started = time.monotonic()
-        findings = PARTS[name]()
-        faults, minutes = findings.faults, round((time.monotonic() - started) / 60, 1)
-        result[name] = {**findings.counts, "faults": len(faults), "minutes": minutes}
-        print(f"== {name}")
-        print("".join(f"{key:>44}  {value:,}\n" for key, value in result[name].items()), *faults, sep="\n", flush=True)
-        RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-        broken += len(faults)
-    print(f"{'all promises held' if not broken else f'{broken} promises broken'}; counts: {RESULT}")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if len(given) == 1:
+        return bool(play(given[0]))
+    started = time.monotonic()
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        ends = list(pool.map(lambda name: subprocess.run([sys.executable, __file__, name]).returncode, given))
+    counts = {
+        name: json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")) for name in given if name in PARTS
+    }
+    result = {**counts, "minutes": round((time.monotonic() - started) / 60, 1)}
+    (FOLDER / "result.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    broken = [name for name, end in zip(given, ends, strict=True) if end]
+    print(
+        f"{'promises broken in ' + ', '.join(broken) if broken else 'all promises held'}; {result['minutes']} minutes"
+    )
     return bool(broken)
 
 

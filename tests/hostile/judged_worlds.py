@@ -178,23 +178,22 @@ def planted(rng: random.Random, here: World, ask: Ask, plant: Planted) -> tuple[
     places = [
         (name, at)
         for name in ("question", "reference", "truth", "answers", "chunks")
-        for at, text in enumerate(_texts_of(here.example, name))
-        if text in shown
+        for at in range(len(_texts_of(here.example, name)))
     ]
-    name, at = rng.choice(places or [("question", 0)])
-    changed = [*_texts_of(here.example, name)]
-    changed[at] = _with(changed[at], plant.shown)
-    value: Any = tuple(changed) if name in ("answers", "chunks") else changed[0]
-    there = imagined(here.scorer, here.seed, replace(here.example, **{name: value}))
-    same = [one for one in there.asks if one.prompt.name == ask.prompt.name]
-    telling = [one for one in same if any(plant.shown in text for text in strings(one.inputs))]
-    if not same:
-        return None
-    asked = (telling or same)[0]
-    if plant.meant is not None:
-        asked = replace(asked, given=plant.meant)
-        there = imagined(here.scorer, here.seed, there.example, asked)
-    return there, asked
+    rng.shuffle(places)
+    places.sort(key=lambda place: _texts_of(here.example, place[0])[place[1]] not in shown)
+    for name, at in places:
+        changed = [*_texts_of(here.example, name)]
+        changed[at] = _with(changed[at], plant.shown)
+        value: Any = tuple(changed) if name in ("answers", "chunks") else changed[0]
+        there = imagined(here.scorer, here.seed, replace(here.example, **{name: value}))
+        for asked in there.asks:
+            if asked.prompt.name == ask.prompt.name and any(plant.shown in text for text in strings(asked.inputs)):
+                if plant.meant is None:
+                    return there, asked
+                given = replace(asked, given=plant.meant)
+                return imagined(here.scorer, here.seed, there.example, given), given
+    return None
 
 
 def _texts_of(example: Example, name: str) -> Sequence[str]:
