@@ -32,10 +32,10 @@ _CLAIM = re.compile(r'"claim"')  # what follows is spelled out as one
 # From the end of one claim to the text of the next, with what stands before; in a reply, and in a plain form.
 _JOINT = re.compile(r"""[^\s{}]{0,8}\s{0,80}\}\s{0,80},?\s{0,80}\{\s{0,80}["']claim["']\s{0,80}:""")
 _PLAIN_JOINT = re.compile(r'[^{}]{0,8}\},?\{"claim":')
-# From the end of one string of a value to the beginning of the next, with some of what they say.
-_SEAM = re.compile(
-    rf"""[^"']{{1,{SEAM}}}(?<!\\)["'](?:[\s,:\[\]{{}}]|true|false|null|True|False|None|[-\d.])*["'](?=([^"'\\]{{1,{SEAM}}}))"""
-)
+# From the end of one string of a value to the beginning of the next, with some of what they say. JSON has one quote;
+# Python's repr takes the other one for some strings, but what stands between two of those may be text.
+_STRUCTURE = r"(?:[\s,:\[\]{}]|true|false|null|True|False|None|[-\d.])*"
+_SEAM = re.compile(rf"""[^"']{{1,{SEAM}}}(?<!\\)(?:(?P<quote>["']){_STRUCTURE}["'])(?=(?P<next>[^"'\\]{{1,{SEAM}}}))""")
 
 
 def plain_form(text: str) -> str:
@@ -100,7 +100,12 @@ class Echo:
         texts = [text for text in self.plain if '"' in text]
         if not texts:
             return False
-        seams = {plain_form(seam[0] + seam[1]) for seam in _SEAM.finditer(written)}
+        first = next((character for character in written if character in "\"'"), "")
+        seams = {
+            plain_form(seam[0] + seam["next"])
+            for seam in _SEAM.finditer(written)
+            if first in (seam["quote"], seam[0][-1]) and (first == "'" or seam["quote"] == seam[0][-1])
+        }
         return any(seam in text for seam in seams for text in texts)
 
     def begins(self, claim: str) -> bool:

@@ -30,7 +30,7 @@ import test_prompts
 from findings import Findings
 from fuzzed_replies import honest
 
-FOLDER = Path("runs/hostile")  # the counts of each part, and of the last run of several
+FOLDER = Path("runs/hostile")  # the counts of each part
 SIDE_BY_SIDE = 2
 EACH = 200  # honest replies of each kind
 
@@ -75,7 +75,7 @@ def play(name: str) -> int:
 
 
 def main() -> int:
-    """0, or 1 if a promise was broken; the lines say where. Several parts run in processes of their own, two at once."""
+    """0, or 1 if a promise was broken; the lines say where. Several parts are run by processes of their own."""
     arguments = argparse.ArgumentParser(prog="make hostile", description=__doc__)
     arguments.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)} (default: all)")
     given = arguments.parse_args().parts or list(PARTS)
