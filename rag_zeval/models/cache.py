@@ -48,8 +48,9 @@ class ReplyCache:
     """Replies by key, in one SQLite file that several processes may share; a kill loses no reply stored before it.
 
     An entry counts only as it was written, under its own key: any other is asked for again and replaced. Once the file
-    is open, nothing that happens to it stops a run or costs a reply: one line on stderr says what went wrong, and every
-    further reply is still tried to be kept. Waiting for a lock leaves the event loop free and has a deadline.
+    is open, nothing that happens to it stops a run or costs a reply: one line on stderr says what went wrong. A file
+    that cannot be read is left alone from then on; where only writing fails, each further reply is tried to be kept.
+    Waiting for a lock leaves the event loop free and has a deadline.
 
     Only its owner may read a file made here (mode 0600), for replies quote what was asked; one that is there keeps its
     mode. Raises InputError when the file cannot be opened as such a cache, or stays locked for LOCK_SECONDS.
@@ -60,7 +61,7 @@ class ReplyCache:
         self._under_way: dict[str, asyncio.Task[Reply]] = {}  # by key
         self._unstored: dict[str, str] = {}  # entries by key, while another program writes
         self._using = threading.Lock()
-        self._broken = self._told = False
+        self._told = self._failed = self._unreadable = False
         check_regular(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,8 @@ class ReplyCache:
             self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
             self._wait_for(self._open)
         except (sqlite3.Error, OSError) as error:
-            raise InputError(f"{path}: cannot be used as a reply cache: {error}") from error
+            why = f"another program keeps it locked ({error})" if _is_locked(error) else error
+            raise InputError(f"{path}: cannot be used as a reply cache: {why}") from error
 
     def _open(self) -> None:
         """Make the table in an empty file. A lock that writers would meet is met here, before anything is paid for."""
@@ -109,7 +111,10 @@ class ReplyCache:
         """The stored reply, marked as cached and with no calls spent; its tokens are those it once cost."""
         if (unstored := self._unstored.get(key)) is not None:
             return _read(key, unstored.encode())
+        if self._unreadable:
+            return None
         rows = await self._run("SELECT reply FROM replies WHERE key = ?", key)
+        self._unreadable = self._unreadable or rows is None
         return _read(key, rows[0][0]) if rows else None
 
     def put(self, key: str, reply: Reply) -> None:
@@ -117,24 +122,26 @@ class ReplyCache:
 
         It waits for no lock: a reply that cannot be stored yet is stored with a later one, or by `close`.
         """
-        if reply.status != "ok":
+        if reply.status != "ok" or self._unreadable:
             return
         self._unstored[key] = _entry(key, reply)
         try:
             self._store()
         except sqlite3.Error as error:
-            if not _is_locked(error) or self._broken or len(self._unstored) >= MOST_UNSTORED:
+            if not _is_locked(error) or self._failed or len(self._unstored) >= MOST_UNSTORED:
                 self._warn(error)
 
     async def forget(self, key: str) -> None:
         """Drop a reply, so that the next one can be kept."""
         self._unstored.pop(key, None)
-        await self._run("DELETE FROM replies WHERE key = ?", key)
+        if not self._unreadable:
+            await self._run("DELETE FROM replies WHERE key = ?", key)
 
     def close(self) -> None:
         """Store what still waits for a lock, and close the file."""
         try:
-            self._wait_for(self._store)
+            if self._unstored:
+                self._wait_for(self._store)
         except sqlite3.Error as error:
             self._warn(error)
         self._db.close()
@@ -145,8 +152,8 @@ class ReplyCache:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    async def _run(self, statement: str, *values: str) -> list[Any]:
-        """The rows that a statement finds; none where it cannot be run."""
+    async def _run(self, statement: str, *values: str) -> list[Any] | None:
+        """The rows that a statement finds; None where it cannot be run."""
         pauses = self._pauses()
         while True:
             try:
@@ -156,7 +163,7 @@ class ReplyCache:
                 pause = next(pauses, None) if _is_locked(error) else None
                 if pause is None:
                     self._warn(error)
-                    return []
+                    return None
             await asyncio.sleep(pause)
 
     def _store(self) -> None:
@@ -179,7 +186,7 @@ class ReplyCache:
     def _pauses(self) -> Iterator[float]:
         """Seconds to wait before each further try, until the deadline; none any more once a deadline has passed."""
         started = time.monotonic()
-        while not self._broken and (waited := time.monotonic() - started) < LOCK_SECONDS:
+        while not self._failed and (waited := time.monotonic() - started) < LOCK_SECONDS:
             if waited > QUIET_SECONDS and not self._told:
                 self._told = True
                 told = f"another program locks this reply cache; waiting for it, at most {LOCK_SECONDS:g} s"
@@ -188,14 +195,14 @@ class ReplyCache:
 
     def _warn(self, error: sqlite3.Error) -> None:
         self._unstored.clear()
-        if not self._broken:
-            self._broken = True
+        if not self._failed:
+            self._failed = True
             meaning = "every reply is used all the same; those that cannot be kept, or read, are paid for again"
             print(f"warning: {self.path}: the reply cache fails ({error}): {meaning}", file=sys.stderr)
 
 
-def _is_locked(error: sqlite3.Error) -> bool:
-    return "locked" in str(error)  # Python 3.10 tells no error codes
+def _is_locked(error: Exception) -> bool:
+    return "locked" in str(error) or "locking" in str(error)  # Python 3.10 tells no error codes
 
 
 def _entry(key: str, reply: Reply) -> str:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -211,7 +211,7 @@ def _texts(number: int) -> tuple[str, str, str]:
 
 
 class _Campaign(Findings):
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, commands: Iterable[str]):
         super().__init__("caches", COUNTED)
         self.folder = folder
         self._numbers = itertools.count()
@@ -225,7 +225,7 @@ class _Campaign(Findings):
                 wikieval.write(json.dumps({"question": f"question {n}", "context_v1": [reference], **texts}) + "\n")
         self.right: dict[str, Rows] = {}
         self.undisturbed: dict[str, Path] = {}
-        for command in COMMANDS:
+        for command in commands:
             with self._judged(command) as (place, judge):
                 status, said = self._run(command, place, judge, "undisturbed")
             self.right[command], self.undisturbed[command] = _rows(place), place
@@ -359,7 +359,7 @@ class _Campaign(Findings):
             lock.end()
             held.close()
             wanted = 2 if seconds is None else 0
-            well = status == wanted and "note: " in said and (wanted == 0 or "is locked" in said.splitlines()[-1])
+            well = status == wanted and (wanted == 0 or "keeps it locked" in said.splitlines()[-1])
             self.note("ended badly", where, [] if well and not (wanted and judge.requests) else [said[-300:]])
             if not wanted:
                 self._compare(where, command, place, whole=True)
@@ -438,14 +438,15 @@ MIDDLE: dict[str, Callable[[], Harm]] = {
 
 def run(
     turns: int = 12,
-    before: list[str] = [*FILES],  # noqa: B006 (read only)
-    middle: list[str] = [*MIDDLE],  # noqa: B006
-    locks: tuple[float | None, ...] = (2.0, None),
-    commands: tuple[str, ...] = COMMANDS,
+    before: Sequence[str] = tuple(FILES),
+    middle: Sequence[str] = tuple(MIDDLE),
+    locks: Sequence[float | None] = (2.0, None),
+    disk: bool = True,
+    commands: Sequence[str] = COMMANDS,
 ) -> Findings:
     """All kinds of entries in `turns` orders, and all harm to files, by each command; two commands at a time."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
-        campaign = _Campaign(Path(folder))
+        campaign = _Campaign(Path(folder), commands)
         attempts = {}
         for command in commands:
             for turn in range(turns):
@@ -455,10 +456,11 @@ def run(
             for kind in middle:
                 attempt = pool.submit(campaign.broken_in_the_middle, command, kind, MIDDLE[kind]())
                 attempts[attempt] = f"{kind} in the middle, {command}"
-            for kind in ("writers", "all") if locks else ():
+            for kind in ("writers", "all"):
                 for seconds in locks:
                     attempts[pool.submit(campaign.locked_before, command, kind, seconds)] = f"a lock before, {command}"
-            attempts[pool.submit(campaign.full_disk, command)] = f"a full disk, {command}"
+            if disk:
+                attempts[pool.submit(campaign.full_disk, command)] = f"a full disk, {command}"
         for attempt in as_completed(attempts):
             if error := attempt.exception():
                 campaign.note("broke off", attempts[attempt], [repr(error)])

@@ -305,7 +305,7 @@ def test_a_lock_for_good_costs_one_wait_and_no_reply(locked: Any, capsys: Any, r
     told = capsys.readouterr().err.splitlines()
     assert [line.partition(":")[0] for line in told] == ["note", "warning"], told
     assert "database is locked" in told[1]
-    with pytest.raises(InputError, match=r"replies\.sqlite: cannot be used as a reply cache: database is locked"):
+    with pytest.raises(InputError, match=r"replies\.sqlite: cannot be used as a reply cache: another program .*locked"):
         ReplyCache(cache.path)
 
 
