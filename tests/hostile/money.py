@@ -390,8 +390,7 @@ class _Campaign(Findings):
     def attack(self, kind: str, command: str) -> None:
         """A run with a limit; the same again; and one with a high limit and an honest server, which ends the work."""
         where = f"{kind}, {command}"
-        folder = self.folder / re.sub(r"\W+", "-", where)
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix=re.sub(r"\W+", "-", where), dir=self.folder))
         till = Till(kind)
         status, said = self._run(command, folder, till, LIMIT)
         asked, stopped, bill = till.asked, "stopped: " in said, sum(till.bills)
