@@ -36,6 +36,7 @@ def questions(
 ) -> None:
     """Write questions with their true answers, and the snippets that give them, from DOCS.
 
+    Files, pages and links that are not read are listed before anything is sent to the model.
     The documents are cut into chunks of whole paragraphs, at most 200 words each. Questions whose snippet does not
     stand in its chunk word for word are dropped, duplicates too, and unanswerable ones that are answered after all.
     Rows are written as they finish; the same command goes on after a stop.

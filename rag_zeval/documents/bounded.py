@@ -31,7 +31,7 @@ Outcome = dict[str, Any]  # "text" and "doubts" of a file that was read, "left_o
 
 
 def read_files(files: Iterable[tuple[str, str]]) -> Iterator[Outcome]:
-    """What is in each of these files, paths without links and what they are by suffix, in their order."""
+    """Read these files, in their order. Each is a path without links, and the suffix that says what the file is."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from rag_zeval.documents.bounded import _serve; _serve()"
     # -I: no module comes from the folder that the command stands in; that may be one of documents.
     line = [sys.executable, "-I", "-W", "ignore", "-c", code]
@@ -116,5 +116,5 @@ def _content(path: str) -> bytes:
     # NONBLOCK: a file that has become a pipe meanwhile is opened, seen and left, not waited for.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Unreadable("is no regular file")
+            raise Unreadable("is not a regular file")
         return file.read()

@@ -126,9 +126,9 @@ def _why_not(path: Path, root: Path) -> str | None:
     """Why what stands below a folder is not to be opened, None if it is."""
     if path.is_symlink():
         if not Path(os.path.realpath(path)).is_relative_to(root):
-            return "is a link to what is outside of the folder"
+            return f"is a link to a {'folder' if os.path.isdir(path) else 'file'} outside the folder"
         if not os.path.exists(path):
             return "is a link to nothing"
         if os.path.isdir(path):
-            return "is a link to a folder; its files are read where they are, unless that folder is hidden"
-    return None if os.path.isfile(path) else "is no regular file, or cannot be opened"
+            return "is a link to a folder: the files there are read where they are, unless they are hidden"
+    return None if os.path.isfile(path) else "is not a regular file, or cannot be opened"

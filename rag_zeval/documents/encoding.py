@@ -31,13 +31,13 @@ class Unreadable(Exception):
 
 
 def decode(content: bytes, declares: bool = False) -> str:
-    """The text of a file, its line ends as "\\n". declares: whether it is a page, which may say its encoding.
+    """The text of a file, with "\\n" at the end of each line. declares: whether it may name its encoding, as pages do.
 
     Raises Unreadable if a byte has no meaning in the encoding, and for NUL bytes, which no text holds.
     """
     text = _decoded(content, declares).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
-        raise Unreadable("holds NUL bytes: it is no text, or UTF-16 without its mark (BOM); save it as UTF-8")
+        raise Unreadable("holds NUL bytes: it is not text, or UTF-16 without a byte order mark; save it as UTF-8")
     return text
 
 

@@ -54,7 +54,7 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
     seen: dict[str, list[int]] = {}  # pages by what is wrong with them
     for number, page in enumerate(reader.pages, 1):
         try:
-            _lend_fonts(page, pypdf.generic.NameObject("/Resources"))
+            _lend_fonts(page)
             text = _whole_letters(page.extract_text())
             for fault in [*_not_read(page), *(["no text, and may be a scan"] if not text.strip() else [])]:
                 seen.setdefault(fault, []).append(number)
@@ -65,9 +65,9 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
         texts.append(text)
     doubts = [f"{_pages(numbers, len(texts))} {fault}" for fault, numbers in seen.items()]
     if (count := reader.root_object["/Pages"].get("/Count")) != len(texts):
-        doubts.append(f"{len(texts)} pages were found, and it says that it has {count}")
+        doubts.append(f"{len(texts)} pages were found, but the file counts {count}")
     if unknown := sum(text.count("\ufffd") for text in texts):
-        doubts.append(f"{unknown} letters could not be told")
+        doubts.append(f"{unknown} letters could not be read")
     if told.count:
         doubts.append(f"pypdf met faults ({told.count}), and text may be missing; the first: {told.first}")
     # One line end between two pages: a sentence may go on over them, and a paragraph's end is not to be seen.
@@ -89,17 +89,25 @@ def _watched(decompress: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     return watched
 
 
-def _lend_fonts(page: Any, key: str) -> None:
+def _lend_fonts(page: Any) -> None:
     """Give the page's resources to the forms that it draws and that name none: pypdf would give no text of them."""
+    from pypdf.generic import NameObject
+
     holders, seen = [page], set()
     while holders:
-        resources = holders.pop().get(key) or {}
-        for drawn in (resources.get("/XObject") or {}).values():
-            form = drawn.get_object()
-            if form is not None and form.get("/Subtype") == "/Form" and id(form) not in seen:
+        resources = _dictionary(holders.pop(), "/Resources")
+        drawn = _dictionary(resources, "/XObject")
+        for form in (_dictionary(drawn, name) for name in drawn):
+            if form.get("/Subtype") == "/Form" and id(form) not in seen:
                 seen.add(id(form))
-                form.setdefault(key, resources)
+                form.setdefault(NameObject("/Resources"), resources)
                 holders.append(form)
+
+
+def _dictionary(holder: Any, key: Any) -> Any:
+    """What a dictionary or a list holds there, directly or by reference, if that is a dictionary; else an empty one."""
+    found = holder[key].get_object() if isinstance(holder, list) or key in holder else None
+    return found if isinstance(found, dict) else {}
 
 
 def _whole_letters(text: str) -> str:
@@ -109,13 +117,14 @@ def _whole_letters(text: str) -> str:
 
 def _not_read(page: Any) -> Iterator[str]:
     """What of a page is not in the text that pypdf gives."""
-    kinds = {item.get_object().get("/Subtype") for item in page.get("/Annots") or []}
+    notes = page["/Annots"].get_object() if "/Annots" in page else []
+    kinds = {_dictionary(notes, at).get("/Subtype") for at in range(len(notes))} if isinstance(notes, list) else set()
     yield from (NOT_READ[kind] for kind in NOT_READ if kind in kinds)
-    fonts = [font.get_object() for font in ((page.get("/Resources") or {}).get("/Font") or {}).values()]
-    if any(
-        "/ToUnicode" not in font and font.get("/Encoding") in ("/Identity-H", "/Identity-V") for font in fonts if font
-    ):
-        yield NO_LETTERS
+    fonts = _dictionary(_dictionary(page, "/Resources"), "/Font")
+    for font in (_dictionary(fonts, name) for name in fonts):
+        if "/ToUnicode" not in font and font.get("/Encoding") in ("/Identity-H", "/Identity-V"):
+            yield NO_LETTERS
+            break
 
 
 def _pages(numbers: Sequence[int], of: int) -> str:

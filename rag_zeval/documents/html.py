@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from html import unescape
 from typing import NoReturn
 
@@ -15,9 +15,14 @@ BLOCKS = frozenset(
     "h2 h3 h4 h5 h6 header hr html legend li main nav ol option p pre section summary table text title tr ul".split()
 )
 WITHIN = {"br": "\n", "td": " ", "th": " "}  # what stands for the start of an element inside a paragraph
-UNSEEN = frozenset("script style iframe noembed noframes noscript".split())  # a browser shows nothing of these
-VERBATIM = frozenset(["xmp"])  # in these, as in UNSEEN, there is no markup but their own end
-ENTITIES = frozenset(["title", "textarea"])  # in these there are entities, but no other markup
+# In these elements nothing is markup but their own end tag. Of UNSEEN a browser shows nothing; how the rest is read:
+UNSEEN = ("script", "style", "iframe", "noembed", "noframes", "noscript")
+RAW: dict[str, Callable[[str], str]] = {
+    "title": unescape,
+    "textarea": unescape,
+    "xmp": str,
+    **dict.fromkeys(UNSEEN, lambda hidden: ""),
+}
 FOREIGN = frozenset(["svg", "math"])  # in these "/>" ends every element, as in XML
 
 _SPACE = " \t\n\f\r"
@@ -26,6 +31,7 @@ _MARKUP = re.compile(
     rf"|(?P<end>/?)(?P<name>[a-zA-Z][^{_SPACE}/>]*))"
 )
 _COMMENT_END = re.compile("--!?>")
+_CDATA_END = re.compile("]]>")
 _TAG_END_OR_ATTRIBUTE = re.compile(
     rf"[{_SPACE}/]*(?:(?P<end>>)|[^{_SPACE}/>][^{_SPACE}/>=]*"
     rf"(?:[{_SPACE}]*=[{_SPACE}]*(?:\"[^\"]*(?:\"|\Z)|'[^']*(?:'|\Z)|(?=>)|[^{_SPACE}>\"'][^{_SPACE}>]*))?)"
@@ -35,57 +41,50 @@ _TAG_END_OR_ATTRIBUTE = re.compile(
 def page_text(page: str) -> str:
     """What a reader can see of a page, its paragraphs between blank lines.
 
-    Comments, templates and the elements UNSEEN are left out, and what stands in attributes. Raises Unreadable if the
-    page ends inside one of these, or a title or text area: of what follows its start a browser shows nothing, or only
-    there. Such a page may be cut off, or a quote or an end may be missing in its midst.
+    Comments, templates, the elements UNSEEN and what stands in attributes are no part of it. Raises Unreadable if the
+    page ends inside a tag or one of these, or inside a title or text area: a browser hides all that follows its start.
+    Such a page may be cut off, or a quote or an end tag may be missing somewhere before.
     """
     lines = "".join(_pieces(page)).split("\n")
     return re.sub(r"\n{3,}", PARAGRAPH, "\n".join(line.strip() for line in lines)).strip()
 
 
-def _pieces(page: str) -> Iterator[str]:
+def _pieces(page: str) -> list[str]:
     """The page's text and what stands for the edges of its elements, in their order."""
-    at, foreign = 0, 0
-    templates: list[int] = []  # where the open ones start
+    pieces: list[str] = []
+    templates: list[tuple[int, int]] = []  # of the open ones: where they start, in the page and in the pieces
+    at = foreign = 0
     while (markup := _MARKUP.search(page, at)) is not None:
-        start, inside = markup.start(), bool(templates)
-        if not inside:
-            yield _one_space(unescape(page[at:start]))
-        at = markup.end()
+        start, end = markup.span()
+        pieces.append(_one_space(unescape(page[at:start])))
         if markup["comment"] is not None:
-            if not markup["comment"].endswith(">"):
-                at = _end_of(_COMMENT_END, page, start, "a comment", at).end()
+            at = end if page[end - 1] == ">" else _end_of(_COMMENT_END, page, end, "a comment", start).end()
         elif markup["bogus"] is not None:
-            at = page.find(">", at) + 1 or _unclosed(page, start, f"'{markup[0]}'")
-        elif markup["cdata"] is not None:  # text in XML, and hidden in HTML up to its first ">": kept
-            end = _end_of(re.compile(re.escape("]]>")), page, start, "a CDATA section", at)
-            if not inside:
-                yield _one_space(page[at : end.start()])
-            at = end.end()
+            at = page.find(">", end) + 1 or _unclosed(page, f"'{markup[0]}'", start)
+        elif markup["cdata"] is not None:  # XML's text, of which HTML hides what stands before a ">": kept
+            closing = _end_of(_CDATA_END, page, end, "a CDATA section", start)
+            pieces.append(_one_space(page[end : closing.start()]))
+            at = closing.end()
         else:
             name, closes = markup["name"].lower(), bool(markup["end"])
-            at, closed = _end_of_tag(page, at, start)
-            if not inside:
-                yield PARAGRAPH if name in BLOCKS else WITHIN.get(name, "") * (not closes)
-            if name == "template":
-                if not closes:
-                    templates.append(start)
-                elif templates:
-                    templates.pop()
-            elif name in FOREIGN:
+            at, closed = _end_of_tag(page, end, start)
+            pieces.append(PARAGRAPH if name in BLOCKS else WITHIN.get(name, "") * (not closes))
+            if name in FOREIGN:
                 foreign = max(0, foreign + (-1 if closes else not closed))
+            elif name == "template" and not closes:
+                templates.append((start, len(pieces)))
+            elif name == "template" and templates:
+                del pieces[templates.pop()[1] :]
             elif name == "plaintext" and not closes:
-                yield page[at:] * (not inside)
-                at = len(page)
-            elif name in UNSEEN | VERBATIM | ENTITIES and not closes and not (closed and foreign):
-                end = _end_of(re.compile(rf"</{name}(?=[{_SPACE}/>])", re.I | re.A), page, start, f"<{name}>", at)
-                raw = page[at : end.start()]
-                if name not in UNSEEN and not inside:
-                    yield _one_space(unescape(raw) if name in ENTITIES else raw)
-                at = end.start()
+                return [*pieces, page[at:]] if not templates else _unclosed(page, "<template>", templates[0][0])
+            elif name in RAW and not closes and not (closed and foreign):
+                ends = re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE | re.ASCII)
+                raw = page[at : _end_of(ends, page, at, f"<{name}>", start).start()]
+                pieces.append(_one_space(RAW[name](raw)))
+                at += len(raw)
     if templates:
-        _unclosed(page, templates[0], "<template>")
-    yield _one_space(unescape(page[at:]))
+        _unclosed(page, "<template>", templates[0][0])
+    return [*pieces, _one_space(unescape(page[at:]))]
 
 
 def _end_of_tag(page: str, at: int, start: int) -> tuple[int, bool]:
@@ -94,14 +93,15 @@ def _end_of_tag(page: str, at: int, start: int) -> tuple[int, bool]:
         at = part.end()
         if part["end"]:
             return at, part[0].endswith("/>")
-    _unclosed(page, start, "a tag")
+    _unclosed(page, "a tag", start)
 
 
-def _end_of(pattern: re.Pattern[str], page: str, start: int, what: str, at: int) -> re.Match[str]:
-    return pattern.search(page, at) or _unclosed(page, start, what)
+def _end_of(pattern: re.Pattern[str], page: str, at: int, what: str, start: int) -> re.Match[str]:
+    """The first match behind `at`: the end of what opens at `start`."""
+    return pattern.search(page, at) or _unclosed(page, what, start)
 
 
-def _unclosed(page: str, start: int, what: str) -> NoReturn:
+def _unclosed(page: str, what: str, start: int) -> NoReturn:
     line = page.count("\n", 0, start) + 1
     raise Unreadable(f"ends inside {what} that line {line} opens and nothing closes")
 

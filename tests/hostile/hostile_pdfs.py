@@ -109,6 +109,17 @@ def _honest(rng: random.Random) -> Iterator[HostileFile]:
     yield pdf("a form", held, seen)
     held[30] = stream(shown(seen[1]), b"/Type /XObject /Subtype /Form")
     yield pdf("a form with the page's fonts", held, seen)
+    apart = {
+        10: b"<< /Type /Page /Parent 2 0 R /Contents 40 0 R /Resources 41 0 R /Annots 42 0 R >>",
+        40: b"[11 0 R]",
+        41: b"<< /Font 43 0 R /XObject 44 0 R >>",
+        42: b"[null 45 0 R 7 46 0 R]",
+        43: b"<< /F1 3 0 R /F2 null >>",
+        44: b"<< /X 30 0 R /Y null /Z 7 >>",
+        45: b"<< /Type /Annot /Subtype /Link >>",
+        46: b"null",
+    }
+    yield pdf("a form, all by reference", {**held, **apart}, seen)
     nested = objects(*plain, kids="40 0 R 12 0 R 14 0 R")
     for number in range(40, 90):
         nested[number] = b"<< /Type /Pages /Parent 2 0 R /Kids [%d 0 R] /Count 1 >>" % (
@@ -166,6 +177,8 @@ def _told(rng: random.Random) -> Iterator[HostileFile]:
         note = b"<< /Type /Annot /Subtype /%s /Rect [0 0 9 9] /Contents (note) /V (value) >>" % kind
         made = objects(plain[0], page=b"/Annots [20 0 R]")
         yield pdf(f"a {kind.decode()}", {**made, 20: note}, seen[:1], told=True)
+        listed = objects(plain[0], page=b"/Annots 21 0 R")
+        yield pdf(f"a list with a {kind.decode()}", {**listed, 20: note, 21: b"[20 0 R]"}, seen[:1], told=True)
     for kind, end in {
         "string": b"BT /F1 12 Tf (open ",
         "array": b"BT /F1 12 Tf [(open",

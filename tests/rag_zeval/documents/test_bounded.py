@@ -62,7 +62,7 @@ def test_what_is_no_file_any_more_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "link.txt").symlink_to("pipe.txt")
     pipe, link, gone = read(tmp_path / "pipe.txt", tmp_path / "link.txt", tmp_path / "gone.txt")
-    assert pipe == {"left_out": "is no regular file"}
+    assert pipe == {"left_out": "is not a regular file"}
     assert "Too many levels of symbolic links" in link["left_out"] and "FileNotFoundError" in gone["left_out"]
 
 

@@ -90,7 +90,7 @@ def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: 
     characters = sum(len(path.read_text()) for path in docs.glob("*.md"))
     assert done.stdout.splitlines()[0] == f"12 documents, 12 chunks, {characters:,} characters"
     assert done.stderr.splitlines()[:3] == [
-        "left out: passwd.txt: is a link to what is outside of the folder",
+        "left out: passwd.txt: is a link to a file outside the folder",
         "left out: half.html: ends inside <script> that line 1 opens and nothing closes",
         "left out: files of other kinds: .pptx 1",
     ]
