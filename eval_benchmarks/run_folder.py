@@ -12,9 +12,10 @@ from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.trials import Trial
+from eval_benchmarks.trials import COUNTS, TOKENS, Trial
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_object, locate, read_json, write_json
+from rag_zeval.models.language_model import one_line
 from rag_zeval.rows import StoredRows
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.config import check_settings, load_config, stored
@@ -125,9 +126,21 @@ def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
     if not path.is_file():
         raise InputError(f"{path}: cannot be read: there is no such file")
     scored = StoredRows(path, Scored.from_row)
+    answers = {example.id: len(example.answers) for example in benchmark.examples}
     try:
-        all(scored.values())
-    except (TypeError, KeyError) as error:
+        for row in scored.values():
+            _check_scores(row, answers.get(row.id))
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise InputError(f"{path}: not rows of a benchmark run: {error}") from error
     scorer, model, identity, prompt_hash = (entry[key] for key in ("scorer", "model", "identity", "prompt_hash"))
     return Trial(benchmark, scorer, model, path.name, identity, prompt_hash, scored, entry["trial"])
+
+
+def _check_scores(row: Scored, answers: int | None) -> None:
+    """Raises InputError for what is no score of its example (`answers`: how many it has), or no number where one is."""
+    if answers is not None and len(row.scores) != answers:
+        raise InputError(f"row {row.id!r}: field 'scores': has {len(row.scores)}, must have {answers}")
+    counts = [getattr(row, name) for name in (*COUNTS, *TOKENS)]
+    for value in (*row.values, *counts):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InputError(f"row {row.id!r}: {one_line(str(value))!r} is no number")

@@ -89,10 +89,21 @@ def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str
         read_run(run)
 
 
-def test_rows_of_another_kind_are_refused(run: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": "red"}, "not rows of a benchmark run: "),
+        ({"scores": [[]]}, "not rows of a benchmark run: "),
+        ({"scores": [{"value": 1}]}, "field 'scores': has 1, must have 4"),
+        ({"scores": [{"value": "1"}] * 4}, "'1' is no number"),
+        ({"calls": None, "seconds": [7]}, r"'\[7\]' is no number"),
+    ],
+)
+def test_rows_of_another_kind_are_refused(run: Path, change: dict[str, Any], message: str) -> None:
     file = next((run / "rows").glob("*bleu*"))
-    file.write_text('{"id": "1", "scores": [{"value": 1}], "colour": "red"}\n')
-    with pytest.raises(InputError, match=r"bleu.*jsonl: not rows of a benchmark run"):
+    first, *rows = file.read_text().splitlines()
+    file.write_text("\n".join([json.dumps(json.loads(first) | change), *rows]) + "\n")
+    with pytest.raises(InputError, match=rf"bleu.*jsonl: .*{message}"):
         read_run(run)
 
 
