@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rag_zeval.audit.agreement import Estimate, Ratings, estimate, kappa
+from rag_zeval.errors import exit_status
 
 ROWS = (25, 50, 100, 200, 400)
 KAPPAS = (0.5, 0.7, 0.9)
@@ -63,4 +64,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -36,7 +36,7 @@ SPELT = re.compile(
     r"|&(?:amp;){0,9}(#[xX]?[0-9a-fA-F]{1,8};?|[a-zA-Z][a-zA-Z0-9]{1,30};)"
 )
 
-MARKS = ("\\u", "\\x", "\\U", "%", "&")  # without one nothing but a backslash is spelt
+BLANKS = ("n", "r", "t", "b", "f", "v")
 
 # How well-known keys look. Only what a person typed as a command is searched for them: texts may hold such words.
 KNOWN_SHAPE = re.compile(
@@ -187,13 +187,16 @@ def _stands_in(text: str) -> bool:
 
 def _layers(text: str) -> Iterator[str]:
     """The text with the characters that are spelt as others read, again and again."""
-    for _ in range(LAYERS):
-        if not any(mark in text for mark in MARKS):  # most texts: escapes for blanks and quotes alone
-            yield text.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ").replace("\\", "")
-            return
-        before, text = text, SPELT.sub(_character, text)
-        yield text
-        if text == before:
+    first, *others = text.split("\\")
+    if not ("%" in text or "&" in text or any(part[:1] in ("u", "x", "U") for part in others)):
+        # most texts: the same without a regular expression
+        yield "".join([first, *(f" {part[1:]}" if part[:1] in BLANKS else part for part in others)])
+        return
+    for layer in range(LAYERS):
+        text, count = SPELT.subn(_character, text)
+        if count or not layer:
+            yield text
+        if not count:
             return
 
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.timing.pairs import command
+from rag_zeval.errors import exit_status
 from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.files import write_json
 from rag_zeval.judge.evaluator import Example
@@ -97,4 +98,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -44,6 +44,7 @@ from experiments.timing.guidance import (
     widest_tie,
 )
 from experiments.timing.pairs import Entry, append, command, compare
+from rag_zeval.errors import exit_status
 
 PAIRS = 5
 
@@ -213,4 +214,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -28,6 +28,7 @@ from typing import Any
 from experiments.markdown import fill
 from experiments.timing.guidance import ALPHAS, SMALL, guided_answers, packed_answers, random_prompts, random_qwen2
 from experiments.timing.pairs import command, timed
+from rag_zeval.errors import exit_status
 from rag_zeval.files import Row, write_json, write_text
 from train.model_shape import KEPT, shape_of
 
@@ -155,4 +156,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

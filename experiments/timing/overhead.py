@@ -37,6 +37,7 @@ from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.timing.pairs import command, timed
+from rag_zeval.errors import exit_status
 from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import Sampling
@@ -240,4 +241,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -18,6 +18,7 @@ from pathlib import Path
 from experiments.driver import StageError, StageProcesses
 from experiments.plan import Command
 from experiments.timing.pairs import Entry, append, command, entry, size
+from rag_zeval.errors import exit_status
 from rag_zeval.files import read_jsonl
 from rag_zeval.stages.training_log import read_run
 
@@ -88,4 +89,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.timing.pairs import command
+from rag_zeval.errors import exit_status
 
 INSTANCES, SCORERS, DRAWS = 280, 10, 10_000
 
@@ -71,4 +72,4 @@ def _labelled(number: int, label: int) -> dict:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from experiments.timing.pairs import Entry, append, command, compare, entry, size
+from rag_zeval.errors import exit_status
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -353,4 +354,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

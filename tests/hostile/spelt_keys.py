@@ -91,7 +91,7 @@ def _unescaped(text: str) -> str:
 
 def _plain(text: str) -> str:
     """The characters that a key is told by."""
-    return "".join(c for c in unicodedata.normalize("NFKC", text).lower() if c.isascii() and c.isalnum())
+    return re.sub("[^a-z0-9]+", "", unicodedata.normalize("NFKC", text).lower())
 
 
 def _readings(text: str) -> Iterator[str]:

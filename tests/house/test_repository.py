@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -112,3 +113,22 @@ def test_no_file_names_a_place_on_one_machine() -> None:
             lines = enumerate(content.decode(errors="replace").splitlines(), 1)
             found += [f"{name}:{number}: {line.strip()[:120]}" for number, line in lines if PRIVATE.search(line)]
     assert not found, "\n".join(found)
+
+
+ENCODING_AT = {"open": 3, "read_text": 0, "write_text": 1}  # the place of the argument that may name the encoding
+
+
+def test_no_text_file_is_opened_in_the_encoding_of_the_machine() -> None:
+    folders = ("rag_zeval", "rewards", "synthesize", "train", "eval_benchmarks", "experiments")
+    for path in (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call):
+                continue
+            called = ast.unparse(call.func)
+            name, named = called.rpartition(".")[2], {word.arg for word in call.keywords}
+            binary = any(re.search("'[rwax]b'", ast.unparse(argument)) for argument in call.args)
+            if name in ENCODING_AT and called not in ("write_text", "os.open", "gzip.open") and not binary:
+                assert "encoding" in named or len(call.args) > ENCODING_AT[name], f"{path}:{call.lineno}"
+            assert "encoding" in named or not {"text", "universal_newlines"} & named or name != "run", (
+                f"{path}:{call.lineno}"
+            )
