@@ -18,6 +18,7 @@ from rag_zeval.judge.words import words
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Vector
 from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.replies.reading import READER
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.asking import Failed, Judge, similarity_of
 
@@ -108,6 +109,7 @@ class QuestionWriter:
             "model": self._model.name,
             "identity": self._model.identity,
             "prompt_hash": KINDS[kind].prompt_hash,
+            "reader": READER,
             "seed": self._seed,
             "input_sha256": self._input_sha256,
         }

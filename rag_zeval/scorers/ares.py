@@ -9,8 +9,9 @@ correctness is.
 
 Known differences: the prompts are in our words, speak of questions (the package's of dialogues) and have examples of
 ours (the original's come with the data); a reply without a label, or with both, leaves the answer without a score (the
-original's is 0, or [[Yes]]), and so does a reply that does not come (the original's is 0 after five tries); labels are
-read in any case. As the original sets no temperature, it is 1, the default of its endpoint.
+original's is 0, or [[Yes]]), and so do a label within a sentence, one that the document or the answer spells out, and a
+reply that does not come (the original's is 0 after five tries); labels are read in any case. As the original sets no
+temperature, it is 1, the default of its endpoint.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ looser `\bVERDICT:.*PASSED\b`. All values are in [0, 1].
 Known differences: the prompts and their examples are in our words; sentences are split without a trained model
 (`sentences.py`); a line with several verdicts, or one that only the looser expression finds and that says "not" (NOT
 PASSED), leaves the answer without a score, as do verdicts that are missing or too many, and a text without a statement;
-so does recall without a true positive and a false negative (0 ÷ 0). The paper's other parser, a third call held to a
+so does recall without a true positive and a false negative (0 ÷ 0), a list that stands in parts, twice, within a
+sentence, with items left out or in a shown text, and a verdict that a shown text spells out. The paper's other parser, a third call held to a
 JSON schema, is not here. A list of statements that ends early is taken for a whole one, unless the endpoint says that
 it was cut off.
 """

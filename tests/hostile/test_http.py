@@ -45,6 +45,9 @@ def test_no_mode_makes_a_score_up_or_harms_another_row(hostile: Any, monkeypatch
 def test_the_real_commands_meet_some_modes() -> None:
     keys = ["the key in an error", "the key in a reply", "the key escaped in a reply", "the key in a page"]
     modes = [*keys, "307 elsewhere", "usage of 5,000 digits", "two answers at once"]
-    findings = hostile_http.run(modes)
+    findings = hostile_http.run(modes, ("evaluate", "bench"))
     assert findings.faults == []
     assert findings.counts["modes x commands"] == 2 * len(modes) and findings.counts["commands run"] == 6
+    findings = hostile_http.run(["the key in an error", "two answers at once"], ("questions", "collect", "smoke"))
+    assert findings.faults == []
+    assert findings.counts["modes x commands"] == 6
