@@ -8,9 +8,9 @@ Known differences: the prompts and their examples are in our words; sentences ar
 (`sentences.py`); a line with several verdicts, or one that only the looser expression finds and that says "not" (NOT
 PASSED), leaves the answer without a score, as do verdicts that are missing or too many, and a text without a statement;
 so does recall without a true positive and a false negative (0 ÷ 0), a list that stands in parts, twice, within a
-sentence, with items left out or in a shown text, and a verdict that a shown text spells out. The paper's other parser, a third call held to a
-JSON schema, is not here. A list of statements that ends early is taken for a whole one, unless the endpoint says that
-it was cut off.
+sentence, with items left out or in a shown text, and a verdict that a shown text spells out. The paper's other parser,
+a third call held to a JSON schema, is not here. A list of statements that ends early is taken for a whole one, unless
+the endpoint says that it was cut off.
 """
 
 from __future__ import annotations

@@ -92,7 +92,6 @@ def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"colour": "red"}, "not rows of a benchmark run: "),
         ({"scores": [[]]}, "not rows of a benchmark run: "),
         ({"scores": [{"value": 1}]}, "field 'scores': has 1, must have 4"),
         ({"scores": [{"value": "1"}] * 4}, "'1' is no number"),
