@@ -27,11 +27,11 @@ from eval_benchmarks.output.run_files import write_run_files
 from eval_benchmarks.output.tables import open_console, show
 from eval_benchmarks.run_folder import write_manifest
 from eval_benchmarks.trials import Trial, scorer_name
+from rag_zeval.budget import Account, Budget, BudgetSpent, Price
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.prices import price_of, read_prices
 from rag_zeval.evaluation.spending import spent_before
 from rag_zeval.files import write_text
-from rag_zeval.models.budget import Account, Budget, BudgetSpent, Price
 from rag_zeval.results import SPENT
 from rag_zeval.rows import RowWriter, StoredRows
 from rag_zeval.scorers.checked_claims import CheckedClaims

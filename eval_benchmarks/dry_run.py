@@ -18,9 +18,9 @@ from eval_benchmarks.datasets.nano_eval import WORLD
 from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
+from rag_zeval.budget import Price
 from rag_zeval.evaluation.estimate import Asked, WordEmbedder, asked, drawn_to_look_at, reply_by_the_letter
 from rag_zeval.evaluation.prices import price_of
-from rag_zeval.models.budget import Price
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
 from rag_zeval.models.scripted import ScriptedBackend

@@ -18,10 +18,10 @@ from eval_benchmarks.in_pieces import InPieces, fits_model
 from eval_benchmarks.model_checks import not_trained_yet
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.originals.scorer import OriginalScorer
+from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.prices import price_of
 from rag_zeval.judge.prompt import RANKING
-from rag_zeval.models.budget import Account, Budget, Price
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
 from rag_zeval.models.endpoint import Endpoint

@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric
+from rag_zeval.budget import Price
 from rag_zeval.files import Row
-from rag_zeval.models.budget import Price
 from rag_zeval.scorers.score import Scored
 
 COUNTS = ("calls", "cached", "retries", "failures", "seconds")  # of a scored example: summed over all

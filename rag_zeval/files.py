@@ -50,20 +50,20 @@ def readable(path: str | Path) -> Iterator[None]:
 
 
 def iter_jsonl(
-    path: str | Path, required: FieldTypes | None = None, *, growing: bool = False
+    path: str | Path, required: FieldTypes | None = None, *, growing: bool = False, has_nan: bool = False
 ) -> Iterator[tuple[int, Row]]:
     """Yield `(line number from 1, row)` for each non-empty line of a JSONL file.
 
     required: fields and their types (see `check_fields`). growing: a last line without its end is left out, for it is
-    still being written, or a kill tore it. Raises InputError naming file, line and field at the first line that does
-    not fit, and when the file cannot be read.
+    still being written, or a kill tore it. has_nan: whether numbers may be NaN, as training writes them. Raises
+    InputError naming file, line and field at the first line that does not fit, and when the file cannot be read.
     """
     with readable(path), open(path, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip() or (growing and not line.endswith(b"\n")):
                 continue
             with locate(f"{path}:{number}"):
-                row = parse_row(line)
+                row = _parse(line, dict, WITH_NAN if has_nan else DECODER)
                 check_fields(row, required or {})
             yield number, row
 
@@ -83,7 +83,7 @@ def read_json(
     with readable(path):
         content = Path(path).read_bytes()
     try:
-        return _parse(content, kind, nan_is_null)
+        return _parse(content, kind, NAN_IS_NULL if nan_is_null else DECODER)
     except InputError as error:
         line = f":{error.__cause__.lineno}" if isinstance(error.__cause__, json.JSONDecodeError) else ""
         raise InputError(f"{path}{line}: {error}") from error
@@ -132,11 +132,11 @@ def _no_number(name: str) -> None:
 
 
 DECODER = json.JSONDecoder(parse_int=_whole_number, parse_float=_finite, parse_constant=_no_number)
+WITH_NAN = json.JSONDecoder(parse_int=_whole_number)
 NAN_IS_NULL = json.JSONDecoder(parse_int=_whole_number, parse_float=_finite, parse_constant=lambda _: None)
 
 
-def _parse(content: str | bytes, kind: type, nan_is_null: bool = False) -> Any:
-    decoder = NAN_IS_NULL if nan_is_null else DECODER
+def _parse(content: str | bytes, kind: type, decoder: json.JSONDecoder = DECODER) -> Any:
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
         value = decoder.decode(text.removeprefix("\ufeff").rstrip("\r\n"))

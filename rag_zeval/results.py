@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -115,8 +114,6 @@ def _check_answers(row: Row) -> None:
         for value in row[name]:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise InputError(f"field '{name}': holds {value!r}")
-    if not all(score is None or math.isfinite(score) for score in row["scores"]):
-        raise InputError("field 'scores': holds what is no finite number")
     trajectory = row["trajectory"]
     if trajectory is not None and len(trajectory) != len(row["systems"]):
         raise InputError(f"field 'trajectory': has {len(trajectory)}, must have one for each of 'systems'")

@@ -17,11 +17,11 @@ from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import SPECS, Sampling, check_spec
 
 if TYPE_CHECKING:
+    from rag_zeval.budget import Price
     from rag_zeval.cases.case import Case
     from rag_zeval.evaluation.run import Plan
     from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import Summary
-    from rag_zeval.models.budget import Price
 
 Inputs = Annotated[list[Path], typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: questions with answers.")]
 Scorers = Annotated[str, typer.Option(help="Names with commas between them; `rag-zeval scorers` lists them.")]
@@ -84,6 +84,7 @@ def evaluate(
     rag_zeval gives supported claims / claims: faithfulness against the retrieved contexts, correctness against the true
     answer. Rows are written as they finish; the same command goes on after a stop, and tries failed rows again.
     """
+    from rag_zeval.budget import Account, Budget
     from rag_zeval.cases.case import CaseSet
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers
@@ -92,7 +93,6 @@ def evaluate(
     from rag_zeval.evaluation.run import evaluate as run
     from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import summarize
-    from rag_zeval.models.budget import Account, Budget
     from rag_zeval.models.cache import ReplyCache
     from rag_zeval.rows import RowWriter
     from rag_zeval.scorers.registry import MEASURES

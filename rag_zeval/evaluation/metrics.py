@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rag_zeval.budget import Account
 from rag_zeval.cases.case import REFERENCE, CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.models.budget import Account
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from rag_zeval.budget import Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_object, read_json
-from rag_zeval.models.budget import Price
 from rag_zeval.models.language_model import check_spec
 
 HIGHEST = 1e6  # dollars for a million tokens

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from rag_zeval.budget import Price
 from rag_zeval.files import Row
-from rag_zeval.models.budget import Price
 from rag_zeval.results import SPENT
 
 

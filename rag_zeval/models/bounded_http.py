@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.models.budget import Bill
+from rag_zeval.budget import Bill
 
 MIB = 1 << 20
 ERROR_BYTES = 64 << 10  # of an answer that is an error: its reason stands at the beginning

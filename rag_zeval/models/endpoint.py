@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
-from rag_zeval.models.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply, one_line
 from rag_zeval.secrets import scrub

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from rag_zeval.budget import Account
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, locate, read_json
-from rag_zeval.models.budget import Account
 
 Messages = Sequence[Mapping[str, str]]
 

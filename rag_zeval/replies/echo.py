@@ -20,12 +20,13 @@ from urllib.parse import unquote
 from rag_zeval.replies.loose_json import unescaped
 
 COMPARED = 200  # letters and digits of a claim or a value
-SEAM = 4  # characters of a string on either side of a seam
+SEAM = 4  # characters of the string behind a seam; of the one before, the last: a shown text may begin with it
 UNSEEN = ("Cf", "Mn", "Cc")  # categories of characters: formats such as zero width, marks on letters, controls
 RESOLVED = 4  # times that escapes within escapes are resolved
 
 _QUOTES = "'`´‘’‚‛“”„‟‹›«»′″‴「」『』〝〞〟＂＇"
 _PLAIN = str.maketrans({**dict.fromkeys(_QUOTES, '"'), "\\": None, "：": ":"})
+_QUOTES_ON_END = re.compile(r'""+')  # two apostrophes, or a double prime
 _NO_LETTERS = re.compile(r"[\W_]+")
 _VALUE = re.compile(r'(?=[\[{]|"[^"]{1,60}":)(?<![\[{])')  # before a value that is spelled out, or one of its fields
 _CLAIM = re.compile(r'"claim"')  # what follows is spelled out as one
@@ -35,7 +36,9 @@ _PLAIN_JOINT = re.compile(r'[^{}]{0,8}\},?\{"claim":')
 # From the end of one string of a value to the beginning of the next, with some of what they say. JSON has one quote;
 # Python's repr takes the other one for some strings, but what stands between two of those may be text.
 _STRUCTURE = r"(?:[\s,:\[\]{}]|true|false|null|True|False|None|[-\d.])*"
-_SEAM = re.compile(rf"""[^"']{{1,{SEAM}}}(?<!\\)(?:(?P<quote>["']){_STRUCTURE}["'])(?=(?P<next>[^"'\\]{{1,{SEAM}}}))""")
+_SEAM = re.compile(
+    rf"""[^"'\\](?:(?P<quote>["'])(?=\s*[,:\[\]{{}}]){_STRUCTURE}["'])(?=(?P<next>[^"'\\]{{1,{SEAM}}}))"""
+)
 
 
 def plain_form(text: str) -> str:
@@ -56,7 +59,8 @@ def plain_form(text: str) -> str:
         text = unescaped(text)
         if text == before:
             break
-    return "".join(text.translate(_PLAIN).upper().casefold().split())  # upper: a dotless i is an i there
+    text = _QUOTES_ON_END.sub('"', text.translate(_PLAIN))
+    return "".join(text.upper().casefold().split())  # upper: a dotless i is an i there
 
 
 def letters_of(plain: str) -> str:

@@ -123,6 +123,7 @@ class _Reader:
             rf"{_SPACE}(?:\]|,{_SPACE}(?:[{self._quotes}\]\[{{]|(?:{_CONSTANT}){_SPACE}[,\]]))"
         )
         self._spelled = re.compile(rf"(?<!\\){key}")
+        self._parting = {mark: re.compile(rf"(?<!\\){mark}\s*[,:\[\]{{}}]") for mark in self._quotes}
         self._marks = {mark: re.compile(rf"[\\{mark}]") for mark in self._quotes}
 
     def value(self, depth: int, in_list: bool = False) -> Any:
@@ -134,7 +135,7 @@ class _Reader:
         if found == "[":
             return list(self._items(depth))
         if found and found in self._quotes:
-            return self._string(found, self._after_item if in_list else self._after_value)
+            return self._string(found, in_list)
         constant = self._constant.match(self.text, self.at)
         if constant is None:
             raise self._error("no value that can be read")
@@ -178,8 +179,8 @@ class _Reader:
                 raise self._error(f"neither ',' nor '{closing}'")
         self.at += 1
 
-    def _string(self, mark: str, after: re.Pattern[str]) -> str:
-        start = self.at
+    def _string(self, mark: str, in_list: bool) -> str:
+        start, after = self.at, self._after_item if in_list else self._after_value
         at = start + 1
         while found := self._marks[mark].search(self.text, at):
             if found[0] == "\\":
@@ -188,6 +189,8 @@ class _Reader:
                 self.at = found.end()
                 if self._spelled.search(self.text, start, self.at):
                     raise Unreadable("a string holds a key: where it ends cannot be told")
+                if in_list and self._parting[mark].search(self.text, start + 1, found.start()):
+                    raise Unreadable("a string of a list holds what may part two: where it ends cannot be told")
                 if elisions.WITHIN_STRING.search(self.text, start + 1, found.start()):
                     raise Unreadable("dots stand in place of items")
                 return unescaped(self.text[start + 1 : found.start()])

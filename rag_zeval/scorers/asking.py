@@ -8,6 +8,7 @@ questions in the same words, so behind a cache each is paid for once: they share
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,7 +68,7 @@ class Judge:
         reply = await self._reply(prompt, temperature, trial, inputs)
         cut = reply.status == "truncated"
         try:
-            return read_json(reply.text or "", read, Asked(prompt.template, inputs), cut=cut)
+            return read_json(reply.text or "", read, _asked(prompt, inputs), cut=cut)
         except Unreadable as error:
             raise Failed(_cut_off(reply) if cut else f"{prompt.name}: {error}") from error
 
@@ -88,7 +89,7 @@ class Judge:
         if reply.status == "truncated":
             raise Failed(_cut_off(reply))
         try:
-            return read_text(reply.text or "", read, Asked(prompt.template, inputs), spelled)
+            return read_text(reply.text or "", read, _asked(prompt, inputs), spelled)
         except Unreadable as error:
             raise Failed(f"{prompt.name}: {error}") from error
 
@@ -120,6 +121,10 @@ class Judge:
         if time.monotonic() > self._end:
             self.late = True
             raise Failed(f"no score within {self._timeout:g} s")
+
+
+def _asked(prompt: Prompt, inputs: Mapping[str, Any]) -> Asked:
+    return Asked(prompt.template, json.loads(inputs_json(inputs)))  # as the judge was shown them
 
 
 def _cut_off(reply: Reply) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rag_zeval.budget import NOT_ASKED
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.models.budget import NOT_ASKED
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, known_total
 

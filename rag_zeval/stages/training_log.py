@@ -36,7 +36,7 @@ def read_attempt(path: Path) -> list[tuple[int, dict[str, float]]]:
     """
     if not path.exists():
         return []
-    lines = iter_jsonl(path, {"step": int, "data": dict}, growing=True)
+    lines = iter_jsonl(path, {"step": int, "data": dict}, growing=True, has_nan=True)
     return [(row["step"], row["data"]) for _, row in lines]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import money
 import pytest
 
+from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.judge.evaluator import Evaluator, Example
-from rag_zeval.models.budget import Account, Budget, Price
 from rag_zeval.models.language_model import Sampling, open_backend
 
 PRICE = Price(**money.PRICES)

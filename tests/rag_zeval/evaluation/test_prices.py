@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.budget import NOT_ASKED, Price
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.prices import price_of, read_prices
-from rag_zeval.models.budget import NOT_ASKED, Price
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
 from rag_zeval.scorers.score import costs, paid_tokens

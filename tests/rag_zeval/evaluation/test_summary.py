@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from rag_zeval.budget import Price
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.spending import Spending, spent_before
 from rag_zeval.evaluation.summary import Column, cost_lines, summarize
 from rag_zeval.files import Row, json_line
-from rag_zeval.models.budget import Price
 from rag_zeval.results import SPENT, read_judged
 from rag_zeval.scorers.score import Scored
 

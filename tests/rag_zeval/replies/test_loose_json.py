@@ -73,7 +73,7 @@ def test_what_is_cut_off_is_not_read(value: dict, data: st.DataObject) -> None:
     ("text", "value"),
     [
         ('{"a": "He said "yes" to her.", "b": 1}', {"a": 'He said "yes" to her.', "b": 1}),
-        ('{"a": ["the "Times", 1999", "b"]}', {"a": ['the "Times", 1999', "b"]}),
+        ('{"a": ["the "Times" of 1999", "b"]}', {"a": ['the "Times" of 1999', "b"]}),
         ("{'a': 'it's so', 'b': \"it's\"}", {"a": "it's so", "b": "it's"}),
         ('{"a": ["x", // next\n "y"]}', {"a": ["x", "y"]}),
         ('{"a": TRUE, "b": None, // why\n "c": -1.5e2,}', {"a": True, "b": None, "c": -150}),
@@ -116,6 +116,10 @@ def test_what_models_write_instead(text: str, value: object) -> None:
         '{"a": ["x",\n // why\n "y"]}',
         '{"a": [ // why\n "y"]}',
         '{"a": ["x", ... "y"]}',
+        '{"a": ["the "Times", 1999", "b"]}',
+        '{"a": ["x", <more> "y"]}',
+        '{"a": ["x" [...] , "y"]}',
+        '{"a": ["x" and so on ,\n    "y"]}',
         "{'a': ['x' … 'y']}",
     ],
 )

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.budget import (
+from rag_zeval.budget import (
     LONGEST_REPLY,
     NOT_ASKED,
     Account,
@@ -21,6 +20,7 @@ from rag_zeval.models.budget import (
     most_tokens,
     told_tokens,
 )
+from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 
