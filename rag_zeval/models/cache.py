@@ -111,10 +111,7 @@ class ReplyCache:
         """The stored reply, marked as cached and with no calls spent; its tokens are those it once cost."""
         if (unstored := self._unstored.get(key)) is not None:
             return _read(key, unstored.encode())
-        if self._unreadable:
-            return None
         rows = await self._run("SELECT reply FROM replies WHERE key = ?", key)
-        self._unreadable = self._unreadable or rows is None
         return _read(key, rows[0][0]) if rows else None
 
     def put(self, key: str, reply: Reply) -> None:
@@ -134,8 +131,7 @@ class ReplyCache:
     async def forget(self, key: str) -> None:
         """Drop a reply, so that the next one can be kept."""
         self._unstored.pop(key, None)
-        if not self._unreadable:
-            await self._run("DELETE FROM replies WHERE key = ?", key)
+        await self._run("DELETE FROM replies WHERE key = ?", key)
 
     def close(self) -> None:
         """Store what still waits for a lock, and close the file."""
@@ -153,9 +149,12 @@ class ReplyCache:
         self.close()
 
     async def _run(self, statement: str, *values: str) -> list[Any] | None:
-        """The rows that a statement finds; None where it cannot be run."""
+        """The rows that a statement finds; None where it cannot be run, and from then on.
+
+        SQLite itself waits for some locks, ten seconds for each statement: who waits beside it does not try as well.
+        """
         pauses = self._pauses()
-        while True:
+        while not self._unreadable:
             try:
                 with self._using:
                     return self._db.execute(statement, values).fetchall()
@@ -163,8 +162,10 @@ class ReplyCache:
                 pause = next(pauses, None) if _is_locked(error) else None
                 if pause is None:
                     self._warn(error)
+                    self._unreadable = True
                     return None
             await asyncio.sleep(pause)
+        return None
 
     def _store(self) -> None:
         with self._using:

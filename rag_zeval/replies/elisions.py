@@ -14,7 +14,9 @@ _DOTS = re.compile(r"\W*(?:\.{2,}|…)\W*")
 # A comment that may stand for items.
 COMMENT = re.compile(rf"(?i)\.\.|…|\d|等|\b{_WORDS}\b")
 # A string that ends there, behind a quote that nobody escaped, and something in place of items.
-WITHIN_STRING = re.compile(rf"""(?i)["']\s*,?\s*(?:\.{{2,}}|…|<!--|/\*|\W{{0,20}}{_WORDS}\W{{0,20}}["'])""")
+WITHIN_STRING = re.compile(
+    rf"""(?i)["'](?:[\s,]{{0,20}}(?:\.{{2}}|…|<!--|/\*)|\W{{0,20}}(?=\w){_WORDS}\W{{0,20}}["'])"""
+)
 
 
 def stands_for_others(item: Any) -> bool:
