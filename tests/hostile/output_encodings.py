@@ -150,7 +150,7 @@ class Campaign(Findings):
         return {
             **{name: Command(["rag_zeval", *words], not name.startswith(timed)) for name, words in ours.items()},
             **{f"{name} --help": Command(["rag_zeval", name, "--help"]) for name in named.split()},
-            "bench": Command([*bench, "out_dir=größe", "bootstrap.draws=50"], same=False),
+            "bench": Command([*bench, "out_dir=out", "bootstrap.draws=50"], same=False),
             "bench compare": Command(["eval_benchmarks.compare", f"{made}/bench", "bleu", "rouge_l"]),
             "bench, a wrong key": Command(["eval_benchmarks", "größe=1"]),
             **{
@@ -180,7 +180,8 @@ class Campaign(Findings):
         right, its_files = self._under_utf_8(name)
         ended, files = self._ended(name, mode)
         where = f"{name}, {mode}"
-        status = 2 if mode == "full" else right.status
+        lost = mode == "full" and bool(right.out)
+        status = 2 if lost else right.status
         self.note("other statuses", where, [f"{ended.status}, not {status}: {_tail(ended)}"] * (ended.status != status))
         for word in (b"Traceback", b"Exception ignored", b"UnicodeEncodeError"):
             self.note("tracebacks", where, [_tail(ended)] * (word in ended.err and word not in right.err))
@@ -189,8 +190,7 @@ class Campaign(Findings):
         else:
             self.note("other files", where, sorted(its_files.keys() - files.keys()))
         self.note("silent", where, ["no output"] * (mode in ENCODINGS and bool(right.out) and not ended.out.strip()))
-        if mode == "full":
-            self.note("silent", where, [_tail(ended)] * (FULL.encode() not in ended.err))
+        self.note("silent", where, [_tail(ended)] * (lost and FULL.encode() not in ended.err))
 
     def _under_utf_8(self, name: str) -> tuple[Ended, dict[str, bytes]]:
         if name not in self._right:
