@@ -70,7 +70,7 @@ class ReplyCache:
             self._db = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
             self._wait_for(self._open)
         except (sqlite3.Error, OSError) as error:
-            why = f"another program keeps it locked ({error})" if _is_locked(error) else error
+            why = f"another program keeps it locked ({error})" if "lock" in str(error) else error
             raise InputError(f"{path}: cannot be used as a reply cache: {why}") from error
 
     def _open(self) -> None:
@@ -202,8 +202,9 @@ class ReplyCache:
             print(f"warning: {self.path}: the reply cache fails ({error}): {meaning}", file=sys.stderr)
 
 
-def _is_locked(error: Exception) -> bool:
-    return "locked" in str(error) or "locking" in str(error)  # Python 3.10 tells no error codes
+def _is_locked(error: sqlite3.Error) -> bool:
+    """Whether to try again. Of "locking protocol" not: SQLite itself has waited ten seconds then."""
+    return "locked" in str(error)  # Python 3.10 tells no error codes
 
 
 def _entry(key: str, reply: Reply) -> str:

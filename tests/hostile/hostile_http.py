@@ -8,6 +8,7 @@ and no rows: each mode has a run, and what it prints is compared.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -168,7 +169,7 @@ class _Campaign(Findings):
         rng = random.Random(0)
         letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
         self.key = "sk-{}+{}/{}".format(*("".join(rng.choices(letters, k=16)) for _ in range(3)))
-        self.folder = folder
+        self.folder, self._numbers = folder, itertools.count()
         _write_inputs(folder / "inputs")
         self.smoke_scores: list[str] = []
         self.right = {command: self._undisturbed(command) for command in commands}
@@ -201,6 +202,8 @@ class _Campaign(Findings):
         else:
             server.mix({number: modes[at % len(modes)] for at, number in enumerate(HIT)})
         first_status, said = self._run(command, folder, server, where)
+        if modes[0] == REFUSED:
+            server = _server(command, server.server_port)
         if command == "smoke":
             self._look_at_smoke(where, first_status, said)
         else:
@@ -209,10 +212,9 @@ class _Campaign(Findings):
                 self._look_at_questions(where, rows, 0 if first_status == 2 else ROWS - len(HIT))
             else:
                 late = {at for at, row in rows.items() if LATE.search(json.dumps(row))}
-                self._compare(where, command, rows, lambda at: first_status == 2 or at in late or _is_hit(at))
+                unanswered = first_status == 2 or modes[0] == REFUSED
+                self._compare(where, command, rows, lambda at: unanswered or at in late or _is_hit(at))
                 self.counts["rows late"] += sum(not _is_hit(at) for at in late)
-            if modes[0] == REFUSED:
-                server = _server(command, server.server_port)
             server.set("good")
             said += self._again(where, command, folder, server, rows)
         self.note("prompts sent elsewhere", where, ["to another server"] * server.elsewhere)
@@ -254,7 +256,7 @@ class _Campaign(Findings):
         self.note("rows lost", where, [f"{easy} easy questions"] if easy < least else [])
 
     def _folder(self, mode: str, command: str) -> Path:
-        folder = self.folder / re.sub(r"\W+", "-", f"{mode}-{command}")
+        folder = self.folder / f"{next(self._numbers)}-{command}-{re.sub(r'[^a-z0-9]+', '-', mode.lower())[:60]}"
         folder.mkdir()
         return folder
 
