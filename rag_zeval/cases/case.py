@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Example
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
-SOURCES = {CONTEXTS: "retrieved contexts", TRUTH: "a true answer", REFERENCE: "a reference"}  # of what to judge by
+SOURCES = {CONTEXTS: "retrieved contexts", TRUTH: "a ground truth", REFERENCE: "a reference"}  # of what to judge by
 ALL, NO_SLICE = "all", "(none)"  # what tables call all cases, and the slice of those without a tag
 BETWEEN = "\n\n"  # retrieved chunks, where they are the reference
 
@@ -21,7 +21,8 @@ class Case:
 
     answers: text by system; judged together, by one reference. contexts: retrieved chunks, best first, and
     `context_ids` theirs. truth: the true answer. reference: the text to judge by, where the file itself says which.
-    gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took.
+    gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took. unanswered: for systems
+    that gave no answer, why, such as "no answer: HTTP 429"; `answers` is blank there.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Case:
     context_ids: tuple[str, ...] = ()
     gold_chunk_ids: tuple[str, ...] = ()
     latency_s: float | None = None
+    unanswered: Mapping[str, str] = field(default_factory=dict)
 
     def source(self, against: str) -> str | None:
         """The text to judge by: the reference, the true answer, or all contexts; None where the case has none."""
@@ -54,17 +56,21 @@ class CaseSet:
         self.keys = [f"{', '.join(case.answers)}:{case.id}" if several else case.id for case in cases]
         if len(set(self.keys)) < len(cases):
             twice = Counter(self.keys).most_common(1)[0][0]
-            raise InputError(f"field 'id': '{twice}' stands twice")
+            raise InputError(
+                f"duplicate id '{twice}' in two files of one system: name the systems, as in old=a.csv new=b.csv"
+            )
 
     def sources(self, against: str | None) -> list[str]:
         """What to judge by: "reference", "contexts", "truth", or "both" of the last two; None: what the cases have.
 
         Raises InputError if no case has it.
         """
+        if against not in (None, "both", *SOURCES):
+            raise InputError(f"--against {against}: must be one of {', '.join(SOURCES)}, both")
         there = [source for source in (REFERENCE, CONTEXTS, TRUTH) if any(case.source(source) for case in self.cases)]
         wanted = [CONTEXTS, TRUTH] if against == "both" else [against] if against else there[:1]
         if not wanted:
-            raise InputError("no case has a reference, retrieved contexts or a true answer to judge by")
+            raise InputError("no case has a reference, retrieved contexts or a ground truth to judge by")
         for source in wanted:
             if source not in there:
                 raise InputError(f"--against {against}: no case has {SOURCES[source]}")

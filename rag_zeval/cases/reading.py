@@ -1,267 +1,338 @@
-"""Cases out of what people have: JSONL, JSON, CSV, TSV, Parquet, a DataFrame, a `datasets.Dataset`, a list of dicts."""
+"""Cases out of what people have, and an account of how it was read: said before anything is judged."""
 
 from __future__ import annotations
 
-import ast
-import json
+import hashlib
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.cases.case import Case
-from rag_zeval.cases.layouts import Layout, find_layout, missing
+from rag_zeval.cases.case import BETWEEN, Case
+from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, as_truth, is_nothing, is_object
+from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose
+from rag_zeval.cases.names import FIELDS
+from rag_zeval.cases.objects import read_objects
+from rag_zeval.cases.tables import Placed, read_table
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, iter_jsonl, locate, read_json
+from rag_zeval.files import Row, locate
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.language_model import one_line
 
-LISTS = ("contexts", "context_ids", "gold_chunk_ids")
-Placed = tuple[str, Row]  # a row, and where it stands
-PARQUET_ROWS = 1_000  # held at a time
-ENTRIES = ("results", "test_cases", "data", "samples")  # where a JSON object keeps its rows
+MOST_TOLD = 20  # bad rows of a file that are named one by one
+COUNTED = ("question", "contexts", "truth", "reference", "slice_tag", "context_ids", "gold_chunk_ids", "latency_s")
 
 
-def read_cases(source: Any, names: Mapping[str, str] | None = None) -> list[Case]:
-    """The cases of a file, a DataFrame, a `datasets.Dataset` or a list of dicts, in their order.
+@dataclass(frozen=True)
+class CaseFile:
+    """The cases of one source, and how they were read.
 
-    Layouts are known by their fields (see `layouts`). names: for our field, the one that holds it, with dots into
-    objects: `{"question": "q", "answer": "out.text"}`. A row without id is numbered: by its line, from 1. An answer
-    whose system is not named has the name of the file. Raises InputError naming file, line and field at the first row
-    that does not fit, or if there is none.
+    counts: for each field that was found, the cases that have a value. unnamed: cases without an id in the file, whose
+    id is made of their question. left_out: why rows were left out, if that was asked for.
     """
-    placed = list(read_rows(source))
-    if not placed:
-        raise InputError(f"{_name(source)}: no rows")
-    with locate(placed[0][0]):
-        layout = find_layout([name for name, value in placed[0][1].items() if value is not None], names or {})
-    system = Path(source).stem if isinstance(source, (str, Path)) else "answer"
-    rows = _grouped(placed, layout) if layout.by_passage else placed
-    cases: list[Case] = []
-    for place, row in rows:
-        with locate(place):
-            cases.append(_case(row, layout, _number(place), system))
-    return cases
+
+    name: str
+    cases: list[Case]
+    columns: Columns
+    counts: Mapping[str, int]
+    unnamed: int = 0
+    left_out: tuple[str, ...] = ()
+    system: str | None = None
+
+    def lines(self) -> Iterator[str]:
+        """How the file is read: what stands in which column, and in how many cases; what is not used."""
+        count = len(self.cases)
+        yield f"{self.name}: {count} {'case' if count == 1 else 'cases'} ({self.columns.layout})"
+        for name in FIELDS:
+            if name in self.counts:
+                column = self.columns.of["passage" if name == "contexts" and "passage" in self.columns.of else name]
+                yield f"  {FIELDS[name]}: column '{column}', filled in {self.counts[name]} of {count}"
+        if self.unnamed:
+            yield f"  id: none in {self.unnamed} of {count}, which pair with other files by their question"
+        if self.system is not None:
+            yield f"  system: '{self.system}', after the source"
+        if self.columns.unused:
+            yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
+        if self.left_out:
+            yield f"  left out: {len(self.left_out)} bad rows"
+        for name, meaning in self.columns.overlooked.items():
+            yield f"  warning: column '{name}' is not used; {meaning}"
+
+    def __str__(self) -> str:
+        return "\n".join(map(one_line, self.lines()))
 
 
-def _number(place: str) -> str:
-    """The number of a line or row, with which every place ends."""
-    return re.split(r"[ :]", place)[-1]
+class BadRows(InputError):
+    """Rows that cannot be read, each with its reason; `lines` are all that is told of them."""
+
+    def __init__(self, reasons: list[str], rows: int):
+        shown = reasons[:MOST_TOLD]
+        more = [f"and {len(reasons) - MOST_TOLD} more"] if len(reasons) > MOST_TOLD else []
+        way_out = [f"{len(reasons)} of {rows} rows cannot be read; --skip-bad-rows leaves them out"]
+        self.lines = shown if len(reasons) == 1 else [*shown, *more, *way_out]
+        super().__init__("; ".join(self.lines))
 
 
-def read_rows(source: Any) -> Iterator[Placed]:
-    """The rows of a file or of what holds dicts, as they are, each with its place; one after the other where it can be.
+def read_cases(
+    source: Any,
+    names: Mapping[str, str] | None = None,
+    *,
+    encoding: str | None = None,
+    skip_bad_rows: bool = False,
+    system: str | None = None,
+) -> CaseFile:
+    """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
-    Raises InputError for a file that cannot be read, naming the line where there is one.
+    Columns are found by their names (see `names`). `names` are the user's own and come first: for our field, the column
+    that holds it, or a path into objects: `{"question": "q", "answer": "out.text"}`. A case without an id has one made
+    of its question, so that files pair by question. An answer whose system is not named is of `system`, by default the
+    name of the file. Raises InputError naming file, line and column for all rows that cannot be read; with
+    `skip_bad_rows` those are left out, and counted.
+
+        print(read_cases("answers.csv"))  # what stands where, before anything is judged
     """
-    if not isinstance(source, (str, Path)):
-        return _records(source)
-    path = Path(source)
-    kind = path.suffix.lower()
-    if kind in (".csv", ".tsv", ".parquet"):
-        return _table(path, kind)
-    return _json(path) if kind == ".json" else ((f"{path}:{number}", row) for number, row in iter_jsonl(path))
+    check_names(names or {})
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        system = system or path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+        return _Reader(str(path), lambda: read_table(path, encoding), names or {}, system).read(skip_bad_rows)
+    with locate(type(source).__name__):
+        placed = list(read_objects(source))
+    return _Reader(type(source).__name__, lambda: iter(placed), names or {}, system or "answer").read(skip_bad_rows)
 
 
-def _name(source: Any) -> str:
-    return str(source) if isinstance(source, (str, Path)) else type(source).__name__
+def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """The rows of a file, each with its place. Raises InputError at the first that is none."""
+    for placed in read_table(path):
+        if isinstance(placed.row, InputError):
+            raise InputError(f"{placed.place}: {placed.row}")
+        yield placed.place, placed.row
 
 
-def _records(source: Any) -> Iterator[Placed]:
-    """Of a DataFrame, or of what gives dicts."""
-    rows: Iterable[Any] = source.to_dict("records") if hasattr(source, "iterrows") else source
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise InputError(f"row {number}: must be a dict, found {type(row).__name__}")
-        yield f"row {number}", {name: _plain(value) for name, value in row.items()}
+def question_id(question: str) -> str:
+    """The id of a case that has none in its file: equal questions have equal ids."""
+    return "q-" + hashlib.sha256(" ".join(question.split()).encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: NaN is none, an array a list."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return None if isinstance(value, float) and math.isnan(value) else value
+@dataclass
+class _Reader:
+    """One source, gone through twice: for its columns, and for its cases."""
 
+    name: str
+    rows: Callable[[], Iterator[Placed]]
+    names: Mapping[str, str]
+    system: str
+    bad: list[str] = field(default_factory=list)
+    unnamed: int = 0
+    first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # case of an id, by its systems
+    repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
-def _json(path: Path) -> Iterator[Placed]:
-    text = path.read_bytes()[:1000].lstrip() if path.is_file() else b""
-    content = read_json(path, list if text.removeprefix(b"\xef\xbb\xbf").startswith(b"[") else dict)
-    if isinstance(content, dict):
-        lists = [content[name] for name in ENTRIES if isinstance(content.get(name), list)]
-        if not lists:
-            raise InputError(f"{path}: a JSON object must hold its rows in one of {', '.join(ENTRIES)}")
-        content = lists[0]
-    for number, row in enumerate(content, 1):
-        if not isinstance(row, dict):
-            raise InputError(f"{path}: row {number}: expected a JSON object, found {type(row).__name__}")
-        yield f"{path}: row {number}", row
-
-
-def _table(path: Path, kind: str) -> Iterator[Placed]:
-    """Rows of a CSV or TSV file, whose places are lines, or of a Parquet file."""
-    try:
-        if kind == ".parquet":
-            import pyarrow.parquet
-
-            with pyarrow.parquet.ParquetFile(path) as table:  # a part at a time: rows of one document repeat it
-                rows = chain.from_iterable(part.to_pylist() for part in table.iter_batches(PARQUET_ROWS))
-                yield from ((f"{path}: row {number}", row) for number, row in enumerate(rows, 1))
-            return
-        import csv
-
-        csv.field_size_limit(1 << 30)
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t" if kind == ".tsv" else ",", strict=True)
-            line = 2
-            for row in reader:
-                place, line = f"{path}:{line}", reader.line_num + 1
-                if None in row or None in row.values():
-                    raise InputError(f"{place}: has another number of columns than the first line")
-                yield place, {name: value if value != "" else None for name, value in row.items()}
-    except ImportError as error:
-        raise InputError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error  # csv's or pyarrow's own
-
-
-def _grouped(placed: Sequence[Placed], layout: Layout) -> Iterator[Placed]:
-    """A row for each answer, with the passages of all its rows; runs of a question from the second on get their number.
-
-    Rows of one answer stand together. The first answer that is there counts, as in open-rag-eval's own loader.
-    """
-    id_, run, text, chunk, answer = (layout.fields[n] for n in ("id", "run", "contexts", "context_ids", "answer"))
-
-    def key(entry: Placed) -> tuple[Any, Any]:
-        row = entry[1]
-        return row.get(id_) or row.get(layout.fields["question"]), row.get(run)
-
-    seen: dict[Any, int] = {}
-    for (case, _), entries in groupby(placed, key):
-        group = list(entries)
-        first, rows = group[0], [row for _, row in group]
-        seen[case] = seen.get(case, 0) + 1
-        given = next((row[answer] for row in rows if row.get(answer)), None)
-        passages = {
-            text: [row[text] for row in rows if row.get(text)],
-            chunk: [str(row[chunk]) for row in rows if row.get(chunk) is not None],
-        }
-        name = str(first[1][id_]) if first[1].get(id_) is not None else _number(first[0])
-        yield first[0], {**first[1], **passages, answer: given, id_: f"{name}#{seen[case]}" if seen[case] > 1 else name}
-
-
-def _case(row: Row, layout: Layout, number: str, system: str) -> Case:
-    values = {ours: _at(row, theirs) for ours, theirs in layout.fields.items()}
-    question = values["question"]
-    if question is None:
-        raise InputError(missing("question", row))
-    id_ = number if values["id"] is None else values["id"]
-    if isinstance(id_, bool) or not isinstance(id_, (str, int)):
-        raise InputError(f"field '{layout.fields['id']}': must be a string or a whole number")
-    contexts, ids = _chunks(layout.fields["contexts"], values["contexts"])
-    named = values["system"]
-    return Case(
-        str(id_),
-        _text(layout.fields["question"], question),
-        _answers(row, values, layout, system if named is None else str(named)),
-        contexts,
-        _truth(layout.fields["truth"], values["truth"]),
-        None if values.get("reference") is None else _text("reference", values["reference"]),
-        None if values["slice_tag"] is None else str(values["slice_tag"]),
-        _texts(layout.fields["context_ids"], values["context_ids"]) or ids,
-        _texts(layout.fields["gold_chunk_ids"], values["gold_chunk_ids"]),
-        _seconds(layout.fields["latency_s"], values["latency_s"]),
-    )
-
-
-def _at(row: Row, path: str) -> Any:
-    """The value under a name, or along names with dots between them; None where there is none."""
-    if path in row:
-        return row[path]
-    value: Any = row
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def _answers(row: Row, values: Row, layout: Layout, system: str) -> dict[str, str]:
-    """Text by system. One that is null is blank: its system gave none."""
-    name, several = layout.fields["answer"], values.get("answers")
-    if several is None:
-        if name not in row and _at(row, name) is None and "." not in name:
-            raise InputError(missing("answer", row))
-        return {system: "" if values["answer"] is None else _text(name, values["answer"])}
-    if isinstance(several, list):
-        several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
-    if not isinstance(several, Mapping) or not all(isinstance(a, str) or a is None for a in several.values()):
-        raise InputError("field 'answers': must be a list of strings, or an object of them by system")
-    if not 1 <= len(several) <= len(LETTERS):
-        raise InputError(f"field 'answers': has {len(several)}, must have 1 to {len(LETTERS)}")
-    return {str(of): answer or "" for of, answer in several.items()}
-
-
-def _text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"field '{name}' must be str, found {type(value).__name__}")
-    return value
-
-
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    """A list of texts, which a table's cell holds as JSON or as Python prints it; another text is the only one."""
-    if value is None:
-        return ()
-    if isinstance(value, str):
-        value = _cell(value)
-    if not isinstance(value, Sequence) or isinstance(value, bytes):
-        raise InputError(f"field '{name}' must be a list of texts, found {type(value).__name__}")
-    for item in value:
-        if isinstance(item, bool) or not isinstance(item, (str, int)):
-            raise InputError(f"field '{name}' must hold texts, found {type(item).__name__}")
-    return tuple(map(str, value))
-
-
-def _cell(text: str) -> Any:
-    if text.lstrip().startswith("["):
-        for read in (json.loads, ast.literal_eval):  # what pandas writes is no JSON
+    def read(self, skip_bad_rows: bool) -> CaseFile:
+        columns, rows = self._columns()
+        cases, counts, places = [], dict.fromkeys((name for name in COUNTED if name in columns.of), 0), 0
+        if "passage" in columns.of:
+            counts = {"question": 0, "contexts": 0, **counts}
+        for place, row in self._grouped(columns) if "passage" in columns.of else self._good_rows():
+            places += 1
             try:
-                value = read(text)
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                with locate(place):
+                    case = self._case(row, columns, place)
+            except InputError as error:
+                self.bad.append(str(error))
                 continue
-            if isinstance(value, list):
-                return value
-    return [text]
+            cases.append(case)
+            for name in counts:
+                counts[name] += bool(getattr(case, name)) or (name == "latency_s" and case.latency_s is not None)
+        if self.bad and not (skip_bad_rows and cases):
+            raise BadRows(self.bad, rows)
+        answered = sum(len(case.answers) - len(case.unanswered) for case in cases)
+        counts["answers" if "answers" in columns.of else "answer"] = answered
+        if "id" in columns.of:
+            counts["id"] = len(cases) - self.unnamed
+        if "system" in columns.of:
+            counts["system"] = len(cases)
+        by_name = self.system if any(self.system in case.answers for case in cases) else None
+        return CaseFile(self.name, cases, columns, counts, self.unnamed, tuple(self.bad), by_name)
+
+    def _columns(self) -> tuple[Columns, int]:
+        """The columns of all rows, null or not, and the number of rows."""
+        there: Counter[str] = Counter()
+        texts: Counter[str] = Counter()
+        found: Counter[str] = Counter()
+        sample: list[Row] = []
+        number = 0
+        for placed in self.rows():
+            number += 1
+            if isinstance(placed.row, InputError):
+                continue
+            for name, value in placed.row.items():
+                there[name] += not is_nothing(value)
+                texts[name] += not (is_nothing(value) or is_object(value))
+            for ours, path in self.names.items():
+                found[ours] += at_path(placed.row, path) is not ABSENT
+            if len(sample) < LOOKED_AT:
+                sample.append(placed.row)
+        if not number:
+            raise InputError(f"{self.name}: no rows")
+        with locate(self.name):
+            if not sample:
+                raise BadRows([f"{p.place}: {p.row}" for p in islice(self.rows(), MOST_TOLD)], number)
+            for ours, path in self.names.items():
+                if not found[ours]:
+                    raise InputError(
+                        f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
+                    )
+            wrappers = {name for name in there if there[name] and not texts[name]}
+            return choose(there, wrappers, self.names, sample), number
+
+    def _good_rows(self) -> Iterator[tuple[str, Row]]:
+        for placed in self.rows():
+            if isinstance(placed.row, InputError):
+                self.bad.append(f"{placed.place}: {placed.row}")
+            elif any(not is_nothing(value) for value in placed.row.values()):  # else an empty row of a spreadsheet
+                yield placed.place, placed.row
+
+    def _grouped(self, columns: Columns) -> Iterator[tuple[str, Row]]:
+        """A row for each answer, with the passages of all its rows: by their numbers, or else in the order of rows."""
+        groups: dict[tuple[Any, ...], list[tuple[str, Row]]] = {}
+        for place, row in self._good_rows():
+            key = [columns.value(row, "id"), columns.value(row, "run"), columns.value(row, "system")]
+            if is_nothing(key[0]):
+                key[0] = columns.value(row, "question")
+            groups.setdefault(tuple(map(str, key)), []).append((place, row))
+        for rows in groups.values():
+            place = rows[0][0]
+            merged: Row = {}
+            for _, row in rows:
+                for name, value in row.items():
+                    if is_nothing(merged.get(name)):
+                        merged[name] = value
+            try:
+                with locate(place):
+                    self._check_one_answer(rows, columns)
+            except InputError as error:
+                self.bad.append(str(error))
+                continue
+            yield place, {**merged, **_passages([row for _, row in rows], columns)}
+
+    def _check_one_answer(self, rows: list[tuple[str, Row]], columns: Columns) -> None:
+        answers = {str(value): place for place, row in reversed(rows)
+                   if not is_nothing(value := columns.value(row, "answer"))}  # fmt: skip
+        if len(answers) > 1:
+            places = " and ".join(sorted(answers.values())[:2])
+            raise InputError(f"its query has {len(answers)} different answers, at {places}: give each an id of its own")
+
+    def _case(self, row: Row, columns: Columns, place: str) -> Case:
+        def read(name: str, convert: Callable[[Any], Any]) -> Any:
+            if name not in columns.of:
+                return convert(None)
+            with locate(f"column '{columns.of[name]}'"):
+                return convert(columns.value(row, name))
+
+        question = read("question", as_text)
+        if question is None:
+            raise InputError(f"column '{columns.of['question']}' is empty: fill it in, or remove the row")
+        answers, unanswered = self._answers(row, columns, read("system", as_id) or self.system)
+        contexts, ids = read("passage" if "passage" in columns.of else "contexts", as_chunks)
+        case = Case(
+            "",
+            question,
+            answers,
+            contexts,
+            read("truth", as_truth),
+            read("reference", _reference),
+            read("slice_tag", as_id),
+            read("context_ids", as_ids) or ids,
+            read("gold_chunk_ids", as_ids),
+            read("latency_s", _seconds),
+            unanswered,
+        )
+        return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
+
+    def _id(self, given: str | None, case: Case, columns: Columns, row: Row, place: str) -> str:
+        """The id given, or one made of the question; runs and equal questions from the second on get their number."""
+        id_ = given or question_id(case.question)
+        of = (id_, *case.answers)
+        earlier = self.first.setdefault(of, (place, case))
+        self.unnamed += given is None
+        if earlier[0] != place and "contexts" in columns.of and isinstance(columns.value(row, "contexts"), str):
+            other = earlier[1]
+            if other.answers == case.answers and other.contexts != case.contexts:
+                raise InputError(
+                    f"has the question and answer of {earlier[0]} and another context: if each row is one retrieved "
+                    f"passage, add --map passage={columns.of['contexts']}"
+                )
+        if given is not None and earlier[0] != place and "run" not in columns.of:
+            raise InputError(f"duplicate id '{id_}', which {earlier[0]} has as well")
+        self.repeated[of] += 1
+        return id_ if self.repeated[of] == 1 else f"{id_}#{self.repeated[of]}"
+
+    def _answers(self, row: Row, columns: Columns, system: str) -> tuple[dict[str, str], dict[str, str]]:
+        """Text by system, and why those without one have none; their text is blank."""
+        if "answers" in columns.of:
+            name, several = columns.of["answers"], columns.value(row, "answers")
+            if isinstance(several, list) and ("answers" in self.names or "reference" in columns.of):
+                several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
+            if isinstance(several, list):
+                raise InputError(
+                    f"column '{name}' is a list, which does not say whose answers these are: for gold answers, add "
+                    f"--map truth={name}; for answers of systems, --map answers={name}, which calls them A, B, ..."
+                )
+            if not isinstance(several, Mapping):
+                raise InputError(f"column '{name}' must be an object of answers by system")
+            if not 1 <= len(several) <= len(LETTERS):
+                raise InputError(f"column '{name}' has {len(several)} answers, must have 1 to {len(LETTERS)}")
+        else:
+            name, several = columns.of["answer"], {system: columns.value(row, "answer")}
+        answers, unanswered = {}, {}
+        for of, value in several.items():
+            with locate(f"column '{name}'"):
+                text, why = _answer(value, row)
+            answers[str(of)] = text or ""
+            if text is None:
+                unanswered[str(of)] = why
+        return answers, unanswered
 
 
-def _chunks(name: str, value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Texts and ids of retrieved chunks: texts, or objects with a `text` and perhaps a `doc_id` (RAGChecker's)."""
-    value = _cell(value) if isinstance(value, str) else value
-    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        texts = [item.get("text") for item in value]
-        ids = [item.get("doc_id", item.get("id")) for item in value]
-        return _texts(f"{name}.text", texts), _texts(f"{name}.doc_id", ids) if None not in ids else ()
-    return _texts(name, value), ()
+def _answer(value: Any, row: Row) -> tuple[str | None, str]:
+    """The text of an answer; or None, and why: nothing is there, or an error of the system that was to answer."""
+    told = value.get("error") if isinstance(value, Mapping) else None
+    if told is None and not is_nothing(value):
+        return as_text(value), ""
+    for name in ("status", "error"):  # `rag-zeval collect` writes a status
+        if told is None and not is_nothing(row.get(name)) and row[name] != "ok":
+            told = row[name]
+    if isinstance(told, Mapping):
+        told = told.get("message") or told.get("type")
+    told = str(told or "").removeprefix("failed: ")
+    return None, f"no answer: {one_line(told)}" if told else "no answer"
 
 
-def _truth(name: str, value: Any) -> str | None:
-    """The true answer; of several ways to write it the first."""
-    if isinstance(value, (list, tuple)):
-        value = value[0] if value else None
-    return None if value is None else _text(name, value)
+def _passages(rows: list[Row], columns: Columns) -> Row:
+    """The passages of an answer's rows, and their ids, under the names of their columns."""
+    texts, ids = columns.of["passage"], columns.of.get("context_ids")
+    there = [row for row in rows if not is_nothing(columns.value(row, "passage"))]
+    numbers = [str(row.get(ids, "")).strip("[] ") for row in there] if ids else []
+    if numbers and all(number.isdecimal() for number in numbers):
+        there = [row for _, row in sorted(zip(map(int, numbers), there, strict=True), key=lambda pair: pair[0])]
+    found: Row = {texts: [columns.value(row, "passage") for row in there]}
+    return {**found, ids: [row.get(ids) for row in there]} if ids else found
 
 
-def _seconds(name: str, value: Any) -> float | None:
-    if value is None:
+def _reference(value: Any) -> str | None:
+    return BETWEEN.join(as_texts(value)) or None
+
+
+def _seconds(value: Any) -> float | None:
+    if is_nothing(value):
         return None
     try:
         seconds = float(value)
     except (TypeError, ValueError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise InputError(f"field '{name}' must be a number of at least 0, found {value!r}")
+        raise InputError(f"must be a number of at least 0, found {value!r}")
     return seconds

@@ -28,10 +28,12 @@ def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
 
 def read_names(words: Sequence[str]) -> Mapping[str, str]:
     """`["question=q"]` as `{"question": "q"}`. Raises InputError for a word of another form."""
-    names = {}
+    names: dict[str, str] = {}
     for word in words:
         ours, sign, theirs = word.partition("=")
         if not (ours and sign and theirs):
             raise InputError(f"--map {word}: must be like question=q")
+        if ours in names:
+            raise InputError(f"--map {word}: {ours}={names[ours]} is given as well; a field has one column")
         names[ours] = theirs
     return names

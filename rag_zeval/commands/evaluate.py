@@ -6,27 +6,44 @@ import math
 import random
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rag_zeval.cases.case import SOURCES
 from rag_zeval.commands.arguments import check_files, read_names
 from rag_zeval.errors import InputError
-from rag_zeval.models.language_model import SPECS, Sampling, check_spec
+from rag_zeval.models.language_model import SPECS, Sampling, check_spec, one_line
+
+EXAMPLES, SHOWN = 3, 200  # cases that a dry run shows, and characters of each text
 
 if TYPE_CHECKING:
     from rag_zeval.budget import Price
     from rag_zeval.cases.case import Case
+    from rag_zeval.cases.reading import CaseFile
     from rag_zeval.evaluation.run import Plan
     from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import Summary
 
-Inputs = Annotated[list[Path], typer.Argument(help="JSONL, JSON, CSV, TSV or Parquet: questions with answers.")]
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[NAME=]FILE...",
+        help="Questions with answers: CSV, TSV, JSON, JSONL, Parquet or Excel. NAME is what the system is called.",
+    ),
+]
 Scorers = Annotated[str, typer.Option(help="Names with commas between them; `rag-zeval scorers` lists them.")]
 Against = Annotated[str | None, typer.Option(help="contexts (faithfulness), truth (correctness), both, or reference.")]
-Map = Annotated[list[str], typer.Option(help="Where a field of ours stands, such as question=q or answer=out.text.")]
+Map = Annotated[list[str], typer.Option(help="Say which column holds what: question=q, or answer=out.text.")]
+Encoding = Annotated[str | None, typer.Option(help="Encoding of text files that are not UTF-8, such as cp1252.")]
+SkipBadRows = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Leave out rows that cannot be read, and count them.")
+]
+CsvPath = Annotated[Path | None, typer.Option("--csv", help="Also write a table of scores, in the order of the input.")]
 ModelSpec = Annotated[str | None, typer.Option(help=f"The judge: {SPECS}.")]
 VariantName = Annotated[str | None, typer.Option(help="Prompt variant: paper, verdict-last, compact, no-evidence.")]
 OutPath = Annotated[Path | None, typer.Option(help="Result rows (default: INPUT's name + .results.jsonl, here).")]
@@ -35,7 +52,9 @@ CachePath = Annotated[Path | None, typer.Option(help="SQLite file that keeps rep
 Trials = Annotated[int, typer.Option(min=1, help="How often to judge each case (samples differ).")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Judge the first N cases only.")]
 Sample = Annotated[int | None, typer.Option(min=1, help="Judge N cases drawn at random (always the same).")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask nothing; say rows, calls, tokens and dollars.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show how files are read and what a run would ask; ask nothing.")
+]
 Prices = Annotated[Path | None, typer.Option(help='JSON: {MODEL: {"prompt": $, "completion": $}} per million tokens.')]
 MaxCost = Annotated[float | None, typer.Option(help="Dollars that may be spent on the judge (needs --prices).")]
 Embeddings = Annotated[str | None, typer.Option(help="Model of sentences: a folder, or openai:MODEL@URL.")]
@@ -57,8 +76,11 @@ def evaluate(
     model: ModelSpec = None,
     against: Against = None,
     map: Map = [],  # noqa: B006 (typer reads it)
+    encoding: Encoding = None,
+    skip_bad_rows: SkipBadRows = False,
     out: OutPath = None,
     html: HtmlPath = None,
+    csv: CsvPath = None,
     cache: CachePath = None,
     limit: Limit = None,
     sample: Sample = None,
@@ -79,7 +101,9 @@ def evaluate(
     structured: Structured = False,
     api_key_env: KeyEnv = None,
 ) -> None:
-    """Score every answer in INPUTS, each file a system of its own.
+    """Score every answer in each FILE, which is a system of its own.
+
+    Columns are known by their names; what will be judged is shown first, and --dry-run shows no more than that.
 
     rag_zeval gives supported claims / claims: faithfulness against the retrieved contexts, correctness against the true
     answer. Rows are written as they finish; the same command goes on after a stop, and tries failed rows again.
@@ -89,8 +113,9 @@ def evaluate(
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers
     from rag_zeval.evaluation.prices import price_of, read_prices
-    from rag_zeval.evaluation.run import Plan
+    from rag_zeval.evaluation.run import Plan, judged_by
     from rag_zeval.evaluation.run import evaluate as run
+    from rag_zeval.evaluation.scores_table import write_scores
     from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import summarize
     from rag_zeval.models.cache import ReplyCache
@@ -115,16 +140,26 @@ def evaluate(
          "max_body_mib": max_body_mib, "api_key_env": api_key_env},
         account,
     )  # fmt: skip
-    check_scorers(names, judges)
-    out = out or Path(f"{inputs[0].stem}.results.jsonl")
-    check_files([*(("INPUT", path) for path in inputs), ("--out", out), ("--html", html), ("--cache", cache)])
+    check_scorers(names, judges, asking=not dry_run)
+    sources = [_named(word) for word in inputs]
+    out = out or Path(f"{sources[0][1].name.partition('.')[0]}.results.jsonl")
+    written = (("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))
+    check_files([*(("INPUT", path) for _, path in sources), *written])
     fields = read_names(map)
-    files = [read_cases(path, fields) for path in inputs]
-    cases = CaseSet([case for of_file in files for case in _drawn(of_file, limit, sample)])
+    files = [
+        read_cases(path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name) for name, path in sources
+    ]
+    _check_systems(files)
+    cases = CaseSet([case for file in files for case in _drawn(file.cases, limit, sample)])
     check_needs(names, cases)
-    known = {case.id for of_file in files for case in of_file}
+    known = {case.id for file in files for case in file.cases}
     plan = Plan(cases, known, names, cases.sources(against), judges)
+    for file in files:
+        print(file, file=sys.stderr)
+    for line in judged_by(plan):
+        print(line, file=sys.stderr)
     if dry_run:
+        _print_examples(plan)
         _print_estimate(plan, price)
         return
     spending = Spending(price)
@@ -135,6 +170,9 @@ def evaluate(
         rows = run(plan, writer, replies, spending)
         summary = summarize(rows)
         _print_summary(summary, spending, out)
+        if csv is not None:
+            write_scores(csv, cases, rows)
+            print(f"scores: {csv}")
         if html is not None:
             from rag_zeval.report.html import write_report
 
@@ -147,6 +185,38 @@ def evaluate(
     if not summary.scored:
         print(f"error: no answer could be scored; the reasons stand above and in {out}", file=sys.stderr)
         raise typer.Exit(1)
+
+
+def _named(word: str) -> tuple[str | None, Path]:
+    """`old=a/run.csv` as a system's name and a file; a file may have the sign in its name."""
+    name, sign, path = word.partition("=")
+    return (name, Path(path)) if sign and name and not Path(word).exists() else (None, Path(word))
+
+
+def _check_systems(files: Sequence[CaseFile]) -> None:
+    """Raise InputError if two files would be one system: a mean over both is nobody's."""
+    named = Counter(file.system for file in files if file.system is not None)
+    for name, count in named.items():
+        if count > 1:
+            same = [file.name for file in files if file.system == name][:2]
+            told = " ".join(f"{letter}={path}" for letter, path in zip(("old", "new"), same, strict=True))
+            raise InputError(f"{' and '.join(same)}: both systems are called '{name}'; name them, as in {told}")
+
+
+def _print_examples(plan: Plan) -> None:
+    """The first cases as they will be judged, each text on a line and cut to its beginning."""
+    for at, case in enumerate(plan.cases.cases[:EXAMPLES]):
+        print(f"case {one_line(case.id)}")
+        print(f"  question: {_beginning(case.question)}")
+        for system, answer in case.answers.items():
+            print(f"  answer of {one_line(system)}: {_beginning(answer or case.unanswered.get(system, ''))}")
+        for source in plan.sources:
+            text = plan.cases.example(at, source).reference
+            print(f"  {SOURCES[source]}: {_beginning(text) or 'none'}")
+
+
+def _beginning(text: str) -> str:
+    return one_line(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)")
 
 
 def _drawn(cases: list[Case], limit: int | None, sample: int | None) -> list[Case]:

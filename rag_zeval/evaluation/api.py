@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.cases.case import CaseSet
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers
-from rag_zeval.evaluation.run import Plan
+from rag_zeval.evaluation.run import Plan, judged_by
 from rag_zeval.evaluation.run import evaluate as run
 from rag_zeval.evaluation.spending import Spending
 from rag_zeval.evaluation.summary import Summary, summarize
@@ -61,6 +62,8 @@ def evaluate(
     sampling: Sampling | None = None,
     structured: bool = False,
     embeddings: str | None = None,
+    encoding: str | None = None,
+    skip_bad_rows: bool = False,
     **calls: Any,
 ) -> Results:
     """Score every answer of a file, a DataFrame, a `datasets.Dataset` or a list of dicts.
@@ -74,9 +77,11 @@ def evaluate(
     """
     judges = Judges(model, variant, sampling or Sampling(), structured, trials, embeddings, calls=calls)
     check_scorers(scorers, judges)
-    cases = CaseSet(read_cases(source, names))
+    read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows)
+    cases = CaseSet(read.cases)
     check_needs(scorers, cases)
     plan = Plan(cases, {case.id for case in cases.cases}, list(scorers), cases.sources(against), judges)
+    print(read, *judged_by(plan), sep="\n", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
         kept = Path(folder) / "replies.sqlite" if cache is None else cache

@@ -59,8 +59,11 @@ class Metric:
     cached: CachedBackend | None = None
 
 
-def check_scorers(names: Sequence[str], judges: Judges) -> None:
-    """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named."""
+def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> None:
+    """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named.
+
+    asking: whether a judge will be asked, and so has to be named.
+    """
     from rag_zeval.judge.prompt import find_variant
     from rag_zeval.scorers.registry import MEASURES, SCORERS
     from rag_zeval.stages.config import nearest
@@ -68,7 +71,7 @@ def check_scorers(names: Sequence[str], judges: Judges) -> None:
     for name in names:
         if name not in SCORERS:
             raise InputError(f"--scorers: there is no '{name}'{nearest(name, SCORERS)}; `rag-zeval scorers` lists them")
-        if judges.model is None and _asks(name):
+        if asking and judges.model is None and _asks(name):
             raise InputError(f"no judge named: add --model with one of {SPECS}, for example --model {EXAMPLE}")
         if judges.embeddings is None and name in MEASURES and MEASURES[name].embeds:
             raise InputError(f"{name}: embeds texts: add --embeddings with a folder or an endpoint's model")

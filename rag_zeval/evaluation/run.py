@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rag_zeval.cases.case import CaseSet
+from rag_zeval.cases.case import SOURCES, CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import CHECKED_CLAIMS, RAG_ZEVAL, Judges, Metric, metric_name, open_metrics
 from rag_zeval.evaluation.spending import Spending, spent_before
@@ -35,6 +35,13 @@ class Plan:
     scorers: Sequence[str]
     sources: Sequence[str]
     judges: Judges
+
+
+def judged_by(plan: Plan) -> Iterator[str]:
+    """What answers will be judged by, and in how many cases it is there."""
+    for source in plan.sources:
+        there = sum(case.source(source) is not None for case in plan.cases.cases)
+        yield f"judged by: {SOURCES[source]}, in {there} of {len(plan.cases.cases)} cases"
 
 
 def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: Spending) -> ResultRows:

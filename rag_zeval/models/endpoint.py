@@ -21,6 +21,7 @@ from rag_zeval.secrets import scrub
 RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
 KEY_ENV = "OPENAI_API_KEY"
 REFUSED = (400, 422)  # HTTP statuses of a request that would be refused again as it is
+MOST_CHARACTERS = 1_000_000  # of a reply: several times those of 32,768 tokens; to read more takes much memory
 MOST_MENDS = 10  # of one request: as many as a server can have reason for (see `Refusals`)
 
 Body = dict[str, Any]
@@ -158,7 +159,10 @@ class Endpoint:
             if under_way.refusal:
                 raise ValueError(under_way.refusal)
             answer = read_json(scrub(under_way.text))
-            text, status = read(answer)
+            said, status = read(answer)
+            if len(said) > MOST_CHARACTERS:
+                raise ValueError(f"the reply has {len(said):,} characters; at most {MOST_CHARACTERS:,} are read")
+            text = said
         except Exception as error:
             if isinstance(error.__cause__ or error, BudgetSpent):  # older clients wrap it
                 status = NOT_ASKED

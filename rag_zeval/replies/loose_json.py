@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rag_zeval.models.language_model import one_line
 from rag_zeval.replies import elisions
 
 Find = Callable[[str, int], "re.Match[str] | None"]
@@ -217,7 +218,7 @@ class _Reader:
                 raise Unreadable("a comment stands in place of items")
 
     def _error(self, lacking: str) -> Unreadable:
-        rest = " ".join(self.text[self.at : self.at + 40].split())
+        rest = one_line(self.text[self.at : self.at + 40])
         return Unreadable(f"{lacking} at '{rest}'" if rest else "it ends within a value")
 
 

@@ -139,3 +139,9 @@ def test_prose_brackets_are_no_values_and_skipped_texts_are_nothing() -> None:
 @given(_words)
 def test_escapes_are_those_of_json(text: str) -> None:
     assert unescaped(json.dumps(text)[1:-1]) == text
+
+
+def test_what_a_reason_quotes_is_harmless_in_a_terminal() -> None:
+    with pytest.raises(Unreadable) as error:
+        list(read_spans('{"a": \x1b]0;owned\x9b31m\u202etxt', OBJECTS, ()))
+    assert "owned" in str(error.value) and str(error.value).isprintable()

@@ -1,0 +1,233 @@
+"""Values of people's fields as texts: lists as JSON, Python, numpy and pandas print them, and chunks as objects.
+
+Nothing is evaluated. A text that begins like a list and cannot be read as one is refused, never judged as it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import math
+import re
+import tokenize
+import warnings
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import pairwise
+from typing import Any
+from unicodedata import category
+
+from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
+from rag_zeval.errors import InputError
+
+# Nothing but a printed list or object begins like this.
+LISTS = re.compile(r"""(?:array\(|[\[{])\s*(?:["'\[{(]|nan\b|None\b|array\(|np\.\w+\(|\w+\(\w+=)""")
+TUPLES = re.compile(r"""\(\s*["']""")  # but a text may: ("The Act") means ...
+SKIPPED = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+VALUES = (tokenize.STRING, tokenize.NUMBER)
+SEVERAL = re.compile(r"[|;,]|^\[\S+\s+\S+")  # in a text of ids
+MOST_SHOWN = 40  # characters of a value in an error
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether a value says that there is none: null, NaN, a blank or invisible text, or a word such as `nan`."""
+    if isinstance(value, str):
+        return value.strip() in NOTHING or not any(map(_is_visible, value))
+    missing = type(value).__name__ in ("NAType", "NaTType")  # of pandas, which need not be there
+    return value is None or missing or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_visible(character: str) -> bool:
+    return not character.isspace() and category(character) not in ("Cc", "Cf")
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value is a JSON object, or a text that holds one."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(value, Mapping)
+
+
+def as_text(value: Any) -> str | None:
+    """A text, numbers and truth values as Python prints them; None for nothing.
+
+    Raises InputError for lists and objects.
+    """
+    if is_nothing(value):
+        return None
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (Mapping, Sequence, Set)):
+        raise InputError(f"must be a text, found {_kind(value)}")
+    return str(value)
+
+
+def as_id(value: Any) -> str | None:
+    """An id as text; 7.0 is 7, since a column of whole numbers with a gap is one of floats."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return as_text(value)
+
+
+def as_texts(value: Any) -> tuple[str, ...]:
+    """The texts of a list, which a table's cell may hold in print; another text is the only one. Nulls are left out."""
+    texts = [as_text(item) for item in _items(value)]
+    return tuple(text for text in texts if text is not None)
+
+
+def as_ids(value: Any) -> tuple[str, ...]:
+    """As `as_texts`, for ids. Raises InputError for one text that seems to hold several."""
+    if isinstance(value, str) and SEVERAL.search(value) and isinstance(printed(value), str):
+        raise InputError(f'may hold several ids in one text: write a list, such as ["d1", "d2"]; found {value!r}')
+    ids = [as_id(item) for item in _items(value)]
+    return tuple(id_ for id_ in ids if id_ is not None)
+
+
+def as_chunks(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Texts and ids of retrieved chunks, which are texts or objects; no ids if one has none.
+
+    Raises InputError for an object without one text that is known by its name (see `names.CHUNK_TEXT`).
+    """
+    chunks = [_chunk(item) for item in _items(value)]
+    there = [(text, id_) for text, id_ in chunks if text is not None]
+    ids = tuple(id_ for _, id_ in there if id_ is not None)
+    return tuple(text for text, _ in there), ids if len(ids) == len(there) else ()
+
+
+def as_truth(value: Any) -> str | None:
+    """The true answer; of several ways to write it the first that is there."""
+    return next(iter(as_texts(value)), None)
+
+
+def _chunk(item: Any) -> tuple[str | None, str | None]:
+    if not isinstance(item, Mapping):
+        return as_text(item), None
+    if "node" in item and isinstance(item["node"], Mapping):  # LlamaIndex: NodeWithScore
+        item = item["node"]
+    texts = {name: item[name] for name in CHUNK_TEXT if not is_nothing(item.get(name))}
+    if not texts and any(name in item for name in CHUNK_TEXT):
+        return None, None
+    if len({str(text) for text in texts.values()}) != 1:
+        found = "none" if not texts else " and ".join(texts)
+        raise InputError(f"a chunk is an object, whose text must be in one of {', '.join(CHUNK_TEXT)}; found {found}")
+    metadata = item.get("metadata")
+    places = [item, *([metadata] if isinstance(metadata, Mapping) else [])]
+    ids = [as_id(place[name]) for place in places for name in CHUNK_ID if not is_nothing(place.get(name))]
+    return as_text(next(iter(texts.values()))), ids[0] if ids else None
+
+
+def _items(value: Any) -> Sequence[Any]:
+    """The items of a list, or of what is printed like one; another value is the only item."""
+    if isinstance(value, str):
+        value = printed(value)
+    if is_nothing(value):
+        return ()
+    if isinstance(value, (str, Mapping)):
+        return (value,)
+    if isinstance(value, Set):
+        return sorted(value, key=str)  # a set has no order of its own
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return value
+    raise InputError(f"must be a list of texts, found {_kind(value)}")
+
+
+def printed(text: str) -> Any:
+    """The list or object that a text prints, or the text itself.
+
+    JSON, also as a JSON text; Python's lists, tuples and sets; numpy's `['a' 'b']` and `array(['a'])`; LangChain's
+    `[Document(page_content='a')]`. Raises InputError if it begins like one of those and does not end so.
+    """
+    bare = text.strip()
+    if not bare or bare[0] not in '[({"a':
+        return text
+    try:
+        value = json.loads(bare, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        pass
+    else:
+        if isinstance(value, str):  # a list that was written as JSON twice
+            inner = printed(value)
+            return text if isinstance(inner, str) else inner
+        return value if isinstance(value, (list, dict)) else text
+    if not (LISTS.match(bare) or TUPLES.match(bare)):
+        return text
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes
+            value = _literal(ast.parse(_with_commas(bare), mode="eval").body)
+            return text if isinstance(value, str) else value
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError) as error:
+        if bare[0] == "(":
+            return text
+        shown = bare[:MOST_SHOWN] + ("…" if len(bare) > MOST_SHOWN else "")
+        raise InputError(
+            f"begins like a list and cannot be read as one, perhaps because it was cut off: {shown!r}"
+        ) from error
+
+
+def _with_commas(text: str) -> str:
+    """The text with commas between the items of a numpy array, `['a' 'b']`, which Python would join to one text.
+
+    Raises ValueError where some items have commas and some not, for then it is not known what was meant.
+    """
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in SKIPPED]
+    gaps = [at for at, (one, two) in enumerate(pairwise(tokens)) if one.type in VALUES and two.type in VALUES]
+    if not gaps:
+        return text
+    if text[0] == "(" or any(token.string == "," for token in tokens):
+        raise ValueError("some items have commas between them and some not")
+    lines = text.splitlines(keepends=True)
+    for at in reversed(gaps):
+        row, column = tokens[at].end
+        lines[row - 1] = f"{lines[row - 1][:column]},{lines[row - 1][column:]}"
+    return "".join(lines)
+
+
+def _literal(node: ast.expr) -> Any:
+    """The value of a literal, or of a call that an array or a chunk is printed as. Raises ValueError for others."""
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [_literal(item) for item in node.elts]
+    if isinstance(node, ast.Constant) and not isinstance(node.value, (bytes, complex)) and node.value is not ...:
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = node.operand.value
+        if isinstance(value, (int, float)):
+            return -value
+    if isinstance(node, ast.Name) and node.id in ("nan", "null", "NaN", "NaT"):
+        return None
+    if isinstance(node, ast.Name) and node.id in ("true", "false"):
+        return node.id == "true"
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return {_literal(key): _literal(value) for key, value in _pairs(node)}
+    if isinstance(node, ast.Call):
+        called = ast.unparse(node.func)
+        if len(node.args) == 1 and (called == "array" or called.startswith("np.")):
+            return _literal(node.args[0])
+        if node.keywords and not node.args:
+            return {word.arg: _argument(word.value) for word in node.keywords if word.arg}
+    raise ValueError("no literal")
+
+
+def _argument(node: ast.expr) -> Any:
+    """The value of an argument of a printed object; None where it is another object, which is not looked at."""
+    try:
+        return _literal(node)
+    except ValueError:
+        return None
+
+
+def _pairs(node: ast.Dict) -> Iterator[tuple[ast.expr, ast.expr]]:
+    return ((key, value) for key, value in zip(node.keys, node.values, strict=True) if key is not None)
+
+
+def _kind(value: Any) -> str:
+    return (
+        "an object"
+        if isinstance(value, Mapping)
+        else "a list"
+        if isinstance(value, (Sequence, Set))
+        else type(value).__name__
+    )

@@ -1,0 +1,263 @@
+"""Which column holds what: by the user's word, by the layout of a tool, or by its name; never by one row's values."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from rag_zeval.cases.cells import is_nothing
+from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout
+from rag_zeval.cases.tables import decoded
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+
+ABSENT = object()  # in place of a value that is not there, not even as null
+ALIKE = 0.85  # of two names, by difflib: one wrong letter in a name of seven
+REQUIRED = ("question", "answer")
+TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # if they seem overlooked
+OBJECTS = ("contexts", "answers")  # fields whose value may be an object
+LOOKED_AT = 100  # rows whose values a suggestion is made of
+
+
+@dataclass(frozen=True)
+class Columns:
+    """For our field, the column or path that holds it. `unused` are the columns that hold none of them.
+
+    overlooked: of those unused, what each seems to be by its name, in words.
+    """
+
+    layout: str
+    of: Mapping[str, str]
+    unused: tuple[str, ...]
+    overlooked: Mapping[str, str]
+
+    def value(self, row: Row, field: str) -> Any:
+        """What a row holds of a field; None where it has none."""
+        value = at_path(row, self.of[field]) if field in self.of else None
+        return None if value is ABSENT else value
+
+
+def at_path(row: Mapping[str, Any], path: str) -> Any:
+    """The value of a column, or along a path: `output.text`, `outputs.0.text`, and `docs.body` of each item of a list.
+
+    A path goes into texts that hold JSON, too. ABSENT where there is none.
+    """
+    if path in row:
+        return row[path]
+    value: Any = row
+    names = path.split(".")
+    for at, name in enumerate(names):
+        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            try:
+                value = decoded(value)
+            except InputError:
+                return ABSENT
+        if isinstance(value, list) and not name.isdigit():
+            found = [at_path(item, ".".join(names[at:])) for item in value if isinstance(item, Mapping)]
+            return found if found and ABSENT not in found else ABSENT
+        if isinstance(value, list):
+            value = value[int(name)] if int(name) < len(value) else ABSENT
+        else:
+            value = value.get(name, ABSENT) if isinstance(value, Mapping) else ABSENT
+        if value is ABSENT:
+            break
+    return value
+
+
+@cache
+def plain_name(name: str) -> str:
+    """`Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    plain = re.sub(r"[\s\-]+", "_", words).lower()
+    return plain.removesuffix("s") if len(plain) > 3 and not plain.endswith("ss") else plain
+
+
+def fields_of(name: str) -> list[str]:
+    """The fields that a column of this name may hold."""
+    if name.strip().lower() == "answers":  # no plural of a name for one answer
+        return ["answers"]
+    plain = plain_name(name)
+    return [field for field, names in NAMES.items() if plain in map(plain_name, names)]
+
+
+def check_names(names: Mapping[str, str]) -> None:
+    """Raises InputError for a field of the user's own that does not exist."""
+    for name in names:
+        if name not in FIELDS:
+            near = difflib.get_close_matches(name, FIELDS, 1)
+            hint = f": did you mean '{near[0]}'?" if near else f"; there is: {', '.join(FIELDS)}"
+            raise InputError(f"--map {name}={names[name]}: there is no field '{name}'{hint}")
+
+
+def choose(
+    there: Mapping[str, int], wrappers: Collection[str], names: Mapping[str, str], sample: Sequence[Row]
+) -> Columns:
+    """The columns to read, and what each holds.
+
+    there: the columns of all rows, and how many rows have a value in each; wrappers: those that hold objects, and so no
+    text; names: the user's own, each known to be there; sample: some rows, to suggest where something is that is
+    missing. Raises InputError where two columns may hold the same, and for what is missing, with what to type.
+    """
+    taken = dict(names)
+    roots = {path if path in there else path.partition(".")[0] for path in names.values()}
+    layout = next((one for one in LAYOUTS if _fits(one, there, names)), None)
+    for field, column in layout.columns.items() if layout else ():
+        if field not in taken and column in there and column not in roots:
+            taken[field] = column
+    meant_otherwise = layout.other_meaning if layout else {}
+    for field in (*NAMES, "answers"):
+        if field not in taken and not (field == "contexts" and "passage" in taken):
+            used = {*taken.values(), *roots, *meant_otherwise, *(wrappers if field not in OBJECTS else ())}
+            found = [name for name in there if name not in used and field in fields_of(name)]
+            if one := _one_of(found, field, there):
+                taken[field] = one
+    _check_reference(taken, names, layout)
+    _check_answers(taken, names, there)
+    if lacking := list(_lacking(taken)):
+        raise InputError(_missing(lacking, taken, there, sample))
+    if "answers" in taken and "answer" in taken:  # the user's word for one of them
+        del taken["answers" if "answer" in names else "answer"]
+    used = {*taken.values(), *roots}
+    unused = [name for name in there if name not in used and name.partition(".")[0] not in roots]
+    overlooked = {name: meaning for name in unused if (meaning := _seems(name, meant_otherwise, taken))}
+    name = f"columns of {layout.name}" if layout else "columns known by their names"
+    return Columns(name, taken, tuple(unused), overlooked)
+
+
+def _fits(layout: Layout, there: Collection[str], names: Mapping[str, str]) -> bool:
+    """Whether a file has the columns of a layout, and its owner does not take one of them for something else."""
+    otherwise = (path in layout.known_by and layout.columns.get(field) != path for field, path in names.items())
+    return all(column in there for column in layout.known_by) and not any(otherwise)
+
+
+def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str | None:
+    """The column to take. Those without any value give way; our own name wins, but for answers, which may be gold."""
+    filled = [name for name in found if there[name]] or found[:1]
+    if len(filled) < 2:
+        return next(iter(filled), None)
+    if field in filled and field != "answer":
+        return field
+    way_out = " or ".join(f"--map {field}={name}" for name in filled)
+    raise InputError(f"columns {_listed(filled)} may each hold the {FIELDS[field]}: add {way_out}")
+
+
+def _check_reference(taken: dict[str, str], names: Mapping[str, str], layout: Layout | None) -> None:
+    """`reference` is the ground truth for some and the text to judge by for others; beside contexts it is not known."""
+    if "reference" not in taken or "reference" in names or not ("contexts" in taken or "passage" in taken):
+        return
+    column = taken.pop("reference")
+    if "truth" not in taken:
+        raise InputError(
+            f"column '{column}' beside '{taken.get('contexts') or taken['passage']}' may hold the ground truth, or the "
+            f"text to judge by: add --map truth={column} or --map reference={column}"
+        )
+
+
+def _check_answers(taken: Mapping[str, str], names: Mapping[str, str], there: Collection[str]) -> None:
+    """Raise InputError where `answers` may be those of systems or gold, and the user has not said which."""
+    if "answers" in taken and "answer" in taken and not {"answer", "answers"} & names.keys():
+        several, one = taken["answers"], taken["answer"]
+        raise InputError(
+            f"columns '{one}' and '{several}' may both hold answers to judge: if '{several}' are gold answers, add "
+            f"--map answer={one} --map truth={several}; if they are those of systems, --map answers={several}"
+        )
+
+
+def _lacking(taken: Mapping[str, str]) -> Iterator[str]:
+    if "question" not in taken:
+        yield "question"
+    if "answer" not in taken and "answers" not in taken:
+        yield "answer"
+    if not {"contexts", "passage", "truth", "reference"} & taken.keys():
+        yield "contexts"
+
+
+def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, str]) -> str | None:
+    """What an unused column seems to hold, in words; None where its name says nothing."""
+    if name in meant_otherwise:
+        return f"is {meant_otherwise[name]}"
+    fields = [field for field in TOLD if field in fields_of(name) or field in _like(name)]
+    if not fields:
+        return None
+    field = fields[0]
+    return f"if it holds the {FIELDS[field]}, add --map {field}={name}"
+
+
+def _like(name: str) -> list[str]:
+    """The fields with a name that differs from this one by a slip."""
+    known = {plain_name(one): field for field, names in NAMES.items() for one in names if len(one) > 4}
+    return [known[like] for like in difflib.get_close_matches(plain_name(name), known, 1, ALIKE)]
+
+
+def _missing(lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]) -> str:
+    """All that is missing, the columns that are there, and what to type, as far as names and values tell."""
+    found = _suggested(lacking, taken, there, sample)
+    told = ", the ".join(FIELDS[field] for field in lacking)
+    options = " ".join(f"--map {shlex.quote(f'{field}={column}')}" for field, column in found.items())
+    guess = ", if that is what they hold" if any(map(found.get, lacking)) and "COLUMN" not in found.values() else ""
+    return f"no column is known to hold the {told}; columns: {_listed(there) or 'none'}. Add {options}{guess}"
+
+
+def _suggested(
+    lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]
+) -> dict[str, str]:
+    """For fields that are missing, the columns or paths that may hold them."""
+    paths = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
+    found: dict[str, str] = {}
+    for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
+        free = [path for path in paths if path not in found.values()]
+        inside = [path for path in free if field in _fields_of_path(path)]
+        alike = [path for path in free if field in _like(path.rpartition(".")[2])]
+        by_value = [path for path in free if _may_be(field, paths[path])]
+        if field not in lacking:  # worth adding only where its name says so
+            alike = by_value = []
+        if one := [*inside, *alike, *by_value][:1]:
+            found[field] = one[0]
+        elif field in lacking:
+            found[field] = "COLUMN"
+    return found
+
+
+def _fields_of_path(path: str) -> list[str]:
+    """What a path holds by its last name, unless one before says that all inside is the ground truth."""
+    *outer, last = path.split(".")
+    return ["truth"] if any("truth" in fields_of(name) for name in outer) else fields_of(last)
+
+
+def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
+    """The values that rows have under each path, up to three names deep."""
+    paths: dict[str, list[Any]] = {}
+
+    def walk(value: Any, path: str, depth: int) -> None:
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            with suppress(InputError):
+                value = decoded(value)
+        if isinstance(value, Mapping) and depth < 3:
+            for name, inner in value.items():
+                walk(inner, f"{path}.{name}" if path else str(name), depth + 1)
+        elif path and not is_nothing(value):
+            paths.setdefault(path, []).append(value)
+
+    for row in sample[:LOOKED_AT]:
+        walk(row, "", 0)
+    return paths
+
+
+def _may_be(field: str, values: Sequence[Any]) -> bool:
+    texts = [value for value in values if isinstance(value, str)]
+    if field == "contexts":
+        return any(isinstance(value, list) for value in values) or any(text.lstrip().startswith("[") for text in texts)
+    questions = sum(text.rstrip().endswith("?") for text in texts)
+    if field == "question":
+        return 2 * questions > len(values)
+    return bool(texts) and 2 * questions <= len(values) and any(" " in text for text in texts)
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,138 @@
+"""The names that people give to their columns, and the layouts of the tools that write them. Data; `columns` reads it.
+
+A name is compared without case, and with `_` for spaces, hyphens and capital letters inside a word; its plural counts
+as well. So `Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# Our fields, and what reports call them.
+FIELDS: Mapping[str, str] = {
+    "question": "question",
+    "answer": "answer",
+    "answers": "answers by system",
+    "contexts": "retrieved contexts",
+    "passage": "one retrieved passage a row",
+    "truth": "ground truth",
+    "reference": "reference to judge by",
+    "id": "id",
+    "system": "system",
+    "slice_tag": "slice",
+    "context_ids": "ids of the retrieved contexts",
+    "gold_chunk_ids": "ids of the gold chunks",
+    "latency_s": "latency in seconds",
+    "run": "run of a query",
+}
+
+# Columns that are taken for a field without being told so. A file with two of them for one field is refused, unless
+# one has our own name. Sources: field names of ragas 0.1 to 0.4, DeepEval, RAGChecker, open-rag-eval, TruLens, ARES,
+# Phoenix, MLflow, LangSmith, LangChain (create_retrieval_chain, RetrievalQA), LlamaIndex, DPR, FiD and promptfoo.
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "question": ("question", "query", "user_input", "user_query", "user_question", "input", "prompt", "question_text"),
+    "answer": (
+        "answer", "response", "output", "prediction", "actual_output", "generated_answer", "model_answer",
+        "model_output", "system_answer", "rag_answer", "predicted_answer", "generated_response", "model_response",
+        "llm_response", "llm_output", "completion", "generation", "generated_text", "pred", "hypothesis", "result",
+    ),
+    "contexts": (
+        "context", "chunk", "document", "doc", "passage", "source_document", "retrieved_context", "retrieval_context",
+        "retrieved_document", "retrieved_doc", "retrieved_passage", "retrieved_chunk", "context_list", "contexts_list",
+        "context_text", "ctx", "relevant_context", "source_node", "search_result", "retrieved_text",
+    ),
+    "truth": (
+        "truth", "ground_truth", "ground_truth_answer", "gold_answer", "gold", "golden_answer", "gt_answer", "gt",
+        "reference_answer", "expected_output", "expected_answer", "expected_response", "expected", "correct_answer",
+        "ideal_answer", "ideal", "target", "target_answer", "reference_output", "true_answer", "answer_ground_truth",
+        "label_answer",
+    ),
+    "reference": ("reference",),
+    "id": (
+        "id", "_id", "query_id", "question_id", "qid", "case_id", "sample_id", "example_id", "row_id", "uid", "uuid",
+    ),
+    "system": ("system", "system_name", "rag_system"),
+    "slice_tag": ("slice_tag", "slice"),
+    "context_ids": (
+        "context_id", "retrieved_context_id", "retrieved_id", "retrieved_doc_id", "retrieved_chunk_id", "chunk_id",
+        "doc_id", "document_id", "passage_id",
+    ),
+    "gold_chunk_ids": ("gold_chunk_id", "reference_context_id", "gold_id", "gold_doc_id", "relevant_doc_id"),
+    "latency_s": ("latency_s", "latency_seconds", "latency_sec"),
+}  # fmt: skip
+
+# What an object that is one chunk calls its text, and its id. LangChain: page_content; LlamaIndex, RAGChecker, DPR:
+# text; MLflow, OpenAI: content.
+CHUNK_TEXT = ("text", "page_content", "content", "passage", "chunk", "document", "body")
+CHUNK_ID = ("doc_id", "id", "chunk_id", "id_", "node_id", "doc_uri", "passage_id", "document_id")
+
+# Where a JSON object keeps its rows.
+ENTRIES = ("results", "test_cases", "data", "samples", "rows", "examples", "records", "items", "cases", "testCases")
+
+# What a table's cell or a field says where it has nothing: how pandas, numpy, Python and databases write it.
+NOTHING = frozenset({"nan", "NaN", "None", "null", "NULL", "<NA>", "NaT"})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a tool's files. `known_by` are columns that all such files have.
+
+    columns: for our field, theirs. other_meaning: columns that would be taken for one of our fields by their name, and
+    mean something else here. example: a row as the tool writes it, which the tests read.
+    """
+
+    name: str
+    known_by: tuple[str, ...]
+    columns: Mapping[str, str]
+    example: Mapping[str, Any]
+    other_meaning: Mapping[str, str] = field(default_factory=dict)
+
+
+LAYOUTS = (
+    Layout(
+        "ragas",  # ragas 0.2 to 0.4: SingleTurnSample
+        ("user_input", "response"),
+        {"question": "user_input", "answer": "response", "contexts": "retrieved_contexts", "truth": "reference",
+         "context_ids": "retrieved_context_ids", "gold_chunk_ids": "reference_context_ids"},
+        {"user_input": "q?", "response": "a", "retrieved_contexts": ["c"], "reference": "t",
+         "reference_contexts": ["g"]},
+    ),
+    Layout(
+        "RAGChecker",  # ragchecker 0.1.9: RAGResult
+        ("query", "response", "retrieved_context"),
+        {"id": "query_id", "question": "query", "answer": "response", "truth": "gt_answer",
+         "contexts": "retrieved_context"},
+        {"query_id": "1", "query": "q?", "response": "a", "gt_answer": "t",
+         "retrieved_context": [{"doc_id": "d", "text": "c"}]},
+    ),
+    Layout(
+        "open-rag-eval",  # open-rag-eval 0.3.0: RAGResultsLoader
+        ("query", "passage", "generated_answer"),
+        {"id": "query_id", "question": "query", "answer": "generated_answer", "passage": "passage",
+         "context_ids": "passage_id", "run": "query_run"},
+        {"query_id": "1", "query": "q?", "query_run": 1, "passage_id": "[1]", "passage": "c", "generated_answer": "a"},
+    ),
+    Layout(
+        "Phoenix",  # phoenix: get_qa_with_reference and get_retrieved_documents, joined
+        ("context.span_id", "document_position", "input", "output", "reference"),
+        {"id": "context.span_id", "question": "input", "answer": "output", "passage": "reference",
+         "context_ids": "document_position"},
+        {"context.span_id": "s", "document_position": 0, "input": "q?", "output": "a", "reference": "c"},
+    ),
+    Layout(
+        "DeepEval",  # deepeval 4: LLMTestCase
+        ("input", "actual_output"),
+        {"question": "input", "answer": "actual_output", "truth": "expected_output", "contexts": "retrieval_context",
+         "id": "name"},
+        {"input": "q?", "actual_output": "a", "expected_output": "t", "retrieval_context": ["c"], "name": "1"},
+        {"context": "the ideal context of DeepEval, not what was retrieved"},
+    ),
+    Layout(
+        "DPR",  # DPR, FiD, Atlas: gold answers in `answers`, what was retrieved in `ctxs`
+        ("question", "answers", "ctxs"),
+        {"question": "question", "truth": "answers", "contexts": "ctxs"},
+        {"question": "q?", "answers": ["t", "t2"], "ctxs": [{"id": "d", "title": "T", "text": "c"}], "output": "a"},
+    ),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""The rows of what Python programs hold: frames, data sets, tables, lists of dicts or of objects."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
+
+from rag_zeval.cases.tables import Placed, rows_of
+from rag_zeval.errors import InputError
+
+
+def read_objects(source: Any) -> Iterator[Placed]:
+    """The rows of a frame (pandas, polars), a `datasets.Dataset`, a pyarrow Table, or of what gives dicts or objects.
+
+    Such objects are pydantic models, dataclasses and named tuples. Raises InputError for what holds no rows.
+    """
+    for number, row in enumerate(_rows(source), 1):
+        found = _fields(row)
+        if found is None:
+            yield Placed(f"row {number}", InputError(f"must be a dict, found {type(row).__name__}"))
+        else:
+            yield Placed(f"row {number}", {str(name): plain(value) for name, value in found.items()})
+
+
+def _rows(source: Any) -> Iterable[Any]:
+    if hasattr(source, "iterrows"):  # pandas
+        if getattr(source.columns, "nlevels", 1) > 1:
+            raise InputError("the frame's columns have several levels: flatten them to one name each")
+        _check_unique(source.columns)
+        named = [name for name in source.index.names if name is not None and name not in source.columns]
+        frame = source.reset_index(named) if named else source
+        return list(frame.to_dict("records"))
+    if hasattr(source, "iter_rows") and hasattr(source, "to_dicts"):  # polars
+        return list(source.to_dicts())
+    if hasattr(source, "to_pylist"):  # pyarrow
+        _check_unique(source.column_names)
+        return list(source.to_pylist())
+    if isinstance(source, Mapping):
+        if source and all(hasattr(value, "column_names") for value in source.values()):
+            first = next(iter(source))
+            raise InputError(
+                f"holds the splits {', '.join(map(str, source))}: give one of them, such as data[{first!r}]"
+            )
+        return rows_of({str(name): plain(value) for name, value in source.items()}, type(source).__name__)
+    if isinstance(source, (bytes, str)) or not isinstance(source, Iterable):
+        raise InputError(f"expected a file, a frame, a data set or a list of dicts, found {type(source).__name__}")
+    return source
+
+
+def _check_unique(names: Iterable[Any]) -> None:
+    twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
+    if twice:
+        raise InputError(f"has two columns named '{twice[0]}'; rename one")
+
+
+def _fields(row: Any) -> Mapping[Any, Any] | None:
+    """The fields of a dict or of an object that tells them."""
+    if isinstance(row, Mapping):
+        return row
+    if dataclasses.is_dataclass(row) and not isinstance(row, type):
+        return {one.name: getattr(row, one.name) for one in dataclasses.fields(row)}
+    for method in ("model_dump", "_asdict", "dict"):  # pydantic, named tuples, pydantic before 2
+        if callable(getattr(row, method, None)):
+            found = getattr(row, method)()
+            return found if isinstance(found, Mapping) else None
+    return None
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: arrays are lists; chunks of LangChain and LlamaIndex are objects with their text."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, Set):
+        return sorted((plain(one) for one in value), key=str)  # a set has no order of its own
+    node = getattr(value, "node", value)
+    text = getattr(node, "page_content", None)
+    if text is None and callable(getattr(node, "get_content", None)):
+        text = node.get_content()
+    if isinstance(text, str):
+        return {"text": text, "id": getattr(node, "node_id", None) or getattr(node, "id", None)}
+    fields = _fields(value)
+    return value if fields is None else {str(name): plain(one) for name, one in fields.items()}

@@ -1,0 +1,355 @@
+"""The rows of files: delimited text, Excel, Parquet and Arrow, JSON in its many arrangements, plain or packed by gzip.
+
+Every reader gives rows one after the other, each with its place, so that a file need not fit into memory as a whole
+where its format allows that (delimited text, JSON lines, Parquet).
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from rag_zeval.cases.names import ENTRIES
+from rag_zeval.errors import InputError, needed
+from rag_zeval.files import Row, readable
+
+MARKS = {  # the mark (BOM) at the beginning of a text; UTF-32's begins with UTF-16's
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
+}
+DELIMITERS = ",;\t|"
+PARQUET_ROWS = 1_000  # held at a time
+HEAD = 1 << 16  # bytes by which a file's kind and encoding are known
+MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
+FEW_LETTERS = 200  # beyond ASCII, by which an encoding is not yet known
+# Encodings of spreadsheets.
+LEGACY = ["cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "utf_16_le"]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A row and its place, or why there is none at this place."""
+
+    place: str
+    row: Row | InputError
+
+
+def read_table(path: Path, encoding: str | None = None) -> Iterator[Placed]:
+    """The rows of a file, by what it holds rather than by its name.
+
+    encoding: of a text that is not UTF-8 and has no mark (BOM). Empty rows are left out. Raises InputError naming the
+    file, and the line where there is one, if it cannot be read.
+    """
+    with readable(path), path.open("rb") as file:
+        head = file.read(HEAD)
+    name = path.name.lower().removesuffix(".gz")
+    if head.startswith(b"PAR1"):
+        return _parquet(path)
+    if head.startswith((b"ARROW1", b"FEA1")):
+        return _arrow(path)
+    if head.startswith(b"PK\x03\x04"):
+        return _excel(path)
+    if head.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InputError(f"{path}: is an Excel file of before 2007; save it as .xlsx or CSV")
+    if head.startswith(b"\x1f\x8b"):
+        with _told(path), gzip.open(path, "rb") as file:
+            head = file.read(HEAD)
+    encoding = encoding or next((code for mark, code in MARKS.items() if head.startswith(mark)), "utf-8")
+    try:
+        start = codecs.getincrementaldecoder(encoding)().decode(head).lstrip()[:1]
+    except LookupError as error:
+        raise InputError(f"--encoding {encoding}: there is no such encoding") from error
+    except UnicodeDecodeError:
+        start = ""  # told with its place by who reads on
+    if name.endswith((".csv", ".tsv")) or (
+        start not in ("{", "[") and not name.endswith((".json", ".jsonl", ".ndjson"))
+    ):
+        return _delimited(path, encoding, "\t" if name.endswith(".tsv") else None)
+    return _json(path, encoding)
+
+
+@contextmanager
+def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
+    """The text of a file, its lines ended in any way. What is no text in this encoding is told, with a way out."""
+    with _told(path, encoding), _bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+        yield text
+
+
+def _bytes(path: Path) -> Any:
+    """A file to read, unpacked."""
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if is_packed else path.open("rb")
+
+
+@contextmanager
+def _told(path: Path, encoding: str = "") -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        told = f"is no {encoding.upper()} text (byte {error.start} of a part)" if encoding else "is no text"
+        raise InputError(f"{path}: {told}{_named_encoding(path)}") from error
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: cannot be unpacked: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _named_encoding(path: Path) -> str:
+    """Which encoding a file seems to have, where charset-normalizer is there to say so."""
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        return "; save it as UTF-8, or name its encoding: --encoding cp1252"
+    with _bytes(path) as file:
+        content = file.read(HEAD)
+    letters = len(content.translate(None, bytes(range(128))))
+    if letters < min(FEW_LETTERS, len(content) / 4):  # too few to tell: what spreadsheets write in the West
+        named: str | None = "cp1252"
+    else:
+        best = from_bytes(content, cp_isolation=LEGACY).best()
+        named = best.encoding if best is not None else None
+    if named is None:
+        return "; save it as UTF-8"
+    return f"; it looks like {named}: add --encoding {named} if the texts then look right (--dry-run shows some)"
+
+
+def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Placed]:
+    csv.field_size_limit(1 << 30)
+    with _text(path, encoding) as file:
+        first = file.readline()
+        skipped = 0
+        if first.lower().startswith("sep=") and len(first.strip()) == len("sep=") + 1:  # Excel's own line
+            delimiter, skipped, first = first[len("sep=")], 1, ""
+        reader = csv.reader(
+            chain([first] if first else (), file), delimiter=delimiter or _delimiter(first), strict=True
+        )
+        names: list[str] = []
+        line = 1 + skipped
+        while True:
+            place = f"{path}:{line}"
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise InputError(f"{place}: cannot be read from here on: {error}") from error
+            line = reader.line_num + 1 + skipped
+            if not names:
+                names = _header(path, cells)
+            elif any(cell.strip() for cell in cells):
+                yield Placed(place, _cells(names, cells))
+
+
+def _delimiter(header: str) -> str:
+    """The one that makes most columns of the first line."""
+    return max(DELIMITERS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
+
+
+def _header(path: Path, cells: Sequence[Any]) -> list[str]:
+    """The names of columns. Raises InputError if two are the same; a column without a name is known by none."""
+    names = ["" if cell is None else str(cell).strip() for cell in cells]
+    if twice := [name for name, count in Counter(names).items() if name and count > 1]:
+        raise InputError(f"{path}: has two columns named '{twice[0]}'; rename one")
+    return names
+
+
+def _cells(names: Sequence[str], cells: Sequence[Any]) -> Row | InputError:
+    """A row by name. Columns without a name are left out, cells beyond the last name must be empty."""
+    if len(cells) < len(names) or any(cell not in ("", None) for cell in cells[len(names) :]):
+        return InputError(f"has {len(cells)} cells where the first line has {len(names)} columns")
+    return {name: cell if cell != "" else None for name, cell in zip(names, cells, strict=False) if name}
+
+
+def _parquet(path: Path) -> Iterator[Placed]:
+    with needed("pyarrow", f"{path}: reading Parquet"):
+        import pyarrow.parquet
+    with _foreign(path), pyarrow.parquet.ParquetFile(path) as table:  # a part at a time: rows repeat their document
+        _header(path, table.schema_arrow.names)
+        yield from _placed(path, chain.from_iterable(p.to_pylist() for p in table.iter_batches(PARQUET_ROWS)))
+
+
+def _arrow(path: Path) -> Iterator[Placed]:
+    with needed("pyarrow", f"{path}: reading Arrow files"):
+        import pyarrow.feather
+    with _foreign(path):
+        table = pyarrow.feather.read_table(path)
+        _header(path, table.schema.names)
+        yield from _placed(path, chain.from_iterable(part.to_pylist() for part in table.to_batches(PARQUET_ROWS)))
+
+
+def _excel(path: Path) -> Iterator[Placed]:
+    """The rows of the only sheet that has a header and rows; whole numbers, which Excel does not know, as such."""
+    with needed("python-calamine", f"{path}: reading Excel files"):
+        import python_calamine
+    with _foreign(path):
+        book = python_calamine.CalamineWorkbook.from_path(str(path))
+        sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
+    filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
+    if len(filled) > 1:
+        raise InputError(f"{path}: has {len(filled)} sheets with rows: {', '.join(filled)}; save the one as a file")
+    names: list[str] = []
+    for number, cells in enumerate(next(iter(filled.values()), []), 1):
+        if not _is_filled(cells):
+            continue
+        if not names:
+            names = _header(path, cells)
+            continue
+        whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
+        yield Placed(f"{path}: row {number}", _cells(names, whole))
+
+
+def _is_filled(cells: Sequence[Any]) -> bool:
+    return any(cell not in ("", None) for cell in cells)
+
+
+@contextmanager
+def _foreign(path: Path) -> Iterator[None]:
+    """What a library finds wrong with a file, in one line."""
+    try:
+        yield
+    except (InputError, GeneratorExit):
+        raise
+    except Exception as error:
+        lines = str(error).splitlines()
+        raise InputError(f"{path}: cannot be read: {lines[0] if lines else type(error).__name__}") from error
+
+
+def _placed(path: object, rows: Iterable[Any]) -> Iterator[Placed]:
+    for number, row in enumerate(rows, 1):
+        found = row if isinstance(row, dict) else InputError(f"must be a JSON object, found {type(row).__name__}")
+        yield Placed(f"{path}: row {number}", found)
+
+
+def _json(path: Path, encoding: str) -> Iterator[Placed]:
+    """JSON lines; a list; an object that holds the rows, or columns; or objects one after the other."""
+    with _text(path, encoding) as file:
+        first = next((line for line in file if line.strip()), "")
+        others = any(line.strip() for line in file)
+    try:
+        is_lines = isinstance(decoded(first), dict) and (others or path.suffix.lower() != ".json")
+    except InputError:
+        is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # one bad line of many
+    if is_lines:
+        yield from _json_lines(path, encoding)
+        return
+    with _text(path, encoding) as file:
+        text = file.read()
+    content = _values(path, text)
+    yield from _placed(path, rows_of(content[0], path) if len(content) == 1 else content)
+
+
+def _json_lines(path: Path, encoding: str) -> Iterator[Placed]:
+    with _text(path, encoding) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            place = f"{path}:{number}"
+            try:
+                row = decoded(line)
+            except InputError as error:
+                yield Placed(place, error)
+                continue
+            is_row = isinstance(row, dict)
+            yield Placed(place, row if is_row else InputError(f"must be a JSON object, found {type(row).__name__}"))
+
+
+def _values(path: Path, text: str) -> list[Any]:
+    """The JSON values of a text, one after the other: pretty-printed objects need no list around them."""
+    values, at = [], 0
+    text = text.strip().removeprefix("\ufeff")
+    try:
+        while at < len(text):
+            value, at = DECODER.raw_decode(text, at)
+            values.append(value)
+            while at < len(text) and (text[at].isspace() or text[at] == ","):
+                at += 1
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg} at column {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not valid JSON: {str(error).splitlines()[0]}") from error
+    return values
+
+
+def rows_of(content: Any, name: object) -> Sequence[Any]:
+    """The rows in a JSON value: a list of objects, or one of the arrangements in which tools keep them.
+
+    Those are an object with the rows under one of `names.ENTRIES`, columns (`{"question": [...]}`), pandas' `columns`,
+    `index`, `split` and `table`, and one object that is a row itself. Raises InputError naming `name` for others.
+    """
+    if isinstance(content, list):
+        if content and all(isinstance(item, list) for item in content):
+            raise InputError(f"{name}: holds rows without the names of their columns; write them as objects")
+        return content
+    if not isinstance(content, Mapping):
+        raise InputError(f"{name}: must hold a JSON list or object, found {type(content).__name__}")
+    columns, data = content.get("columns"), content.get("data")
+    if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
+        return [dict(zip(_header(Path(str(name)), columns), row, strict=False)) for row in data]  # pandas: split
+    held = [key for key in ENTRIES if isinstance(content.get(key), (list, Mapping)) and _holds_rows(content[key])]
+    if len(held) > 1:
+        raise InputError(
+            f"{name}: may hold its rows in {' or '.join(map(repr, held))}; save the one as a file of its own"
+        )
+    if held:
+        return rows_of(content[held[0]], name)
+    values = list(content.values())
+    if values and all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
+        return [dict(zip(content, row, strict=True)) for row in zip(*values, strict=True)]
+    if values and all(isinstance(value, Mapping) for value in values):
+        if len({tuple(value) for value in values}) == 1 and all(key.isdigit() for key in values[0]):  # pandas: columns
+            return [{name: column[key] for name, column in content.items()} for key in values[0]]
+        if all(key.isdigit() for key in content):  # pandas: index
+            return values
+    if not any(isinstance(value, list) and value and isinstance(value[0], Mapping) for key, value in content.items()
+               if key in ENTRIES):  # fmt: skip
+        return [content]
+    raise InputError(f"{name}: a JSON object must hold its rows in one of {', '.join(ENTRIES)}")
+
+
+def _holds_rows(value: Any) -> bool:
+    if isinstance(value, Mapping):  # promptfoo: results.results
+        return any(isinstance(value.get(key), list) and _holds_rows(value[key]) for key in ENTRIES)
+    return all(isinstance(item, Mapping) for item in value)
+
+
+def decoded(text: str) -> Any:
+    """The JSON value of a text; NaN and infinities are null. Raises InputError, without a place."""
+    try:
+        return DECODER.decode(text.removeprefix("\ufeff").strip())
+    except json.JSONDecodeError as error:
+        raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+    return int(digits)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"an object has two fields named '{twice}'")
+    return content
+
+
+DECODER = json.JSONDecoder(parse_int=_whole_number, parse_constant=lambda _: None, object_pairs_hook=_object)

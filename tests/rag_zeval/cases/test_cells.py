@@ -1,0 +1,118 @@
+"""What stands in a cell: lists as programs print them come back as they were, and what cannot be read is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, as_truth, is_nothing
+from rag_zeval.errors import InputError
+
+words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30).filter(
+    lambda text: not is_nothing(text)
+)
+WAYS = {
+    "JSON": json.dumps,
+    "JSON, escaped twice": lambda texts: json.dumps(json.dumps(texts)),
+    "Python's list": str,
+    "Python's tuple": lambda texts: str(tuple(texts)),
+    "numpy's str": lambda texts: str(np.array(texts, dtype=object)),
+    "numpy's repr": lambda texts: repr(np.array(texts, dtype=object)),
+    "LangChain": lambda texts: str([Document(text) for text in texts]),
+    "objects": lambda texts: json.dumps([{"page_content": text, "metadata": {"source": "a.pdf"}} for text in texts]),
+}
+
+
+class Document:
+    """Printed as LangChain's."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"Document(metadata={{'source': 'a.pdf', 'page': 3}}, page_content={self.text!r})"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(texts=st.lists(words, min_size=1, max_size=4))
+def test_a_printed_list_comes_back_or_is_refused(way: str, texts: list[str]) -> None:
+    if way == "Python's tuple" and len(texts) == 1 and texts[0].count("'"):
+        return  # ("it's",) may be a text in brackets
+    assert as_chunks(WAYS[way](texts))[0] == tuple(texts)
+
+
+@given(texts=st.lists(words, min_size=1, max_size=3), way=st.sampled_from(["JSON", "Python's list"]), data=st.data())
+def test_a_list_that_was_cut_off_is_refused(texts: list[str], way: str, data: Any) -> None:
+    """As Excel cuts a cell at 32,767 characters: half a list is never one passage."""
+    printed = WAYS[way](texts)
+    cut = printed[: data.draw(st.integers(2, len(printed) - 1))]
+    with pytest.raises(InputError, match="begins like a list"):
+        as_chunks(cut)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1] begins like a list",
+        "[Music] hi",
+        '("The Act") means "x"',
+        "a|b",
+        "It's [so]",
+        '{braces} of "prose"',
+        "array",
+    ],
+)
+def test_other_text_is_one_chunk(text: str) -> None:
+    assert as_chunks(text) == ((text,), ())
+
+
+@pytest.mark.parametrize(
+    "value", [None, "", " \n", "nan", "None", "\u200b", [], [""], [None], "[nan]", "[None]", [float("nan")]]
+)
+def test_what_says_nothing_is_nothing(value: Any) -> None:
+    assert as_chunks(value) == ((), ()) and as_texts(value) == () and as_truth(value) is None
+    assert isinstance(value, list) or str(value).startswith("[") or as_text(value) is None
+
+
+def test_nulls_among_chunks_are_left_out_with_their_ids() -> None:
+    chunks = [{"id": "a", "text": "x"}, {"id": "b", "text": None}, {"id": "c", "content": "y"}]
+    assert as_chunks(chunks) == (("x", "y"), ("a", "c"))
+    assert as_chunks([{"text": "x"}, {"text": "y", "id": "b"}]) == (("x", "y"), ())  # ids of some are of no use
+
+
+def test_numbers_and_ids_are_texts() -> None:
+    assert [as_text(value) for value in (1967, 1.5, True, "007")] == ["1967", "1.5", "True", "007"]
+    assert [as_id(value) for value in (7.0, 7, "007", "7.0")] == ["7", "7", "007", "7.0"]
+    assert as_ids("['a' 'b']") == ("a", "b") and as_ids("[1, 2]") == ("1", "2") and as_ids("d1") == ("d1",)
+
+
+@pytest.mark.parametrize("value", ["d1|d2", "d1, d2", "[1 2 3]"])
+def test_several_ids_in_one_text_are_refused(value: str) -> None:
+    with pytest.raises(InputError, match="may hold several ids"):
+        as_ids(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([["a", "b"]], "must be a text, found a list"),
+        ([{"title": "x"}], "must be in one of text, page_content"),
+        ([{"text": "x", "content": "y"}], "found text and content"),
+        ("['a' 'b', 'c']", "begins like a list"),
+        (7.5j, "must be a list of texts, found complex"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        as_chunks(value)
+
+
+def test_nothing_in_a_cell_is_run() -> None:
+    for text in ["[__import__('os').abort()]", "[f'{exit()}']", "array(open('/etc/passwd'))", "['a'.__class__]"]:
+        with pytest.raises(InputError):
+            as_chunks(f"['x', {text}]")

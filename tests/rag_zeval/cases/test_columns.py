@@ -1,0 +1,174 @@
+"""Which column is what: every name and layout of the table, what the user says, and no guess between two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rag_zeval.cases.columns import Columns, choose, fields_of, plain_name
+from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout
+from rag_zeval.cases.reading import read_cases
+from rag_zeval.errors import InputError
+
+BASE = {"question": "q?", "answer": "a", "contexts": ["c"]}
+
+
+def chosen(*columns: str, names: Mapping[str, str] | None = None) -> Columns:
+    return choose(Counter(columns), (), names or {}, [])
+
+
+@pytest.mark.parametrize(("field", "name"), [(field, name) for field, names in NAMES.items() for name in names])
+def test_every_name_of_the_table_is_taken_and_told(field: str, name: str) -> None:
+    others = [ours for ours in ("question", "answer", "contexts") if ours != field and field != "reference"]
+    columns = chosen(*(others or ["question", "answer"]), name)
+    assert columns.of[field] == name and not columns.unused
+
+
+@given(st.sampled_from([(field, name) for field, names in NAMES.items() for name in names]), st.data())
+def test_case_and_spelling_of_a_name_do_not_matter(entry: tuple[str, str], data: Any) -> None:
+    field, name = entry
+    words = name.strip("_").split("_")
+    spelt = data.draw(
+        st.sampled_from(
+            [
+                "_".join(words),
+                " ".join(words).title(),
+                "-".join(words),
+                "".join([words[0], *map(str.title, words[1:])]),
+                name.upper(),
+            ]
+        )
+    )
+    assert field in fields_of(spelt if not name.startswith("_") else name)
+
+
+def test_no_name_stands_for_two_fields() -> None:
+    counts = Counter(plain_name(name) for names in NAMES.values() for name in names)
+    assert [name for name, count in counts.items() if count > 1] == []
+    assert NAMES.keys() < FIELDS.keys()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
+    read = read_cases([layout.example])
+    (case,) = read.cases
+    assert read.columns.layout == f"columns of {layout.name}"
+    assert (case.question, list(case.answers.values()), case.contexts) == ("q?", ["a"], ("c",))
+    assert case.truth == ("t" if "truth" in layout.columns else None)
+    without = [{name: None if name in layout.columns.values() else value for name, value in layout.example.items()}]
+    filled = read_cases([{**without[0], layout.columns["question"]: "q?"}, layout.example]).columns
+    assert filled == read.columns  # nulls in the first row change nothing
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (("question", "answer", "response", "contexts"), "'answer', 'response' may each hold the answer"),
+        (("question", "answer", "chunks", "documents"), "'chunks', 'documents' may each hold the retrieved contexts: add --map contexts=chunks or --map contexts=documents"),
+        (("question", "answer", "contexts", "reference"), "'reference' beside 'contexts' may hold the ground truth, or the text to judge by: add --map truth=reference or --map reference=reference"),
+        (("question", "answer", "answers", "contexts"), "if 'answers' are gold answers, add --map answer=answer --map truth=answers"),
+        (("question", "answer"), "no column is known to hold the retrieved contexts; columns: 'question', 'answer'. Add --map contexts=COLUMN"),
+        (("contexts",), "no column is known to hold the question, the answer; columns: 'contexts'. Add --map question=COLUMN --map answer=COLUMN"),
+        (("query", "answers", "ctxs"), "columns"),
+    ],
+)  # fmt: skip
+def test_nothing_is_guessed_between_two_or_out_of_nothing(columns: tuple[str, ...], message: str) -> None:
+    if message == "columns":
+        assert chosen(*columns).of["answers"] == "answers"  # a list in it is refused where it is read
+        return
+    with pytest.raises(InputError) as error:
+        chosen(*columns)
+    assert message in str(error.value)
+
+
+def test_our_own_name_is_taken_before_others_which_are_told() -> None:
+    columns = chosen("question", "prompt", "answer", "contexts", "documents", "time")
+    assert (columns.of["question"], columns.of["contexts"]) == ("question", "contexts")
+    assert columns.unused == ("prompt", "documents", "time") and set(columns.overlooked) == {"prompt", "documents"}
+    assert columns.overlooked["documents"] == "if it holds the retrieved contexts, add --map contexts=documents"
+
+
+def test_a_column_without_values_gives_way() -> None:
+    assert choose({"question": 1, "answer": 1, "contexts": 0, "chunks": 1}, (), {}, []).of["contexts"] == "chunks"
+
+
+def test_a_slip_in_a_name_is_told() -> None:
+    columns = chosen("question", "answer", "truth", "retreived_contexts")
+    assert columns.overlooked == {
+        "retreived_contexts": "if it holds the retrieved contexts, add --map contexts=retreived_contexts"
+    }
+
+
+def test_what_deepeval_calls_context_is_not_what_was_retrieved() -> None:
+    columns = chosen("input", "actual_output", "expected_output", "context")
+    assert "contexts" not in columns.of and "ideal context" in columns.overlooked["context"]
+    assert chosen("input", "actual_output", "context", names={"contexts": "context"}).of["contexts"] == "context"
+
+
+def test_the_users_word_comes_first() -> None:
+    columns = chosen("question", "answers", "ctxs", "output", "answer", names={"answer": "output"})
+    assert (columns.of["answer"], columns.of["truth"]) == ("output", "answers")
+    columns = chosen("question", "answers", "contexts", "output", names={"answer": "output"})
+    assert columns.of["answer"] == "output" and "answers" not in columns.of and "answers" in columns.overlooked
+    columns = chosen("user_input", "response", "reference", "retrieved_contexts", names={"reference": "reference"})
+    assert (columns.of["reference"], columns.of["question"]) == (
+        "reference",
+        "user_input",
+    ) and "truth" not in columns.of
+
+
+NESTED = {
+    "id": "7", "inputs": {"question": "q?"}, "reference_outputs": {"answer": "t"},
+    "outputs": {"answer": "a", "documents": [{"page_content": "c"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "typed"),
+    [
+        (NESTED, "--map question=inputs.question --map answer=outputs.answer --map contexts=outputs.documents"),
+        ({**NESTED, "inputs": '{"question": "q?"}'}, "--map question=inputs.question"),
+        ({"ask": "who?", "say": "It is he.", "kb": ["c"]}, "--map question=ask --map answer=say --map contexts=kb"),
+        ({**BASE, "contexts": None, "questoin": "q?", "question": {}}, "--map question=questoin"),
+        ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, "--map 'answer=[gpt] answer'"),
+    ],
+)
+def test_all_that_is_missing_is_told_with_a_command_that_works(row: dict[str, Any], typed: str) -> None:
+    import shlex
+
+    with pytest.raises(InputError) as error:
+        read_cases([row])
+    assert typed in str(error.value) and str(error.value).endswith(", if that is what they hold")
+    options = shlex.split(str(error.value).partition(". Add ")[2].removesuffix(", if that is what they hold"))
+    names = dict(option.split("=", 1) for option in options if option != "--map")
+    (case,) = read_cases([row], names).cases
+    assert case.question.endswith("?") and next(iter(case.answers.values()))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            {"contexts": "NOTHERE"},
+            "--map contexts=NOTHERE: no row has 'NOTHERE'; columns: 'question', 'answer', 'contexts'",
+        ),
+        ({"contexts": "contexts.0.text"}, "no row has 'contexts.0.text'"),
+        ({"anwser": "answer"}, "there is no field 'anwser': did you mean 'answer'?"),
+    ],
+)
+def test_a_map_to_nowhere_is_an_error(names: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_cases([BASE], names)
+    assert message in str(error.value)
+
+
+def test_paths_go_into_objects_lists_and_texts_of_json() -> None:
+    row = {"run": '{"in": {"q": "q?"}, "out": [{"text": "a"}]}', "docs": [{"body": "x"}, {"body": "y"}]}
+    names = {"question": "run.in.q", "answer": "run.out.0.text", "contexts": "docs.body"}
+    (case,) = read_cases([row], names).cases
+    assert (case.question, case.answers, case.contexts) == ("q?", {"answer": "a"}, ("x", "y"))

@@ -1,0 +1,171 @@
+"""Files in every format and arrangement hold the same rows; what cannot be read is named, with a way out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_zeval.cases.tables import read_table
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row
+
+ROWS = [
+    {"question": "q1?", "answer": "It opens at nine.", "contexts": "It opens; at nine.", "ground_truth": "Ça"},
+    {"question": "q2?", "answer": "It closes at 007.", "contexts": "It closes\nat six.", "ground_truth": None},
+]
+HEAD = list(ROWS[0])
+
+
+def rows(path: Path, encoding: str | None = None) -> list[Row]:
+    found = [placed.row for placed in read_table(path, encoding)]
+    assert not any(isinstance(row, InputError) for row in found), found
+    return [row for row in found if isinstance(row, dict)]
+
+
+def as_text(delimiter: str, encoding: str = "utf-8", before: str = "", end: str = "\r\n", more: str = "") -> bytes:
+    import csv
+    import io
+
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerow(HEAD)
+    writer.writerows(["" if cell is None else cell for cell in row.values()] for row in ROWS)
+    return (before + file.getvalue() + more).encode(encoding)
+
+
+def json_of(content: Any) -> bytes:
+    return json.dumps(content).encode()
+
+
+COLUMNS = {name: [row[name] for row in ROWS] for name in HEAD}
+FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "commas": ("a.csv", lambda: as_text(",")),
+    "semicolons": ("a.csv", lambda: as_text(";")),
+    "tabs in .csv": ("a.csv", lambda: as_text("\t")),
+    "tsv": ("a.tsv", lambda: as_text("\t")),
+    "txt": ("a.txt", lambda: as_text("\t")),
+    "Excel's own line": ("a.csv", lambda: as_text(";", before="sep=;\r\n")),
+    "BOM": ("a.csv", lambda: as_text(",", "utf-8-sig")),
+    "UTF-16": ("a.csv", lambda: as_text("\t", "utf-16")),
+    "UTF-16 without BOM in its name": ("a.csv", lambda: b"\xfe\xff" + as_text("\t", "utf-16-be")),
+    "CR": ("a.csv", lambda: as_text(",", end="\r")),
+    "LF": ("a.csv", lambda: as_text(",", end="\n")),
+    "empty rows": ("a.csv", lambda: as_text(",", more=",,,\r\n,,,\r\n\r\n")),
+    "packed": ("a.csv.gz", lambda: gzip.compress(as_text(";"))),
+    "packed lines": ("a.jsonl.gz", lambda: gzip.compress(b"\n".join(map(json_of, ROWS)))),
+    "lines": ("a.jsonl", lambda: b"\n".join(map(json_of, ROWS))),
+    "lines in .json": ("a.json", lambda: b"\n".join(map(json_of, ROWS)) + b"\n"),
+    "lines of another name": ("a.ndjson", lambda: b"\xef\xbb\xbf" + b"\r\n\r\n".join(map(json_of, ROWS))),
+    "a list in .jsonl": ("a.jsonl", lambda: json_of(ROWS)),
+    "a printed list in .jsonl": ("a.jsonl", lambda: json.dumps(ROWS, indent=1).encode()),
+    "objects one after the other": ("a.json", lambda: b"\n".join(json.dumps(row, indent=1).encode() for row in ROWS)),
+    "a list": ("a.json", lambda: json_of(ROWS)),
+    "UTF-16 JSON": ("a.json", lambda: json.dumps(ROWS, ensure_ascii=False).encode("utf-16")),
+    "columns": ("a.json", lambda: json_of(COLUMNS)),
+    "NaN": ("a.json", lambda: json_of(ROWS).replace(b"null", b"NaN")),
+    "split": ("a.json", lambda: json_of({"columns": HEAD, "index": [0, 1], "data": [list(r.values()) for r in ROWS]})),
+    "numbered columns": ("a.json", lambda: json_of({n: dict(zip("01", c, strict=True)) for n, c in COLUMNS.items()})),
+    "numbered rows": ("a.json", lambda: json_of(dict(zip("01", ROWS, strict=True)))),
+    "table": ("a.json", lambda: json_of({"schema": {"fields": [{"name": "question"}]}, "data": ROWS})),
+    "nested results": ("a.json", lambda: json_of({"version": 1, "results": {"results": ROWS}})),
+    **{name: ("a.json", lambda name=name: json_of({name: ROWS})) for name in ("data", "rows", "samples", "test_cases")},
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_rows_are_the_same(kind: str, tmp_path: Path) -> None:
+    name, write = FILES[kind]
+    (tmp_path / name).write_bytes(write())
+    assert rows(tmp_path / name) == ROWS
+
+
+def test_arrow_and_excel_files_hold_the_same_rows(tmp_path: Path) -> None:
+    import openpyxl
+    import pyarrow
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    table = pyarrow.Table.from_pylist(ROWS)
+    pyarrow.parquet.write_table(table, tmp_path / "a.pq")
+    pyarrow.feather.write_feather(table, tmp_path / "a.arrow")
+    book = openpyxl.Workbook()
+    book.create_sheet("empty")
+    for line in ([], HEAD, *([*row.values(), 7.0, None] for row in ROWS), []):
+        book.active.append(line)
+    book.active.cell(2, 5, "id")
+    book.save(tmp_path / "a.xlsx")
+    assert rows(tmp_path / "a.pq") == rows(tmp_path / "a.arrow") == ROWS
+    assert rows(tmp_path / "a.xlsx") == [{**row, "id": 7} for row in ROWS]
+    book["empty"].append(HEAD)
+    book["empty"].append(HEAD)
+    book.save(tmp_path / "b.xlsx")
+    with pytest.raises(InputError, match="has 2 sheets with rows: Sheet, empty"):
+        rows(tmp_path / "b.xlsx")
+
+
+def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
+    for encoding in ("cp1252", "cp1251", "shift_jis"):
+        text = {"cp1252": "Ça “fait” 5 €", "cp1251": "Магазин открывается в девять", "shift_jis": "店は九時に開きます"}
+        path = tmp_path / f"{encoding}.csv"
+        path.write_bytes(f"question,answer\nq?,{text[encoding]}\n".encode(encoding))
+        with pytest.raises(InputError, match=f"add --encoding {encoding} "):
+            rows(path)
+        assert rows(path, encoding) == [{"question": "q?", "answer": text[encoding]}]
+    with pytest.raises(InputError, match="--encoding klingon: there is no such encoding"):
+        rows(path, "klingon")
+
+
+def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(as_text(",", before="sep=,\n"))
+    assert [placed.place.rpartition(":")[2] for placed in read_table(tmp_path / "a.csv")] == ["3", "4"]
+    (tmp_path / "a.csv").write_text('question,answer\n"a\nb","c\n\nd"\nq,a\n')
+    assert [placed.place.rpartition(":")[2] for placed in read_table(tmp_path / "a.csv")] == ["2", "6"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"question,question\nq,r\n", "a.csv: has two columns named 'question'; rename one"),
+        ("a.csv", b'question,answer\n"q,a\n', "a.csv:2: cannot be read from here on"),
+        ("a.json", b"[[1, 2]]", "a.json: holds rows without the names of their columns"),
+        ("a.json", b"7", "a.json: must hold a JSON list or object, found int"),
+        ("a.json", b'[{"a": 1, "a": 2}]', "an object has two fields named 'a'"),
+        ("a.json", b'[{"a": 1},\n {"a" 2}]', "a.json:2: not valid JSON: Expecting ':' delimiter at column 7"),
+        ("a.json", b'{"rows": [{"a": 1}], "data": [{"a": 1}]}', "may hold its rows in 'data' or 'rows'"),
+        ("a.json", b"[" * 100_000, "a.json: not valid JSON"),
+        ("a.json", b'[{"a": ' + b"9" * 5000 + b"}]", "a number has more than 300 digits"),
+        ("a.parquet", b"PAR1 no parquet", "a.parquet: cannot be read"),
+        ("a.xlsx", b"PK\x03\x04 no zip", "a.xlsx: cannot be read"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", "is an Excel file of before 2007"),
+        ("a.csv.gz", gzip.compress(b"question,answer\nq,a\n" * 99)[:-9], "a.csv.gz: cannot be unpacked"),
+        ("none.csv", None, "none.csv: cannot be read: No such file"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as error:
+        rows(tmp_path / name)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.csv", b"question,answer\nq\nq,a\n", "has 1 cells where the first line has 2 columns"),
+        ("a.csv", b"question,answer\nq,a,b\nq,a\n", "has 3 cells where the first line has 2 columns"),
+        ("a.jsonl", b'{"question" "q"}\n{"question": "q", "answer": "a"}\n', "not valid JSON: Expecting ':' delimiter"),
+        ("a.jsonl", b'{"question": "q", "answer": "a"}\n[1]\n', "must be a JSON object, found list"),
+        ("a.json", b'[{"question": "q", "answer": "a"}, 1]', "must be a JSON object, found int"),
+    ],
+)
+def test_a_bad_row_is_one_of_many(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = list(read_table(tmp_path / name))
+    (bad,) = [placed.row for placed in found if isinstance(placed.row, InputError)]
+    assert len(found) == 2 and str(bad).startswith(reason)
