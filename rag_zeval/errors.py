@@ -14,6 +14,11 @@ from rag_zeval.streams import guarded
 class InputError(ValueError):
     """Something the user gave is wrong; the message is one line that says where and what."""
 
+    @property
+    def lines(self) -> list[str]:
+        """What a command prints of it; several lines only where several rows of a file are wrong."""
+        return [" ".join(str(self).splitlines())]
+
 
 @contextmanager
 def needed(package: str, by: str) -> Iterator[None]:
@@ -49,7 +54,11 @@ def exit_status(stage: Callable[[], int]) -> int:
 def _run(stage: Callable[[], int]) -> int:
     try:
         return stage()
-    except (InputError, OSError) as error:  # OSError: a disk that is full, a folder one may not write to
+    except InputError as error:
+        for line in error.lines:
+            print("error:", line, file=sys.stderr)
+        return 2
+    except OSError as error:  # a disk that is full, a folder one may not write to
         print("error:", *str(error).splitlines(), file=sys.stderr)
         return 2
     except KeyboardInterrupt:

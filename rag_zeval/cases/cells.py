@@ -42,13 +42,13 @@ def _is_visible(character: str) -> bool:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is a JSON object, or a text that holds one."""
+    """Whether a value is a JSON object around others, or a text that holds one; an error in place of a text is none."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             return False
-    return isinstance(value, Mapping)
+    return isinstance(value, Mapping) and "error" not in value
 
 
 def as_text(value: Any) -> str | None:

@@ -96,13 +96,19 @@ def check_names(names: Mapping[str, str]) -> None:
 
 
 def choose(
-    there: Mapping[str, int], wrappers: Collection[str], names: Mapping[str, str], sample: Sequence[Row]
+    there: Mapping[str, int],
+    wrappers: Collection[str],
+    names: Mapping[str, str],
+    sample: Sequence[Row],
+    judged: bool = True,
 ) -> Columns:
     """The columns to read, and what each holds.
 
     there: the columns of all rows, and how many rows have a value in each; wrappers: those that hold objects, and so no
     text; names: the user's own, each known to be there; sample: some rows, to suggest where something is that is
-    missing. Raises InputError where two columns may hold the same, and for what is missing, with what to type.
+    missing; judged: whether there must be something to judge by.
+
+    Raises InputError where two columns may hold the same, and for all that is missing, with what to type.
     """
     taken = dict(names)
     roots = {path if path in there else path.partition(".")[0] for path in names.values()}
@@ -119,7 +125,7 @@ def choose(
                 taken[field] = one
     _check_reference(taken, names, layout)
     _check_answers(taken, names, there)
-    if lacking := list(_lacking(taken)):
+    if lacking := list(_lacking(taken, judged)):
         raise InputError(_missing(lacking, taken, there, sample))
     if "answers" in taken and "answer" in taken:  # the user's word for one of them
         del taken["answers" if "answer" in names else "answer"]
@@ -169,12 +175,12 @@ def _check_answers(taken: Mapping[str, str], names: Mapping[str, str], there: Co
         )
 
 
-def _lacking(taken: Mapping[str, str]) -> Iterator[str]:
+def _lacking(taken: Mapping[str, str], judged: bool) -> Iterator[str]:
     if "question" not in taken:
         yield "question"
     if "answer" not in taken and "answers" not in taken:
         yield "answer"
-    if not {"contexts", "passage", "truth", "reference"} & taken.keys():
+    if judged and not {"contexts", "passage", "truth", "reference"} & taken.keys():
         yield "contexts"
 
 

@@ -62,18 +62,24 @@ class CaseFile:
             yield f"  warning: column '{name}' is not used; {meaning}"
 
     def __str__(self) -> str:
-        return "\n".join(map(one_line, self.lines()))
+        return "\n".join(("  " if line.startswith(" ") else "") + one_line(line) for line in self.lines())
 
 
 class BadRows(InputError):
-    """Rows that cannot be read, each with its reason; `lines` are all that is told of them."""
+    """Rows that cannot be read, each with its reason."""
 
     def __init__(self, reasons: list[str], rows: int):
-        shown = reasons[:MOST_TOLD]
-        more = [f"and {len(reasons) - MOST_TOLD} more"] if len(reasons) > MOST_TOLD else []
-        way_out = [f"{len(reasons)} of {rows} rows cannot be read; --skip-bad-rows leaves them out"]
-        self.lines = shown if len(reasons) == 1 else [*shown, *more, *way_out]
-        super().__init__("; ".join(self.lines))
+        shown = [one_line(reason) for reason in reasons[:MOST_TOLD]]
+        if len(reasons) > MOST_TOLD:
+            shown.append(f"and {len(reasons) - MOST_TOLD} more")
+        if len(reasons) > 1:
+            shown.append(f"{len(reasons)} of {rows} rows cannot be read; --skip-bad-rows leaves them out")
+        self._lines = shown
+        super().__init__("; ".join(shown))
+
+    @property
+    def lines(self) -> list[str]:
+        return self._lines
 
 
 def read_cases(
@@ -83,14 +89,17 @@ def read_cases(
     encoding: str | None = None,
     skip_bad_rows: bool = False,
     system: str | None = None,
+    judged: bool = True,
 ) -> CaseFile:
     """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
     Columns are found by their names (see `names`). `names` are the user's own and come first: for our field, the column
     that holds it, or a path into objects: `{"question": "q", "answer": "out.text"}`. A case without an id has one made
     of its question, so that files pair by question. An answer whose system is not named is of `system`, by default the
-    name of the file. Raises InputError naming file, line and column for all rows that cannot be read; with
-    `skip_bad_rows` those are left out, and counted.
+    name of the file. judged: whether there must be something to judge by.
+
+    Raises InputError naming file, line and column for all rows that cannot be read; with `skip_bad_rows` those are left
+    out, and counted.
 
         print(read_cases("answers.csv"))  # what stands where, before anything is judged
     """
@@ -98,10 +107,12 @@ def read_cases(
     if isinstance(source, (str, Path)):
         path = Path(source)
         system = system or path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-        return _Reader(str(path), lambda: read_table(path, encoding), names or {}, system).read(skip_bad_rows)
+        return _Reader(str(path), lambda: read_table(path, encoding), names or {}, system, judged).read(skip_bad_rows)
     with locate(type(source).__name__):
         placed = list(read_objects(source))
-    return _Reader(type(source).__name__, lambda: iter(placed), names or {}, system or "answer").read(skip_bad_rows)
+    return _Reader(type(source).__name__, lambda: iter(placed), names or {}, system or "answer", judged).read(
+        skip_bad_rows
+    )
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -125,6 +136,7 @@ class _Reader:
     rows: Callable[[], Iterator[Placed]]
     names: Mapping[str, str]
     system: str
+    judged: bool
     bad: list[str] = field(default_factory=list)
     unnamed: int = 0
     first: dict[tuple[str, ...], tuple[str, Case]] = field(default_factory=dict)  # case of an id, by its systems
@@ -186,7 +198,7 @@ class _Reader:
                         f"--map {ours}={path}: no row has '{path}'; columns: {', '.join(map(repr, there))}"
                     )
             wrappers = {name for name in there if there[name] and not texts[name]}
-            return choose(there, wrappers, self.names, sample), number
+            return choose(there, wrappers, self.names, sample, self.judged), number
 
     def _good_rows(self) -> Iterator[tuple[str, Row]]:
         for placed in self.rows():
@@ -281,6 +293,8 @@ class _Reader:
                     f"column '{name}' is a list, which does not say whose answers these are: for gold answers, add "
                     f"--map truth={name}; for answers of systems, --map answers={name}, which calls them A, B, ..."
                 )
+            if is_nothing(several):
+                raise InputError(f"column '{name}' is empty: fill it in, or remove the row")
             if not isinstance(several, Mapping):
                 raise InputError(f"column '{name}' must be an object of answers by system")
             if not 1 <= len(several) <= len(LETTERS):

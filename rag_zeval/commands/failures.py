@@ -54,7 +54,9 @@ def failures(
     judged = read_judged(results)
     metrics = choose_metrics(judged, correct, supported, threshold)
     names = read_names(map)
-    classified = classify(judged, [case for path in gold for case in read_cases(path, names).cases], metrics, k)
+    classified = classify(
+        judged, [case for path in gold for case in read_cases(path, names, judged=False).cases], metrics, k
+    )
     several = len({one.system for one in classified}) > 1
     print(f"right: {metrics.correct} ≥ {threshold:g}; supported: {metrics.supported} ≥ {threshold:g}")
     heads = ("slice", "class", "answers", "of", "share", "95% Wilson")

@@ -69,14 +69,32 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
     ("columns", "message"),
     [
         (("question", "answer", "response", "contexts"), "'answer', 'response' may each hold the answer"),
-        (("question", "answer", "chunks", "documents"), "'chunks', 'documents' may each hold the retrieved contexts: add --map contexts=chunks or --map contexts=documents"),
-        (("question", "answer", "contexts", "reference"), "'reference' beside 'contexts' may hold the ground truth, or the text to judge by: add --map truth=reference or --map reference=reference"),
-        (("question", "answer", "answers", "contexts"), "if 'answers' are gold answers, add --map answer=answer --map truth=answers"),
-        (("question", "answer"), "no column is known to hold the retrieved contexts; columns: 'question', 'answer'. Add --map contexts=COLUMN"),
-        (("contexts",), "no column is known to hold the question, the answer; columns: 'contexts'. Add --map question=COLUMN --map answer=COLUMN"),
+        (
+            ("question", "answer", "chunks", "documents"),
+            "may each hold the retrieved contexts: add --map contexts=chunks or --map contexts=documents",
+        ),
+        (
+            ("question", "answer", "contexts", "reference"),
+            "'reference' beside 'contexts' may hold the ground truth, or the text to judge by: "
+            "add --map truth=reference or --map reference=reference",
+        ),
+        (
+            ("question", "answer", "answers", "contexts"),
+            "if 'answers' are gold answers, add --map answer=answer --map truth=answers",
+        ),
+        (
+            ("question", "answer"),
+            "no column is known to hold the retrieved contexts; columns: 'question', 'answer'. "
+            "Add --map contexts=COLUMN",
+        ),
+        (
+            ("contexts",),
+            "no column is known to hold the question, the answer; columns: 'contexts'. "
+            "Add --map question=COLUMN --map answer=COLUMN",
+        ),
         (("query", "answers", "ctxs"), "columns"),
     ],
-)  # fmt: skip
+)
 def test_nothing_is_guessed_between_two_or_out_of_nothing(columns: tuple[str, ...], message: str) -> None:
     if message == "columns":
         assert chosen(*columns).of["answers"] == "answers"  # a list in it is refused where it is read
