@@ -75,7 +75,7 @@ def plain_name(name: str) -> str:
     """`Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     plain = re.sub(r"[\s\-]+", "_", words).lower()
-    return plain.removesuffix("s") if len(plain) > 3 and not plain.endswith("ss") else plain
+    return plain.removesuffix("s") if len(plain) > 2 and not plain.endswith("ss") else plain
 
 
 def fields_of(name: str) -> list[str]:

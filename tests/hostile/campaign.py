@@ -25,6 +25,7 @@ import leaks
 import long_replies
 import money
 import output_encodings
+import people_files
 import scorer_replies
 import test_prompts
 from findings import Findings
@@ -55,6 +56,7 @@ PARTS: dict[str, Callable[[], Findings]] = {  # those that take longest first
     "caches": caches.run,
     "documents": documents.run,
     "foreign": foreign_files.run,
+    "files": lambda: people_files.run(3_000),
     "long": lambda: long_replies.run(5_000_000),
     "prompts": lambda: test_prompts.run(60_000),
     "whole": lambda: scorer_replies.read_honest(10),
