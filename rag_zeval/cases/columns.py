@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout
-from rag_zeval.cases.tables import decoded
+from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
+from rag_zeval.cases.row_files import decoded
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 
@@ -68,22 +66,6 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
         if value is ABSENT:
             break
     return value
-
-
-@cache
-def plain_name(name: str) -> str:
-    """`Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
-    plain = re.sub(r"[\s\-]+", "_", words).lower()
-    return plain.removesuffix("s") if len(plain) > 2 and not plain.endswith("ss") else plain
-
-
-def fields_of(name: str) -> list[str]:
-    """The fields that a column of this name may hold."""
-    if name.strip().lower() == "answers":  # no plural of a name for one answer
-        return ["answers"]
-    plain = plain_name(name)
-    return [field for field, names in NAMES.items() if plain in map(plain_name, names)]
 
 
 def check_names(names: Mapping[str, str]) -> None:

@@ -6,8 +6,10 @@ as well. So `Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 # Our fields, and what reports call them.
@@ -136,3 +138,19 @@ LAYOUTS = (
         {"question": "q?", "answers": ["t", "t2"], "ctxs": [{"id": "d", "title": "T", "text": "c"}], "output": "a"},
     ),
 )  # fmt: skip
+
+
+@cache
+def plain_name(name: str) -> str:
+    """`Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    plain = re.sub(r"[\s\-]+", "_", words).lower()
+    return plain.removesuffix("s") if len(plain) > 2 and not plain.endswith("ss") else plain
+
+
+def fields_of(name: str) -> list[str]:
+    """The fields that a column of this name may hold."""
+    if name.strip().lower() == "answers":  # no plural of a name for one answer
+        return ["answers"]
+    plain = plain_name(name)
+    return [ours for ours, names in NAMES.items() if plain in map(plain_name, names)]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
-from rag_zeval.cases.tables import Placed, rows_of
+from rag_zeval.cases.row_files import Placed, rows_of
 from rag_zeval.errors import InputError
 
 

@@ -16,7 +16,7 @@ from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, a
 from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose
 from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.tables import Placed, read_table
+from rag_zeval.cases.row_files import Placed, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.judge.schema import LETTERS

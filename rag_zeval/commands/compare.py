@@ -19,8 +19,9 @@ OutPath = Annotated[Path | None, typer.Option(help="Also write everything as JSO
 def compare(sides: Sides, metric: Metrics = None, html: HtmlPath = None, out: OutPath = None) -> None:
     """Compare result files A and B: B - A by each metric, for all cases and each slice, and whether it may be chance.
 
-    Cases are paired by id. Intervals are 95% bootstrap intervals over cases, p is of the paired randomisation test,
-    Holm's over the slices of a metric. More than two files: every two of them, and how many a metric tells apart.
+    Cases are paired by id, or by question where the files share no id. Intervals are 95% bootstrap intervals over
+    cases, p is of the paired randomisation test, Holm's over the slices of a metric. More than two files: every two of
+    them, and how many a metric tells apart.
     """
     import dataclasses
 
@@ -28,7 +29,7 @@ def compare(sides: Sides, metric: Metrics = None, html: HtmlPath = None, out: Ou
     from rag_zeval.decisions.page import write_page
     from rag_zeval.decisions.pairwise import compare_pairwise
     from rag_zeval.decisions.printing import print_comparison, print_pairwise, print_sides
-    from rag_zeval.decisions.sides import check_questions, file_and_system, read_side, shared_metrics
+    from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.files import write_json
 
     if len(sides) < 2:
@@ -39,9 +40,7 @@ def compare(sides: Sides, metric: Metrics = None, html: HtmlPath = None, out: Ou
         raise InputError(f"--html shows two sides, {len(sides)} are given")
     inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
     check_files([*(("INPUT", path) for path in inputs), ("--html", html), ("--out", out)])
-    first, *others = read = [read_side(side) for side in sides]
-    for other in others:
-        check_questions(first, other)
+    first, *others = read = read_sides(sides)
     metrics = shared_metrics(read, metric or ())
     found: list[Any]
     if len(read) > 2:

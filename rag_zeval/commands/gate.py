@@ -39,13 +39,12 @@ def gate(
     from rag_zeval.decisions.gate import Limits, decide, passed
     from rag_zeval.decisions.gate_files import write_junit, write_summary
     from rag_zeval.decisions.printing import print_checks, print_sides
-    from rag_zeval.decisions.sides import check_questions, file_and_system, read_side, shared_metrics
+    from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
 
     limits = Limits(max_drop, slice_max_drop, min_coverage)
     inputs = dict.fromkeys(file_and_system(side)[0] for side in (a, b))  # one file may hold both
     check_files([*(("INPUT", path) for path in inputs), ("--junit", junit), ("--summary", summary)])
-    first, second = read_side(a), read_side(b)
-    check_questions(first, second)
+    first, second = read_sides([a, b])
     metrics = shared_metrics([first, second], metric or list(first.judged))
     checks = decide([compare(first, second, name) for name in metrics], limits)
     if junit is not None:

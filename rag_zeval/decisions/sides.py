@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import one_line
 from rag_zeval.results import Judged, read_judged
@@ -22,6 +25,36 @@ class Side:
     def questions(self) -> dict[str, str]:
         """The question of each case."""
         return {case: one.question for by_case in self.judged.values() for case, one in by_case.items()}
+
+    def by_question(self) -> Side:
+        """The same answers, their cases known by their questions, equal ones by their order."""
+        return Side(self.name, {metric: _by_question(by_case.values()) for metric, by_case in self.judged.items()})
+
+
+def _by_question(answers: Iterable[Judged]) -> dict[str, Judged]:
+    seen: Counter[str] = Counter()
+    found = {}
+    for one in answers:
+        id_ = question_id(one.question)
+        seen[id_] += 1
+        found[f"{id_}#{seen[id_]}"] = one
+    return found
+
+
+def read_sides(specs: Sequence[str]) -> list[Side]:
+    """The sides that `FILE` or `FILE#SYSTEM` name, with cases that pair: by id, or by question where no id is shared.
+
+    Raises InputError, as `read_side`, and where sides share no case or ask something else of one.
+    """
+    sides = [read_side(spec) for spec in specs]
+    by_id = all(sides[0].questions.keys() & side.questions.keys() for side in sides)
+    if not by_id:
+        sides = [side.by_question() for side in sides]
+    for other in sides[1:]:
+        check_questions(sides[0], other)
+    if not by_id:
+        print("note: no id in common; cases are paired by their questions", file=sys.stderr)
+    return sides
 
 
 def file_and_system(spec: str) -> tuple[Path, str]:
@@ -54,13 +87,16 @@ def check_questions(first: Side, second: Side) -> None:
     ours, theirs = first.questions, second.questions
     shared = [case for case in ours if case in theirs]
     if not shared:
-        raise InputError(f"{second.name}: has none of the cases of {first.name}; cases are paired by their ids")
+        raise InputError(
+            f"{second.name}: has none of the cases of {first.name}: neither an id nor a question is the same"
+        )
     other = [case for case in shared if ours[case] != theirs[case]]
     if other:
         case = other[0]
         raise InputError(
             f"{second.name}: is of another input: {len(other)} of {len(shared)} cases ask something else than in "
-            f"{first.name}, the first is case {case!r}: {one_line(theirs[case])!r} instead of {one_line(ours[case])!r}"
+            f"{first.name}, the first is case {case!r}: {one_line(theirs[case])!r} instead of {one_line(ours[case])!r}. "
+            "Run `evaluate` on both inputs again: cases without an id pair by question now, no more by line"
         )
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.cases.columns import Columns, choose, fields_of, plain_name
-from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout
+from rag_zeval.cases.columns import Columns, choose
+from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import InputError
 

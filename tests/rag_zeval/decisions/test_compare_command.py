@@ -153,3 +153,18 @@ def test_a_judge_that_is_another_is_told(run: Run, write_results: Write) -> None
 
 def test_a_side_knows_the_question_of_each_case(side: Callable[..., Side]) -> None:
     assert side({"s:1": 1.0, "2": None}).questions == {"s:1": "s:1?", "2": "2?"}
+
+
+def test_files_without_a_common_id_pair_by_question(run: Run, write_results: Write, tmp_path: Path) -> None:
+    """As those do that `evaluate` numbered by lines, once, with those that have no ids now."""
+    write_results("old.jsonl", {"2": 1.0, "3": 0.5})
+    write_results("new.jsonl", {"q-b": 0.0, "q-a": 1.0})
+    rows = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
+    asked = {row["case"]: row["question"] for row in map(json.loads, (tmp_path / "old.jsonl").read_text().splitlines())}
+    for row, question in zip(rows, (asked["3"], asked["2"]), strict=True):
+        row["question"] = question
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shown = run("compare", "old.jsonl", "new.jsonl", "--out", "out.json")
+    assert shown.stderr == "note: no id in common; cases are paired by their questions\n"
+    (found,) = json.loads((tmp_path / "out.json").read_text())["metrics"]
+    assert (found["overall"]["n"], found["overall"]["change"]["value"]) == (2, -0.25)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.cases.tables import read_table
+from rag_zeval.cases.row_files import read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 

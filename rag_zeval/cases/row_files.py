@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from rag_zeval.cases.names import ENTRIES
+from rag_zeval.cases.names import ENTRIES, fields_of
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import Row, readable
 
@@ -242,7 +242,7 @@ def _json(path: Path, encoding: str) -> Iterator[Placed]:
         first = next((line for line in file if line.strip()), "")
         others = any(line.strip() for line in file)
     try:
-        is_lines = isinstance(decoded(first), dict) and (others or path.suffix.lower() != ".json")
+        is_lines = isinstance(decoded(first), dict) and others
     except InputError:
         is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # one bad line of many
     if is_lines:
@@ -286,28 +286,31 @@ def _values(path: Path, text: str) -> list[Any]:
     return values
 
 
-def rows_of(content: Any, name: object) -> Sequence[Any]:
+def rows_of(content: Any, source: object) -> Sequence[Any]:
     """The rows in a JSON value: a list of objects, or one of the arrangements in which tools keep them.
 
     Those are an object with the rows under one of `names.ENTRIES`, columns (`{"question": [...]}`), pandas' `columns`,
-    `index`, `split` and `table`, and one object that is a row itself. Raises InputError naming `name` for others.
+    `index`, `split` and `table`, and one object that is a row itself. Raises InputError naming `source` for rows
+    without names, and where two lists may be meant.
     """
     if isinstance(content, list):
         if content and all(isinstance(item, list) for item in content):
-            raise InputError(f"{name}: holds rows without the names of their columns; write them as objects")
+            raise InputError(f"{source}: holds rows without the names of their columns; write them as objects")
         return content
     if not isinstance(content, Mapping):
-        raise InputError(f"{name}: must hold a JSON list or object, found {type(content).__name__}")
+        raise InputError(f"{source}: must hold a JSON list or object, found {type(content).__name__}")
+    if any(isinstance(value, str) and "question" in fields_of(name) for name, value in content.items()):
+        return [content]
     columns, data = content.get("columns"), content.get("data")
     if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
-        return [dict(zip(_header(Path(str(name)), columns), row, strict=False)) for row in data]  # pandas: split
+        return [dict(zip(_header(Path(str(source)), columns), row, strict=False)) for row in data]  # pandas: split
     held = [key for key in ENTRIES if isinstance(content.get(key), (list, Mapping)) and _holds_rows(content[key])]
     if len(held) > 1:
         raise InputError(
-            f"{name}: may hold its rows in {' or '.join(map(repr, held))}; save the one as a file of its own"
+            f"{source}: may hold its rows in {' or '.join(map(repr, held))}; save the one as a file of its own"
         )
     if held:
-        return rows_of(content[held[0]], name)
+        return rows_of(content[held[0]], source)
     values = list(content.values())
     if values and all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
         return [dict(zip(content, row, strict=True)) for row in zip(*values, strict=True)]
@@ -316,10 +319,7 @@ def rows_of(content: Any, name: object) -> Sequence[Any]:
             return [{name: column[key] for name, column in content.items()} for key in values[0]]
         if all(key.isdigit() for key in content):  # pandas: index
             return values
-    if not any(isinstance(value, list) and value and isinstance(value[0], Mapping) for key, value in content.items()
-               if key in ENTRIES):  # fmt: skip
-        return [content]
-    raise InputError(f"{name}: a JSON object must hold its rows in one of {', '.join(ENTRIES)}")
+    return [content]
 
 
 def _holds_rows(value: Any) -> bool:
