@@ -10,7 +10,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Example
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
-SOURCES = {CONTEXTS: "retrieved contexts", TRUTH: "a ground truth", REFERENCE: "a reference"}  # of what to judge by
+SOURCES = {CONTEXTS: "retrieved contexts", TRUTH: "ground truth", REFERENCE: "reference"}  # of what to judge by
 ALL, NO_SLICE = "all", "(none)"  # what tables call all cases, and the slice of those without a tag
 BETWEEN = "\n\n"  # retrieved chunks, where they are the reference
 
@@ -70,10 +70,10 @@ class CaseSet:
         there = [source for source in (REFERENCE, CONTEXTS, TRUTH) if any(case.source(source) for case in self.cases)]
         wanted = [CONTEXTS, TRUTH] if against == "both" else [against] if against else there[:1]
         if not wanted:
-            raise InputError("no case has a reference, retrieved contexts or a ground truth to judge by")
+            raise InputError("no case has a reference, retrieved contexts or ground truth to judge by")
         for source in wanted:
             if source not in there:
-                raise InputError(f"--against {against}: no case has {SOURCES[source]}")
+                raise InputError(f"--against {against}: no case has any {SOURCES[source]}")
         return wanted
 
     def example(self, at: int, against: str) -> Example:

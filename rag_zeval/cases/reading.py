@@ -49,7 +49,7 @@ class CaseFile:
         for name in FIELDS:
             if name in self.counts:
                 column = self.columns.of["passage" if name == "contexts" and "passage" in self.columns.of else name]
-                yield f"  {FIELDS[name]}: column '{column}', filled in {self.counts[name]} of {count}"
+                yield f"  {FIELDS[name]}: column '{column}', in {self.counts[name]} of {count}"
         if self.unnamed:
             yield f"  id: none in {self.unnamed} of {count}, which pair with other files by their question"
         if self.system is not None:

@@ -242,11 +242,11 @@ def _print_estimate(plan: Plan, price: Price | None) -> None:
         counts = (one.judgements, one.calls, one.prompt_tokens, one.completion_tokens)
         table.add_row(one.metric, *(f"{count:,.0f}" for count in counts), dollars)
     console = Console(markup=False, highlight=False)
-    console.print(f"{len(plan.cases.cases)} cases; other scorers ask no judge")
     console.print(table)
     console.print(
-        f"Nothing was asked. Calls are those of a judge that goes by the letter on {LOOKED_AT} cases at most; tokens "
-        "are words and marks, and a real judge's replies are longer: an order of size."
+        f"Nothing was asked. A rule-based mock judge was asked about at most {LOOKED_AT} cases to count calls and tokens "
+        "(words and punctuation marks). A real judge writes longer replies, so this is a rough estimate. Scorers that "
+        "ask no judge are not listed."
     )
 
 

@@ -93,9 +93,10 @@ def check_questions(first: Side, second: Side) -> None:
     other = [case for case in shared if ours[case] != theirs[case]]
     if other:
         case = other[0]
+        asked = f"{one_line(theirs[case])!r} instead of {one_line(ours[case])!r}"
         raise InputError(
             f"{second.name}: is of another input: {len(other)} of {len(shared)} cases ask something else than in "
-            f"{first.name}, the first is case {case!r}: {one_line(theirs[case])!r} instead of {one_line(ours[case])!r}. "
+            f"{first.name}, the first is case {case!r}: {asked}. "
             "Run `evaluate` on both inputs again: cases without an id pair by question now, no more by line"
         )
 

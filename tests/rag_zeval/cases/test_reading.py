@@ -62,10 +62,10 @@ def test_what_stands_where_is_told() -> None:
     rows = [{**ROWS[0], "time": 1, "chunks": ["c"]}, {"questoin": "q", **ROWS[1]}]
     assert str(read_cases(rows, system="mine")).splitlines() == [
         "list: 2 cases (columns known by their names)",
-        "  question: column 'question', filled in 2 of 2",
-        "  answer: column 'answer', filled in 2 of 2",
-        "  retrieved contexts: column 'contexts', filled in 2 of 2",
-        "  ground truth: column 'truth', filled in 1 of 2",
+        "  question: column 'question', in 2 of 2",
+        "  answer: column 'answer', in 2 of 2",
+        "  retrieved contexts: column 'contexts', in 2 of 2",
+        "  ground truth: column 'truth', in 1 of 2",
         "  id: none in 2 of 2, which pair with other files by their question",
         "  system: 'mine', after the source",
         "  not used: 'time', 'chunks', 'questoin'",
@@ -279,9 +279,9 @@ def test_a_set_of_cases_names_each_and_knows_what_to_judge_by() -> None:
     assert CaseSet([one, two]).example(1, "truth").reference == ""
     with pytest.raises(InputError, match="duplicate id 'old:1'"):
         CaseSet([one, one])
-    with pytest.raises(InputError, match="--against truth: no case has a ground truth"):
+    with pytest.raises(InputError, match="--against truth: no case has any ground truth"):
         CaseSet([two]).sources("truth")
     with pytest.raises(InputError, match="--against context: must be one of contexts, truth, reference, both"):
         CaseSet([one]).sources("context")
-    with pytest.raises(InputError, match="no case has a reference, retrieved contexts or a ground truth"):
+    with pytest.raises(InputError, match="no case has a reference, retrieved contexts or ground truth"):
         CaseSet([two]).sources(None)
