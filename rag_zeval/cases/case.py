@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import BETWEEN, is_blank
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
 SOURCES = {CONTEXTS: "retrieved contexts", TRUTH: "a true answer", REFERENCE: "a reference"}  # of what to judge by
 ALL, NO_SLICE = "all", "(none)"  # what tables call all cases, and the slice of those without a tag
-BETWEEN = "\n\n"  # retrieved chunks, where they are the reference
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Case:
 
     answers: text by system; judged together, by one reference. contexts: retrieved chunks, best first, and
     `context_ids` theirs. truth: the true answer. reference: the text to judge by, where the file itself says which.
-    gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took.
+    gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took. unanswered: for systems
+    without an answer, whose text is "", why: "no answer", or more, such as "no answer: HTTP 429: slow down".
     """
 
     id: str
@@ -34,12 +35,12 @@ class Case:
     context_ids: tuple[str, ...] = ()
     gold_chunk_ids: tuple[str, ...] = ()
     latency_s: float | None = None
+    unanswered: Mapping[str, str] = field(default_factory=dict)
 
     def source(self, against: str) -> str | None:
-        """The text to judge by: the reference, the true answer, or all contexts; None where the case has none."""
-        if against == CONTEXTS:
-            return BETWEEN.join(self.contexts) or None
-        return (self.truth if against == TRUTH else self.reference) or None
+        """The text to judge by: the reference, the true answer, or all contexts; None where nothing is seen in it."""
+        texts = {CONTEXTS: BETWEEN.join(self.contexts), TRUTH: self.truth, REFERENCE: self.reference}
+        return None if is_blank(texts[against]) else texts[against]
 
 
 class CaseSet:
@@ -73,5 +74,6 @@ class CaseSet:
     def example(self, at: int, against: str) -> Example:
         """What a scorer sees of a case; its reference is blank where the case has nothing of that kind."""
         case = self.cases[at]
-        answers = tuple(case.answers.values())
-        return Example(self.keys[at], case.question, case.source(against) or "", answers, case.truth, case.contexts)
+        answers, reference = tuple(case.answers.values()), case.source(against) or ""
+        unanswered = tuple(case.unanswered.get(system, "") for system in case.answers) if case.unanswered else ()
+        return Example(self.keys[at], case.question, reference, answers, case.truth, case.contexts, against, unanswered)

@@ -24,7 +24,7 @@ NOUNS = {  # of needs, and of what a reference is
     "chunks": "retrieved contexts",
     "contexts": "retrieved contexts",
 }
-# what Unicode's categories do not tell: fillers, the blank of Braille, marks that choose a variant of what stands before
+# what Unicode's categories do not tell: fillers, the blank of Braille, marks that choose how a character looks
 _UNSEEN = {*map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x180F, *range(0x180B, 0x180E)))}
 _UNSEEN |= {*map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))}
 
@@ -74,13 +74,12 @@ def lacking(example: Example, needs: Collection[str]) -> tuple[str | None, ...]:
     )
 
 
-def missing_everywhere(examples: Sequence[Example], needs: Iterable[str]) -> list[str]:
-    """The nouns of what no example has of these needs."""
-    return [
-        NOUNS[need.partition(OR)[0]]
-        for need in needs
-        if not any(None in lacking(example, (need,)) for example in examples)
-    ]
+def missing_everywhere(examples: Sequence[Example], needs: Collection[str]) -> list[str]:
+    """The nouns of what no example has of these needs, or has together with the others; none where one has them all."""
+    if any(None in lacking(example, needs) for example in examples):
+        return []
+    alone = [need for need in needs if not any(None in lacking(example, (need,)) for example in examples)]
+    return [NOUNS[need.partition(OR)[0]] for need in alone or needs]
 
 
 def judged_by(example: Example, needs: Iterable[str], also: Iterable[str] = ()) -> dict[str, Any]:
@@ -94,9 +93,9 @@ def judged_by(example: Example, needs: Iterable[str], also: Iterable[str] = ()) 
     sources += [found for need in also if (found := given(example, need))]
     if not sources:
         return {"reference": "", "reference_kind": None}
-    first, *others = sorted(sources, key=lambda source: source.kind == "contexts")
+    first, *chunks = sorted(sources, key=lambda source: source.kind == "contexts")
     kept: dict[str, Any] = {"reference": BETWEEN.join(first.texts), "reference_kind": first.kind}
-    return kept | {"chunks": list(source.texts) for source in others}
+    return {**kept, "chunks": list(chunks[0].texts)} if chunks else kept
 
 
 def _kind(example: Example, need: str) -> str:

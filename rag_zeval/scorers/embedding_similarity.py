@@ -24,7 +24,8 @@ def passes(cosine: float) -> bool:
 async def _steps(judge: Judge, example: Example, answer: str) -> Found:
     source = given(example, SOURCE)
     assert source is not None
-    cosine = await judge.similarity(*source.texts, answer)
+    (text,) = source.texts
+    cosine = await judge.similarity(text, answer)
     return Found(cosine, {"threshold": THRESHOLD, "passes": passes(cosine)})
 
 

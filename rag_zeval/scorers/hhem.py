@@ -19,7 +19,10 @@ SOURCES = "chunks or reference"
 
 
 class Hhem(Scorer):
-    """Support in [0, 1] (1: nothing is made up) of each answer by all chunks, or by a reference of its own if there are none."""
+    """Support in [0, 1] (1: nothing is made up) of each answer by all chunks.
+
+    Where there are none, by a reference of the example's own.
+    """
 
     name = "hhem"
     needs = ("answer", SOURCES)

@@ -176,5 +176,8 @@ def _with_places(scored: Scored, reasons: Sequence[str | None]) -> Scored:
         return [missing if reason else next(left) for reason in reasons]
 
     scores = zip(places(scored.scores, None), reasons, strict=True)
-    parts = {name: places(value, OF_NONE[name]) if name in OF_NONE and value else value for name, value in scored.parts.items()}
+    parts = {
+        name: places(value, OF_NONE[name]) if name in OF_NONE and value else value
+        for name, value in scored.parts.items()
+    }
     return replace(scored, scores=tuple(score or Score(None, str(reason)) for score, reason in scores), parts=parts)
