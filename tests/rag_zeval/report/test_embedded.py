@@ -37,7 +37,7 @@ def test_each_text_stands_once(make_row: Callable[..., Row]) -> None:
     known = [text for row in page["rows"] for text in row["new"]]
     for row, source in zip(page["rows"], rows, strict=True):
         assert known[row["question"]] == source["question"]
-        assert [(name, known[text]) for name, text in row["sources"]] == [("reference", source["reference"])]
+        assert [(name, known[text]) for name, text in row["sources"]] == [("retrieved contexts", source["reference"])]
         assert [known[answer] for answer in row["answers"]] == source["answers"]
 
 
