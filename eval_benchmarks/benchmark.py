@@ -160,9 +160,14 @@ def examples_hash(examples: Sequence[Example], labels: Any) -> str:
 
 
 def _own_fields(example: Example) -> dict[str, Any]:
-    """The example's fields without those that only repeat its reference."""
+    """The example's fields without those that only repeat its reference, or say nothing."""
     fields = asdict(example)
-    for name, repeated in (("truth", (None, example.reference)), ("chunks", ((), (example.reference,)))):
-        if fields[name] in repeated:
+    silent = {
+        "truth": (None, example.reference),
+        "chunks": ((), (example.reference,)),
+        "reference_kind": ("reference",),
+    }
+    for name, values in {**silent, "unanswered": ((),)}.items():
+        if fields[name] in values:
             del fields[name]
     return fields

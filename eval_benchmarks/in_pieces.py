@@ -35,7 +35,7 @@ def fits_model(backend: Backend | None, embedder: Embedder | None) -> Fits:
     return fits
 
 
-class InPieces:
+class InPieces(Scorer):
     """A scorer that is given each reference in the fewest pieces that fit, cut at sentence ends.
 
     An answer has no score where a piece gives none. `parts` of a row with several: "pieces", those of each.
@@ -43,11 +43,11 @@ class InPieces:
 
     def __init__(self, scorer: Scorer, fits: Fits):
         self._scorer, self._fits = scorer, fits
-        self.name, self.group = scorer.name, scorer.group
+        self.name, self.needs, self.group = scorer.name, scorer.needs, scorer.group
         self.prompt_hash: str | None = getattr(scorer, "prompt_hash", None)
         self.identity = f"{scorer.identity} in pieces"
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         of_piece: dict[str, tuple[str, int]] = {}  # a piece's example, and its place there
         waiting: dict[str, list[Scored | None]] = {}
         asked: list[Example] = []

@@ -21,6 +21,7 @@ from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.prices import price_of
+from rag_zeval.judge.needs import missing_everywhere
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
@@ -223,9 +224,8 @@ def _original_jobs(
             continue
         trials = 1 if original.embeds else settings.judge.trials  # another vector would be the same
         for benchmark, trial in itertools.product(benchmarks, range(trials)):
-            lacking = [need for need in original.needs if not any(getattr(e, need) for e in benchmark.examples)]
-            if lacking:
-                leave_out(f"{benchmark.name}, {name}: the benchmark has no {' and no '.join(lacking)}")
+            if missing := missing_everywhere(benchmark.examples, original.needs):
+                leave_out(f"{benchmark.name}, {name}: the benchmark has no {' and no '.join(missing)}")
                 break
             cache = Path(settings.out_dir) / ORIGINAL_REPLIES
             scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
@@ -233,12 +233,12 @@ def _original_jobs(
 
 
 def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveOut) -> bool:
-    lacking = [need for need in measure.needs if not any(getattr(e, need) for e in benchmark.examples)]
+    missing = missing_everywhere(benchmark.examples, measure.needs)
     if measure.only and not any(map(measure.only[1], benchmark.examples)):
-        lacking.append(measure.only[0])
-    if lacking:
-        leave_out(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(lacking)}")
-    return not lacking
+        missing.append(measure.only[0])
+    if missing:
+        leave_out(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(missing)}")
+    return not missing
 
 
 def _open_embedder(settings: BenchSettings, cache: ReplyCache) -> Embedder:

@@ -14,7 +14,8 @@ from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, locate
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.score import Scored
+from rag_zeval.judge.needs import BETWEEN, NOUNS, judged_by
+from rag_zeval.scorers.score import Scored, Scorer
 
 OR_NONE = type(None)
 READ: FieldTypes = {  # what other commands read of a row
@@ -22,6 +23,8 @@ READ: FieldTypes = {  # what other commands read of a row
     "reference": str, "answers": list, "scores": list, "statuses": list, "status": str, "trajectory": (list, OR_NONE),
     "latency_s": (int, float, OR_NONE),
 }  # fmt: skip
+UNTOLD: Row = {"reference_kind": None, "chunks": []}  # in files of before it was told
+SOURCE: FieldTypes = {"reference_kind": (str, OR_NONE), "chunks": list}
 CLAIM: FieldTypes = {"claim": str, "is_supported": bool, "grounding_evidence": list, "analysis": str}
 SPENT = "spent before"  # the id of the row that keeps what rows cost which were tried again
 
@@ -31,23 +34,27 @@ def row_id(key: str, metric: str, trial: int) -> str:
     return f"{key}|{metric}" + (f"#{trial}" if trial else "")
 
 
-def input_sha256(example: Example) -> str:
-    """The first 16 hex digits of a hash of all that a scorer sees of an example."""
-    seen = [example.question, example.reference, example.answers, example.truth, example.chunks]
+def input_sha256(example: Example, lacking: Sequence[str | None]) -> str:
+    """The first 16 hex digits of a hash of all that a scorer sees of an example.
+
+    lacking: of each answer, what is missing to judge it: that is then all there is of it.
+    """
+    answers = [[why] if why else answer for answer, why in zip(example.answers, lacking, strict=True)]
+    seen = [example.question, example.reference, answers, example.truth, example.chunks]
     return hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
 
 
-def result_row(id_: str, case: Case, example: Example, metric: str, trial: int, scored: Scored, made_by: Row) -> Row:
-    """A case scored, as JSON. `made_by`: what the scores depend on besides the example."""
+def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: Scored, made_by: Row) -> Row:
+    """A case scored, as JSON. made_by: metric, trial, and what the scores depend on besides the example."""
     parts = dict(scored.parts)
     statuses = [score.status for score in scored.scores]
     row = {
         "slice_tag": case.slice_tag,
-        "metric": metric,
-        "trial": trial,
+        "metric": made_by["metric"],
+        "trial": made_by["trial"],
         "systems": list(case.answers),
         "question": example.question,
-        "reference": example.reference,
+        **judged_by(example, scorer.needs, scorer.also),
         "answers": example.answers,
         "scores": scored.values,
         "statuses": statuses,
@@ -64,7 +71,7 @@ def result_row(id_: str, case: Case, example: Example, metric: str, trial: int, 
         "seconds": scored.seconds,
         "latency_s": case.latency_s,
         **made_by,
-        "input_sha256": input_sha256(example),
+        "input_sha256": input_sha256(example, scorer.lacking(example)),
     }
     # escapes in a reply can spell characters that no file can hold
     clean: Row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
@@ -98,7 +105,7 @@ class ResultFile:
         for number, row in iter_jsonl(self.path, {"id": str}):
             if row["id"] != SPENT:
                 with locate(f"{self.path}:{number}"):
-                    check_fields(row, self.required)
+                    check_fields({**UNTOLD, **row}, {**self.required, **SOURCE})
                     _check_answers(row)
                 empty = False
                 yield row
@@ -114,10 +121,12 @@ def _check_answers(row: Row) -> None:
         for value in row[name]:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise InputError(f"field '{name}': holds {value!r}")
+    if not all(isinstance(chunk, str) for chunk in row.get("chunks", ())):
+        raise InputError("field 'chunks': must be a list of strings")
     trajectory = row["trajectory"]
     if trajectory is not None and len(trajectory) != len(row["systems"]):
         raise InputError(f"field 'trajectory': has {len(trajectory)}, must have one for each of 'systems'")
-    for candidate in trajectory or ():
+    for candidate in filter(None, trajectory or ()):  # None: of an answer that was not judged
         with locate("field 'trajectory'"):
             check_fields(candidate, {"atomic_claims": list})
             for claim in candidate["atomic_claims"]:
@@ -133,6 +142,8 @@ class Judged:
     score: in the metric's own range, None where no trial has one; status: of the first trial that has a score, else of
     the first. claims: the answer's atomic claims as JSON, None where the metric has none. latency_s: seconds that the
     system took, where the input told them. judge: what the score depends on besides the answer, model and prompt.
+    reference_kind: what the reference is, "truth", "contexts" or "reference" (None: not known, or there is none);
+    chunks: retrieved contexts that the score was made from beside it.
     """
 
     case: str
@@ -147,6 +158,19 @@ class Judged:
     claims: tuple[dict[str, Any], ...] | None
     latency_s: float | None = None
     judge: str | None = None
+    reference_kind: str | None = None
+    chunks: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """What the score was made from besides question and answer: names in words, and texts."""
+        return sources(self.reference, self.reference_kind, self.chunks)
+
+
+def sources(reference: str, kind: str | None, chunks: Sequence[str]) -> list[tuple[str, str]]:
+    """Names in words, such as "ground truth", and texts of what a score was made from."""
+    told = [(NOUNS.get(kind or "", "reference"), reference)] if kind or reference else []
+    return [*told, *([(NOUNS["chunks"], BETWEEN.join(chunks))] if chunks else [])]
 
 
 def read_judged(path: str | Path) -> list[Judged]:
@@ -175,7 +199,8 @@ def _judged(row: Row) -> Iterator[Judged]:
         claims = tuple(candidate["atomic_claims"]) if candidate else None
         yield Judged(
             row["case"], row["question"], row["slice_tag"], system, row["metric"], answer, row["reference"], score,
-            status, claims, row["latency_s"], ", prompt ".join(made_by) or None,
+            status, claims, row["latency_s"], ", prompt ".join(made_by) or None, row.get("reference_kind"),
+            tuple(row.get("chunks", ())),
         )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from eval_benchmarks.benchmark import (
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, iter_jsonl, locate
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import is_blank
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.judge.scoring import same_words
 from rag_zeval.scorers.score import Scored
@@ -111,7 +112,7 @@ def _read(path: Path) -> list[Row]:
 def draw_pair(row: Row) -> CadPair | None:
     """Two answers of a row of `responses.jsonl` that differ and are not empty, in an order drawn; None without any."""
     rng = random.Random(row["id"])
-    answers = [(response["alpha"], response["text"]) for response in row["responses"] if response["text"].strip()]
+    answers = [(response["alpha"], response["text"]) for response in row["responses"] if not is_blank(response["text"])]
     pairs = [pair for pair in itertools.combinations(answers, 2) if not same_words(pair[0][1], pair[1][1])]
     if not pairs:
         return None

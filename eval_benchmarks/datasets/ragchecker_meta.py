@@ -18,7 +18,7 @@ from eval_benchmarks.benchmark import FETCH, Benchmark, Metric
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_object, file_sha256, iter_json_list
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.statistics.bootstrap import Correlation
 
 FOLDER = "ragchecker_meta"
@@ -81,11 +81,11 @@ def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
     return RagcheckerMeta(data_dir), [] if shipped.is_file() else [missing]
 
 
-class ShippedRagchecker:
+class ShippedRagchecker(Scorer):
     """RAGChecker's own claim precision of each answer, as its authors ship it (their field `correctness_label`)."""
 
     name = "ragchecker_shipped"
-    group: int | None = None
+    needs = ()  # its scores are there already
 
     def __init__(self, path: Path, examples: list[Example]):
         self.identity = file_sha256(path)
@@ -99,7 +99,7 @@ class ShippedRagchecker:
                 )
             self._scores[id_] = tuple(_shipped_score(place, row[model]) for model in MODELS)
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         absent = (Score(None, "failed: not in the shipped file"),) * 2
         for example in examples:
             yield Scored(example.id, self._scores.get(example.id, absent))

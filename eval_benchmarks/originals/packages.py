@@ -13,10 +13,10 @@ ROOT = HERE.parents[1]
 
 @dataclass(frozen=True)
 class Original:
-    """A measure of a package: `package` names its environment, lock and script; needs: fields of Example."""
+    """A measure of a package: `package` names its environment, lock and script; needs: as of a Scorer."""
 
     package: str
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...]
     embeds: bool = False
 
     @property
@@ -36,14 +36,14 @@ class Original:
 ORIGINALS: Mapping[str, Original] = {
     f"{PREFIX}{measure}": original
     for measure, original in {
-        "ragas_faithfulness": Original("ragas"),
-        "ragas_answer_similarity": Original("ragas", ("truth",), embeds=True),
-        "ragchecker_precision": Original("ragchecker", ("truth",)),
-        "ragchecker_faithfulness": Original("ragchecker"),
-        "trulens_groundedness": Original("trulens"),
-        "trulens_answer_relevance": Original("trulens"),
+        "ragas_faithfulness": Original("ragas", ("answer", "chunks or reference")),
+        "ragas_answer_similarity": Original("ragas", ("answer", "truth"), embeds=True),
+        "ragchecker_precision": Original("ragchecker", ("answer", "truth")),
+        "ragchecker_faithfulness": Original("ragchecker", ("answer", "chunks or reference")),
+        "trulens_groundedness": Original("trulens", ("answer", "reference")),
+        "trulens_answer_relevance": Original("trulens", ("answer",)),
         "umbrela": Original("open-rag-eval", ("chunks",)),
-        "nuggets_all": Original("open-rag-eval", ("chunks",)),
-        "citation_f1": Original("open-rag-eval", ("chunks",)),
+        "nuggets_all": Original("open-rag-eval", ("answer", "chunks")),
+        "citation_f1": Original("open-rag-eval", ("answer", "chunks")),
     }.items()
 }

@@ -18,24 +18,23 @@ from rag_zeval.files import file_sha256
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import one_line
-from rag_zeval.scorers.score import Score, Scored, costs
+from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 from rag_zeval.secrets import environment_for_others
 
 PROCESSES = 4  # of a package at once: each loads it anew
 
 
-class OriginalScorer:
+class OriginalScorer(Scorer):
     """A measure of ORIGINALS by a model behind an endpoint; what it asks is cached in the file `cache`, and counted.
 
     timeout: seconds for an answer, after which its process is ended and the answer fails.
     """
 
-    group: int | None = None
-
     def __init__(
         self, name: str, chat: Endpoint, embeddings: Endpoint | None, cache: Path, timeout: float, trial: int = 0
     ):
         self.name, self._original = name, ORIGINALS[name]
+        self.needs = self._original.needs
         self._chat, self._embeddings = chat, embeddings if self._original.embeds else None
         self._cache, self._timeout, self._trial = cache, timeout, trial
         package = f"{file_sha256(self._original.lock)} {file_sha256(self._original.script)}"
@@ -43,7 +42,7 @@ class OriginalScorer:
         self.identity += f" {embeddings.identity}" if embeddings and self._original.embeds else ""
         self.prompt_hash = None  # the package's own
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         examples = list(examples)
         count = min(PROCESSES, self._chat.at_once, len(examples))
         runners: queue.SimpleQueue[Runner] = queue.SimpleQueue()
@@ -72,10 +71,6 @@ class OriginalScorer:
                     runner.end()
 
     def _score(self, example: Example, runner: Runner, proxy: CountingProxy) -> Scored:
-        lacking = [need for need in self._original.needs if not getattr(example, need)]
-        if lacking:
-            score = Score(None, f"failed: the example has no {' and no '.join(lacking)}")
-            return Scored(example.id, (score,) * len(example.answers))
         asked = {
             "id": example.id,
             "question": example.question,

@@ -36,7 +36,9 @@ class Case:
     def claims(self) -> int:
         """How many claims the judges wrote, both together."""
         trajectories = (self.scored(judge).parts["trajectory"] for judge in (self.first, self.second))
-        return sum(len(candidate["atomic_claims"]) for candidates in trajectories for candidate in candidates)
+        return sum(
+            len(candidate["atomic_claims"]) for candidates in trajectories for candidate in candidates if candidate
+        )
 
 
 def find_case(scorers: Sequence[ScorerTrials], example: str | None = None) -> Case | None:

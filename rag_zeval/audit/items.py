@@ -21,15 +21,16 @@ BANDS = 4  # of equal width, that scores from 0 to 1 fall into
 class Item:
     """An answer, or one claim of it (None where it is about the answer), that a person is asked about.
 
-    id: a hash of what the item is, so that it says nothing of the score and no other text goes by it. score: the
-    judge's, from 0 to 1; of a claim 1 (supported) or 0. analysis: what the judge wrote of the claim.
+    id: a hash of what the item is, so that it says nothing of the score and no other text goes by it. sources: what it
+    is to be judged by, as names in words and texts. score: the judge's, from 0 to 1; of a claim 1 (supported) or 0.
+    analysis: what the judge wrote of the claim.
     """
 
     id: str
     case: str
     slice: str
     question: str
-    reference: str
+    sources: tuple[tuple[str, str], ...]
     answer: str
     claim: str | None
     score: float
@@ -91,8 +92,8 @@ def _item(judged: Judged, number: int | None, claim: str | None, score: float, a
     # a letter first: a spreadsheet would make a number of 123456789012 or 12e3456789
     id_ = "r" + hashlib.sha256(identity.encode()).hexdigest()[:12]
     slice_ = NO_SLICE if judged.slice_tag is None else judged.slice_tag
-    texts = (judged.question, judged.reference, judged.answer, claim)
-    return Item(id_, judged.case, slice_, *texts, score, analysis)
+    sources = tuple(judged.sources)
+    return Item(id_, judged.case, slice_, judged.question, sources, judged.answer, claim, score, analysis)
 
 
 def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:

@@ -12,10 +12,8 @@ from rag_zeval.files import check_fields, locate, read_json, write_json, write_t
 from rag_zeval.models.language_model import one_line
 from rag_zeval.sheets import sheet_rows, sheet_text
 
-COLUMNS = {
-    CLAIM: ("id", "question", "reference", "answer", "claim", "label", "note"),
-    ANSWER: ("id", "question", "reference", "answer", "label", "note"),
-}
+FIRST, LAST = ("id", "question"), ("label", "note")  # columns; between them what to judge by, and what to judge
+JUDGED = {CLAIM: ("answer", "claim"), ANSWER: ("answer",)}
 _WORDS = {"yes": 1.0, "true": 1.0, "supported": 1.0, "no": 0.0, "false": 0.0, "unsupported": 0.0, "not supported": 0.0}
 LABELS = {
     CLAIM: {**_WORDS, "1": 1.0, "0": 0.0},
@@ -54,13 +52,16 @@ def plan_path(sheet: Path) -> Path:
 def write_sheet(path: Path, metric: str, unit: str, drawn: Sequence[tuple[Item, float]], seed: int) -> None:
     """Write the sheet, which shows no score and nothing that depends on one, and its plan, which does.
 
+    What to judge by has a column for each kind of it, such as "ground truth" or "retrieved contexts".
     Raises InputError if one of them is there already: it may hold somebody's labels.
     """
     for file in (path, plan_path(path)):
         if file.exists():
             raise InputError(f"{file}: is there already, and may hold labels; name another --out")
-    rows = [{**vars(item), "label": "", "note": ""} for item, _ in drawn]
-    write_text(path, sheet_text(COLUMNS[unit], [[row[name] for name in COLUMNS[unit]] for row in rows]))
+    sources = dict.fromkeys(name for item, _ in drawn for name, _ in item.sources)
+    columns = [*FIRST, *sources, *JUDGED[unit], *LAST]
+    rows = [{**vars(item), **dict(item.sources)} for item, _ in drawn]
+    write_text(path, sheet_text(columns, [[row.get(name, "") for name in columns] for row in rows]))
     draws = {item.id: {"stratum": item.stratum, "probability": probability} for item, probability in drawn}
     write_json(plan_path(path), {"metric": metric, "unit": unit, "seed": seed, "rows": draws})
 

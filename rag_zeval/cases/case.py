@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import BETWEEN, NOUNS, is_blank
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
-SOURCES = {CONTEXTS: "retrieved contexts", TRUTH: "ground truth", REFERENCE: "reference"}  # of what to judge by
+SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # of what to judge by
 ALL, NO_SLICE = "all", "(none)"  # what tables call all cases, and the slice of those without a tag
-BETWEEN = "\n\n"  # retrieved chunks, where they are the reference
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Case:
     answers: text by system; judged together, by one reference. contexts: retrieved chunks, best first, and
     `context_ids` theirs. truth: the true answer. reference: the text to judge by, where the file itself says which.
     gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took. unanswered: for systems
-    that gave no answer, why, such as "no answer: HTTP 429"; `answers` is blank there.
+    without an answer, whose text is "", why: "no answer", or more, such as "no answer: HTTP 429: slow down".
     """
 
     id: str
@@ -38,10 +38,9 @@ class Case:
     unanswered: Mapping[str, str] = field(default_factory=dict)
 
     def source(self, against: str) -> str | None:
-        """The text to judge by: the reference, the true answer, or all contexts; None where the case has none."""
-        if against == CONTEXTS:
-            return BETWEEN.join(self.contexts) or None
-        return (self.truth if against == TRUTH else self.reference) or None
+        """The text to judge by: the reference, the true answer, or all contexts; None where nothing is seen in it."""
+        texts = {CONTEXTS: BETWEEN.join(self.contexts), TRUTH: self.truth, REFERENCE: self.reference}
+        return None if is_blank(texts[against]) else texts[against]
 
 
 class CaseSet:
@@ -73,11 +72,12 @@ class CaseSet:
             raise InputError("no case has a reference, retrieved contexts or ground truth to judge by")
         for source in wanted:
             if source not in there:
-                raise InputError(f"--against {against}: no case has any {SOURCES[source]}")
+                raise InputError(f"--against {against}: no case has any {NOUNS[source]}")
         return wanted
 
     def example(self, at: int, against: str) -> Example:
         """What a scorer sees of a case; its reference is blank where the case has nothing of that kind."""
         case = self.cases[at]
-        answers = tuple(case.answers.values())
-        return Example(self.keys[at], case.question, case.source(against) or "", answers, case.truth, case.contexts)
+        answers, reference = tuple(case.answers.values()), case.source(against) or ""
+        unanswered = tuple(case.unanswered.get(system, "") for system in case.answers) if case.unanswered else ()
+        return Example(self.keys[at], case.question, reference, answers, case.truth, case.contexts, against, unanswered)

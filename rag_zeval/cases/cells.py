@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any
-from unicodedata import category
 
 from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
 from rag_zeval.errors import InputError
+from rag_zeval.judge.needs import is_blank
 
 # Nothing but a printed list or object begins like this.
 LISTS = re.compile(r"""(?:array\(|[\[{])\s*(?:["'\[{(]|nan\b|None\b|array\(|np\.\w+\(|\w+\(\w+=)""")
@@ -32,13 +32,9 @@ MOST_SHOWN = 40  # characters of a value in an error
 def is_nothing(value: Any) -> bool:
     """Whether a value says that there is none: null, NaN, a blank or invisible text, or a word such as `nan`."""
     if isinstance(value, str):
-        return value.strip() in NOTHING or not any(map(_is_visible, value))
+        return value.strip() in NOTHING or is_blank(value)
     missing = type(value).__name__ in ("NAType", "NaTType")  # of pandas, which need not be there
     return value is None or missing or (isinstance(value, float) and math.isnan(value))
-
-
-def _is_visible(character: str) -> bool:
-    return not character.isspace() and category(character) not in ("Cc", "Cf")
 
 
 def is_object(value: Any) -> bool:

@@ -43,7 +43,9 @@ def audit(
     items = {item.id: item for item in read_items(results, plan.unit, plan.metric).items}
     gone = [id_ for id_ in plan.probabilities if id_ not in items]
     if gone:
-        raise InputError(f"{sheet}: row {gone[0]} (and {len(gone) - 1} more) is not of {results}: audit the file that the sheet was drawn from, or draw a new sheet")
+        raise InputError(
+            f"{sheet}: row {gone[0]} (and {len(gone) - 1} more) is not of {results}: audit the file that the sheet was drawn from, or draw a new sheet"
+        )
     labels = read_labels(sheet, plan)
     if not labels:
         raise InputError(f"{sheet}: field 'label': no row has one")

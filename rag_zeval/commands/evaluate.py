@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rag_zeval.cases.case import SOURCES
 from rag_zeval.commands.arguments import check_files, read_names
 from rag_zeval.errors import InputError
+from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.language_model import SPECS, Sampling, check_spec, one_line
 
 EXAMPLES, SHOWN = 3, 200  # cases that a dry run shows, and characters of each text
@@ -212,7 +212,7 @@ def _print_examples(plan: Plan) -> None:
             print(f"  answer of {one_line(system)}: {_beginning(answer or case.unanswered.get(system, ''))}")
         for source in plan.sources:
             text = plan.cases.example(at, source).reference
-            print(f"  {SOURCES[source]}: {_beginning(text) or 'none'}")
+            print(f"  {NOUNS[source]}: {_beginning(text) or 'none'}")
 
 
 def _beginning(text: str) -> str:

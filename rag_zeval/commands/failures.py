@@ -14,7 +14,10 @@ from rag_zeval.commands.table import print_table
 from rag_zeval.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rag_zeval.golden.failure_classes import Classified, Share
+    from rag_zeval.results import Judged
 
 ResultFile = Annotated[Path, typer.Argument(help="What `rag-zeval evaluate` wrote.")]
 GoldFiles = Annotated[list[Path], typer.Argument(help="The files it read, with context_ids and gold_chunk_ids.")]
@@ -58,19 +61,27 @@ def failures(
         judged, [case for path in gold for case in read_cases(path, names, judged=False).cases], metrics, k
     )
     several = len({one.system for one in classified}) > 1
-    print(f"right: {metrics.correct} ≥ {threshold:g}; supported: {metrics.supported} ≥ {threshold:g}")
+    print(
+        f"right: {_rule(metrics.correct, judged, threshold)}; supported: {_rule(metrics.supported, judged, threshold)}"
+    )
     heads = ("slice", "class", "answers", "of", "share", "95% Wilson")
     print_table(("system", *heads) if several else heads, [_cells(share, several) for share in shares(classified)])
     for name in CLASSES:
         members = [one for one in classified if one.class_name == name]
         if members:
             print(f"{name}: {min(EXAMPLES, len(members))} of {len(members)}")
-            last = "why" if name == NOT_KNOWN else "true answer"
+            last = "why" if name == NOT_KNOWN else "ground truth"
             examples = [_example(one, several) for one in members[:EXAMPLES]]
             print_table(("case", "question", "answer", last), examples)
     if out is not None:
         write_chunks(out, (json_line(dataclasses.asdict(one)) for one in classified))
         print(f"all of them: {out}")
+
+
+def _rule(metric: str, judged: Sequence[Judged], threshold: float) -> str:
+    """From which score on an answer is right, or supported, and by what it was judged."""
+    names = dict.fromkeys(name for one in judged if one.metric == metric for name, _ in one.sources)
+    return f"{metric} ≥ {threshold:g}" + (f" (judged by the {' and the '.join(names)})" if names else "")
 
 
 def _cells(share: Share, several: bool) -> tuple[str, ...]:

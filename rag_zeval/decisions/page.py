@@ -43,8 +43,12 @@ def _changed(changed: Changed) -> dict[str, Any]:
 
 
 def _answer(of: Judged) -> dict[str, Any]:
-    """The answer as a report shows it, with its score and claims."""
+    """The answer as a report shows it, with its score, its claims and what it was judged by."""
     example = Example(of.case, of.question, of.reference, (of.answer,))
     trajectory = [{"atomic_claims": of.claims}] if of.claims else None
-    found: dict[str, Any] = judged(example, {"trajectory": trajectory, "scores": [of.score]})["answers"][0]
-    return found
+    shown = judged(example, {"trajectory": trajectory, "scores": [of.score]})
+    texts = [shown["reference"], *([(text, False)] for _, text in of.sources[1:])]
+    return {
+        **shown["answers"][0],
+        "sources": [(name, text) for (name, _), text in zip(of.sources, texts, strict=False)],
+    }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rag_zeval.budget import Account
-from rag_zeval.cases.case import REFERENCE, CaseSet
+from rag_zeval.cases.case import REFERENCE, SOURCES, CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -96,13 +96,14 @@ def check_structured(model: str) -> None:
 
 
 def check_needs(names: Sequence[str], cases: CaseSet) -> None:
-    """Raises InputError for a scorer that needs something which no case has."""
-    from rag_zeval.scorers.registry import FIELDS, MEASURES
+    """Raises InputError for a scorer that needs something which no case has, or none together with the rest."""
+    from rag_zeval.judge.needs import missing_everywhere
+    from rag_zeval.scorers.registry import NEEDS
 
-    there = {"truth": any(case.truth for case in cases.cases), "chunks": any(case.contexts for case in cases.cases)}
-    for measure in (MEASURES[name] for name in names if name in MEASURES):
-        if lacking := [FIELDS[need] for need in measure.needs if not there.get(need, True)]:
-            raise InputError(f"{measure.name}: needs {' and '.join(lacking)}, which no case has")
+    examples = [cases.example(at, source) for source in SOURCES for at in range(len(cases.cases))]
+    for name in names:
+        if missing := missing_everywhere(examples, NEEDS[name]):
+            raise InputError(f"{name}: needs the {' and the '.join(missing)}, which no case has")
 
 
 def _asks(name: str) -> bool:
@@ -112,10 +113,10 @@ def _asks(name: str) -> bool:
 
 
 def _by_reference(name: str) -> bool:
-    """Whether a scorer judges by the reference; the others look at true answer or chunks, whatever that is."""
-    from rag_zeval.scorers.registry import MEASURES
+    """Whether a scorer judges by the reference, whatever that is; the others look at true answer or chunks."""
+    from rag_zeval.scorers.registry import NEEDS
 
-    return REFERENCE in MEASURES[name].needs if name in MEASURES else name != HHEM
+    return REFERENCE in NEEDS[name]
 
 
 def metric_name(scorer: str, against: str) -> str:
@@ -124,8 +125,11 @@ def metric_name(scorer: str, against: str) -> str:
 
 
 def places(names: Sequence[str], sources: Sequence[str]) -> list[tuple[str, str]]:
-    """(scorer, source) of each metric: scorers that judge by the reference once for every source, others once."""
-    return [(name, source) for name in names for source in (sources if _by_reference(name) else sources[:1])]
+    """(scorer, source) of each metric: scorers that judge by the reference once for every source, others once.
+
+    Those see no reference but one that a case has of its own: contexts that are the reference are no ground truth.
+    """
+    return [(name, source) for name in names for source in (sources if _by_reference(name) else (REFERENCE,))]
 
 
 def open_metrics(

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from rag_zeval.cases.case import SOURCES, CaseSet
+from rag_zeval.cases.case import CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import CHECKED_CLAIMS, RAG_ZEVAL, Judges, Metric, metric_name, open_metrics
 from rag_zeval.evaluation.spending import Spending, spent_before
 from rag_zeval.files import Row, check_fields, first_difference
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.results import SPENT, ResultRows, input_sha256, result_row, row_id
 from rag_zeval.rows import RowWriter
@@ -41,7 +42,7 @@ def judged_by(plan: Plan) -> Iterator[str]:
     """What answers will be judged by, and in how many cases it is there."""
     for source in plan.sources:
         there = sum(case.source(source) is not None for case in plan.cases.cases)
-        yield f"judged by: {SOURCES[source]}, in {there} of {len(plan.cases.cases)} cases"
+        yield f"judged by: {NOUNS[source]}, in {there} of {len(plan.cases.cases)} cases"
 
 
 def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: Spending) -> ResultRows:
@@ -86,21 +87,27 @@ def _failed_rows(plan: Plan, metrics: Sequence[Metric], writer: RowWriter) -> di
         if row["id"] == SPENT:
             continue
         try:
-            check_fields(row, {"case": str, "metric": str, "status": str})
+            check_fields(row, {"case": str, "metric": str, "statuses": list})
             if row["case"] not in plan.known:
                 raise InputError(f"row {row['id']!r} is of another input")
             if row["id"] in places:
                 at, metric = places[row["id"]]
-                _check_made_by(row, metric, cases.example(at, metric.against))
-                if row["status"].startswith("failed") and row["trajectory"] is None:  # else it has no claims
-                    failed[row["id"]] = at, metric
+                example = cases.example(at, metric.against)
+                _check_made_by(row, metric, example)
+                if row["trajectory"] is None and _may_score(row["statuses"], metric.scorer.lacking(example)):
+                    failed[row["id"]] = at, metric  # with a trajectory it has no claims
         except InputError as error:
             raise InputError(f"{writer.path}:{number}: {error}; name another --out") from error
     return failed
 
 
+def _may_score(statuses: Sequence[str], lacking: Sequence[str | None]) -> bool:
+    """Whether an answer failed that has all it needs: the others will never have a score."""
+    return any(str(one).startswith("failed") and not why for one, why in zip(statuses, lacking, strict=False))
+
+
 def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
-    now = {**metric.made_by, "input_sha256": input_sha256(example)}
+    now = {**metric.made_by, "input_sha256": input_sha256(example, metric.scorer.lacking(example))}
     now.pop("model")  # a name; `identity` says what it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
         raise InputError(f"row {row['id']!r} was made with another {differing}")
@@ -149,7 +156,8 @@ def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress
             continue
         at = at_key[scored.id]
         example = cases.example(at, metric.against)
-        row = result_row(ids[scored.id], cases.cases[at], example, metric.name, metric.trial, scored, metric.made_by)
+        made_by = {"metric": metric.name, "trial": metric.trial, **metric.made_by}
+        row = result_row(ids[scored.id], cases.cases[at], example, metric.scorer, scored, made_by)
         writer.append(row)
         spending.add(row)
         progress.advance(bar)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from rag_zeval.errors import InputError
+from rag_zeval.judge.needs import lacking
 from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
 from rag_zeval.judge.prompt import find_variant, judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling, one_line
+
+NEEDS = ("answer", "reference")  # of an example
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Example:
 
     The reference is the retrieved passage (the score is then faithfulness) or the true answer (correctness). Only
     comparison scorers look at the rest: `truth`, the ground-truth answer, and `chunks`, what was retrieved, best first.
+    reference_kind: which the reference is, "contexts" or "truth", or "reference" for another text. unanswered: of each
+    answer why there is none, such as "no answer: HTTP 429", or ""; empty where there are all.
     """
 
     id: str
@@ -30,6 +35,8 @@ class Example:
     answers: tuple[str, ...]
     truth: str | None = None
     chunks: tuple[str, ...] = ()
+    reference_kind: str = "reference"
+    unanswered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,8 +105,8 @@ class Evaluator:
     def evaluate_many(self, examples: Iterable[Example]) -> Iterator[Evaluation]:
         """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
 
-        An example whose reference is blank fails without a call. Raises InputError, before any call, for an example
-        without answers or with more than 26, or with anything but strings.
+        An example whose reference is blank, or all of whose answers are, fails without a call. Raises InputError,
+        before any call, for an example without answers or with more than 26, or with anything but strings.
         """
         examples = list(examples)
         for example in examples:
@@ -110,22 +117,23 @@ class Evaluator:
     async def judge(self, example: Example) -> Evaluation:
         """The evaluation of one example, whose answers `evaluate_many` would take. A failure is a status."""
         request = self.request(example)
-        refusal = self._refusal(request.messages, example.reference)
+        refusal = self._refusal(request.messages, example)
         if refusal is not None:
             return Evaluation(example.id, [None] * len(example.answers), refusal)
         return self._read(example, await self.backend.complete(request))
 
-    def _refusal(self, messages: tuple[dict[str, str], ...], reference: str) -> str | None:
-        """Why nothing is asked, or None: no reference, or a prompt that does not fit. Nothing is ever cut to fit."""
-        if not reference.strip():
-            return "failed: the reference is blank: nothing can be supported by it"
+    def _refusal(self, messages: tuple[dict[str, str], ...], example: Example) -> str | None:
+        """Why nothing is asked, or None: nothing to judge, or a prompt that does not fit. Nothing is cut to fit."""
+        missing = lacking(example, NEEDS)
+        if all(missing):
+            return missing[0]
         window, prompt = self.backend.max_context, self.backend.count_tokens(messages)
         if window is None or prompt is None:
             return None  # the endpoint itself refuses what it cannot hold
         kept = min(self.sampling.max_tokens, window // REPLY_SHARE)
         if prompt + kept <= window:
             return None
-        tokens = self.backend.count_tokens([{"role": "user", "content": without_surrogates(reference)}])
+        tokens = self.backend.count_tokens([{"role": "user", "content": without_surrogates(example.reference)}])
         return (
             f"failed: reference needs {tokens} tokens, the model's window is {window} "
             f"(whole prompt {prompt}, reply at least {kept})"

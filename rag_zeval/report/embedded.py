@@ -13,7 +13,7 @@ from rag_zeval.evaluation.summary import slice_of
 from rag_zeval.files import FieldTypes, Row
 from rag_zeval.judge.quotes import Quoted, find_quotes
 from rag_zeval.report.scores import ScoreTable
-from rag_zeval.results import OR_NONE, READ
+from rag_zeval.results import OR_NONE, READ, sources
 
 ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # characters that are two units of UTF-16
 SHOWN: FieldTypes = {  # of a result row
@@ -35,7 +35,8 @@ def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
     """The object that report.js reads, in pieces: one for each row.
 
     "metrics" are objects with a name and a scale, "systems" and "slices" names. Rows name those, and all texts, by
-    number: a text stands in "new" of the first row that has it, and texts are numbered as they come.
+    number: a text stands in "new" of the first row that has it, and texts are numbered as they come. "sources" are
+    pairs of a name and a text, what the row was judged by; quotes stand in the first.
     """
     numbers = {
         "metric": {name: at for at, name in enumerate(table.metrics)},
@@ -48,9 +49,8 @@ def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
     texts: dict[bytes, int] = {}
     for at, row in enumerate(rows):
         new: list[str] = []
-        question, reference, *answers = (
-            _number(text, texts, new) for text in (row["question"], row["reference"], *row["answers"])
-        )
+        judged_by = sources(row["reference"], row.get("reference_kind"), row.get("chunks", ()))
+        question, *answers = (_number(text, texts, new) for text in (row["question"], *row["answers"]))
         shown = {
             "case": row["case"],
             "slice": numbers["slice"][slice_of(row)],
@@ -59,7 +59,7 @@ def embedded_rows(rows: Iterable[Row], table: ScoreTable) -> Iterator[str]:
             "systems": [numbers["system"][name] for name in row["systems"]],
             "new": new,
             "question": question,
-            "reference": reference,
+            "sources": [[name, _number(text, texts, new)] for name, text in judged_by],
             "answers": answers,
             "scores": row["scores"],
             "statuses": row["statuses"],

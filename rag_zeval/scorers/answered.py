@@ -24,4 +24,4 @@ async def _answered(judge: Judge, example: Example, answer: str) -> Found:
     return Found(float(answered), {"answered": answered})
 
 
-MEASURES = (Measure("answered", _answered, (ANSWERED,)),)
+MEASURES = (Measure("answered", _answered, (ANSWERED,), ("answer",)),)

@@ -87,8 +87,16 @@ def _if_relevant(prompt: ScorerPrompt) -> Callable[[Judge, Example, str], Awaita
 
 MEASURES = (
     Measure("ares_context_relevance", _context_relevance, (CONTEXT_RELEVANCE,), ("reference",)),
-    Measure("ares_answer_faithfulness", _if_relevant(FAITHFULNESS), (CONTEXT_RELEVANCE, FAITHFULNESS), ("reference",)),
     Measure(
-        "ares_answer_relevance", _if_relevant(ANSWER_RELEVANCE), (CONTEXT_RELEVANCE, ANSWER_RELEVANCE), ("reference",)
+        "ares_answer_faithfulness",
+        _if_relevant(FAITHFULNESS),
+        (CONTEXT_RELEVANCE, FAITHFULNESS),
+        ("answer", "reference"),
+    ),
+    Measure(
+        "ares_answer_relevance",
+        _if_relevant(ANSWER_RELEVANCE),
+        (CONTEXT_RELEVANCE, ANSWER_RELEVANCE),
+        ("answer", "reference"),
     ),
 )

@@ -22,7 +22,7 @@ from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.reading import READER, Unreadable, read_json, read_text
-from rag_zeval.scorers.score import Score, Scored, costs
+from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -169,25 +169,23 @@ class Measure:
     """A scorer to be run by `AskingScorer`: `steps(judge, example, answer)` asks with `prompts` and gives one
     answer's value.
 
-    needs: fields of Example without which there is no value; only: what it judges, in words, and whether an example has
-    it: a benchmark of which none does is left out. embeds: whether texts are embedded. Without prompts no judge is
-    asked. lower_is_better: whether a better answer has a lower value.
+    needs, also: as of a Scorer; one that does not need the "answer" judges what was retrieved, and does not look at it.
+    only: what it judges, in words, and whether an example has it: a benchmark of which none does is left out. embeds:
+    whether texts are embedded. Without prompts no judge is asked. lower_is_better: whether a better answer has a lower
+    value.
     """
 
     name: str
     steps: Callable[[Judge, Example, str], Awaitable[Found]]
-    prompts: tuple[ScorerPrompt, ...] = ()
-    needs: tuple[str, ...] = ()
+    prompts: tuple[ScorerPrompt, ...]
+    needs: tuple[str, ...]
+    also: tuple[str, ...] = ()
     embeds: bool = False
     only: tuple[str, Callable[[Example], bool]] | None = None
     lower_is_better: bool = False
 
-    def lacks(self, example: Example) -> list[str]:
-        """The needed fields that the example does not have."""
-        return [need for need in self.needs if not getattr(example, need)]
 
-
-class AskingScorer:
+class AskingScorer(Scorer):
     """A Measure by one judge (`backend`) and one model of sentences (`embedder`), each of which it may not need.
 
     sampling: the longest reply and the seed; the temperature is the measure's own, without top-p.
@@ -204,23 +202,20 @@ class AskingScorer:
         timeout: float = float("inf"),
     ):
         self.measure, self.timeout = measure, timeout
-        self.name = measure.name
+        self.name, self.needs, self.also = measure.name, measure.needs, measure.also
         self._backend, self._embedder = backend, embedder
         self._sampling = replace(sampling, temperature=0.0, top_p=1.0)
         self.prompt_hash = " ".join(prompt.prompt_hash for prompt in measure.prompts) or None
         asked = f"{backend.identity} prompts {self.prompt_hash} {self._sampling} reader {READER}" if backend else ""
         self.identity = f"{measure.name} {asked} {embedder.identity if embedder and measure.embeds else ''}"
-        self.group: int | None = backend.at_once if backend and backend.batched else None
+        self.group = backend.at_once if backend and backend.batched else None
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         model = self._backend or self._embedder
         for _, scored in as_finished(self._score, examples, model.at_once if model else 1):
             yield scored
 
     async def _score(self, example: Example) -> Scored:
-        if lacking := self.measure.lacks(example):
-            score = Score(None, f"failed: the example has no {' and no '.join(lacking)}")
-            return Scored(example.id, (score,) * len(example.answers))
         judge = Judge(self._backend, self._embedder, self._sampling, self.timeout)
         values = await asyncio.gather(*(self._value(judge, example, answer) for answer in example.answers))
         scored = Scored(

@@ -16,7 +16,7 @@ from rag_zeval.files import model_sha256
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.embeddings import load_encoder
 from rag_zeval.models.language_model import one_line
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 
 # of hidden_states, by the model's type and its number of layers; the table's entries for fine-tuned models are left out
 LAYERS = {
@@ -31,14 +31,14 @@ LAYERS = {
 }
 
 
-class BertScore:
+class BertScore(Scorer):
     """F1 in [0, 1] of each answer against the reference, by a local folder's model; its parts are P and R.
 
     Raises InputError for a folder without a model, or with one whose layer is not known.
     """
 
     name = "bert_score"
-    group: int | None = None
+    needs = ("answer", "reference")
 
     def __init__(self, folder: str):
         self._tokenizer, self._model, self._max_tokens = load_encoder(folder)
@@ -49,7 +49,7 @@ class BertScore:
         self._layer = LAYERS[self._type, config.num_hidden_layers]
         self.identity = f"bert_score weights {model_sha256(folder)} layer {self._layer}"
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
             scores: list[Score] = []
             parts: list[dict[str, float]] = []

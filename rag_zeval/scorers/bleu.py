@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.words import composed, mostly_ascii, words
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 
 
-class Bleu:
+class Bleu(Scorer):
     """BLEU in [0, 1] of each answer against the reference."""
 
     name = "bleu"
-    group: int | None = None
+    needs = ("answer", "reference")
 
     def __init__(self) -> None:
         import sacrebleu
@@ -28,7 +28,7 @@ class Bleu:
         # sacrebleu warns, at each call, that a sentence score without smoothing is often 0: here that is meant
         logging.getLogger("sacrebleu").setLevel(logging.ERROR)
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
             yield Scored(example.id, tuple(Score(self.value(answer, example.reference)) for answer in example.answers))
 

@@ -18,6 +18,7 @@ from typing import Any
 from unicodedata import category
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import given
 from rag_zeval.replies.values import a_number
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 
@@ -61,24 +62,24 @@ async def _judged(judge: Judge, prompt: ScorerPrompt, example: Example, answer: 
 
 
 async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Found:
-    inputs = "answer ground_truth context" if example.chunks else "answer ground_truth"
+    inputs = "answer ground_truth context" if given(example, "chunks") else "answer ground_truth"
     judged = await _judged(judge, CORRECTNESS, example, answer, inputs)
     matches = exact_match(answer, example.truth or "")
     return Found(answer_correctness(matches, judged), {"exact_match": matches, "judged": judged})
 
 
-def _measure(prompt: ScorerPrompt, inputs: str, *needs: str) -> Measure:
+def _measure(prompt: ScorerPrompt, inputs: str, *needed: str) -> Measure:
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         value = await _judged(judge, prompt, example, answer, inputs)
         return Found(value, {})
 
-    return Measure(prompt.name, steps, (prompt,), needs)
+    return Measure(prompt.name, steps, (prompt,), ("answer", *needed))
 
 
 MEASURES = (
     _measure(COHERENCE, "question context answer", "chunks"),
     _measure(RELEVANCE, "question answer"),
     _measure(DENSITY, "question context answer", "chunks"),
-    Measure(CORRECTNESS.name, _answer_correctness, (CORRECTNESS,), ("truth",)),
+    Measure(CORRECTNESS.name, _answer_correctness, (CORRECTNESS,), ("answer", "truth"), ("chunks",)),
     _measure(RECALL, "answer ground_truth", "truth"),
 )

@@ -16,12 +16,12 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.language_model import one_line
 from rag_zeval.models.nli import Checker
 from rag_zeval.scorers.pieces import pieces
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 
 SUPPORTED = 0.5  # the least support of a claim that counts as supported
 
 
-class CheckedClaims:
+class CheckedClaims(Scorer):
     """Supported claims / claims in [0, 1], over the claims in the trajectories that a judge gave for the same examples.
 
     judged: the judge's rows by example; judge: its identity. `parts` of a row: "answers", for each the support of its
@@ -29,7 +29,7 @@ class CheckedClaims:
     """
 
     name = "checked_claims"
-    group: int | None = None
+    needs = ("answer", "reference")
 
     def __init__(self, checker: Checker, judged: Mapping[str, Scored], judge: str):
         self._checker = checker
@@ -37,7 +37,7 @@ class CheckedClaims:
         claims = json.dumps({id_: _claims(parts) for id_, parts in self._judged.items()}, sort_keys=True)
         self.identity = f"{checker.identity} claims {hashlib.sha256(claims.encode()).hexdigest()} of {judge}"
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
             parts = self._judged[example.id]
             claims = _claims(parts)
@@ -64,9 +64,9 @@ class CheckedClaims:
 
 
 def _claims(parts: Mapping[str, Any]) -> list[list[str]] | None:
-    """The claims of each answer; None without a trajectory."""
-    trajectory = parts["trajectory"]
-    return trajectory and [[claim["claim"] for claim in one["atomic_claims"]] for one in trajectory]
+    """The claims of each answer that the judge was shown; None without a trajectory."""
+    trajectory = parts.get("trajectory")
+    return trajectory and [[claim["claim"] for claim in one["atomic_claims"]] for one in trajectory if one]
 
 
 def support(checker: Checker, document: str, claim: str) -> float | None:

@@ -12,21 +12,21 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.language_model import one_line
 from rag_zeval.models.nli import Checker
 from rag_zeval.scorers.checked_claims import support
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scorers.sentences import sentences_of
 
 
-class CheckedSentences:
+class CheckedSentences(Scorer):
     """The smallest support of a sentence, in [0, 1]; no score if one does not fit, or for an answer without any."""
 
     name = "checked_sentences"
-    group: int | None = None
+    needs = ("answer", "reference")
 
     def __init__(self, checker: Checker):
         self._checker = checker
         self.identity = f"checked sentences {checker.identity}"
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
             yield Scored(example.id, tuple(self._score(example.reference, answer) for answer in example.answers))
 

@@ -93,7 +93,7 @@ def _measure(value: Callable[[Sequence[Judged]], float]) -> Measure:
         return Found(value(supports), {"parts": shown})
 
     only = ("answers that cite chunks", _cites)
-    return Measure(f"citation_{value.__name__}", steps, (CITATION,), ("chunks",), only=only)
+    return Measure(f"citation_{value.__name__}", steps, (CITATION,), ("answer", "chunks"), only=only)
 
 
 def _cites(example: Example) -> bool:

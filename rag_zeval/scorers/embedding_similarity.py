@@ -2,16 +2,18 @@
 
 The rule-based check of a practitioner's text ("Automated RAG System Evaluations", emumba.com). Its threshold is "a
 predefined percentage": the number is ours, and means something else with every model of sentences. The value is the
-cosine, in [-1, 1]; the decision stands in the parts. Compared is the ground truth where there is one, else the
-reference.
+cosine, in [-1, 1]; the decision stands in the parts. Compared is the ground truth where there is one, else a
+reference of the example's own.
 """
 
 from __future__ import annotations
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import given
 from rag_zeval.scorers.asking import Found, Judge, Measure
 
 THRESHOLD = 0.8
+SOURCE = "truth or reference"
 
 
 def passes(cosine: float) -> bool:
@@ -20,8 +22,11 @@ def passes(cosine: float) -> bool:
 
 
 async def _steps(judge: Judge, example: Example, answer: str) -> Found:
-    cosine = await judge.similarity(example.truth or example.reference, answer)
+    source = given(example, SOURCE)
+    assert source is not None
+    (text,) = source.texts
+    cosine = await judge.similarity(text, answer)
     return Found(cosine, {"threshold": THRESHOLD, "passes": passes(cosine)})
 
 
-MEASURES = (Measure("embedding_similarity", _steps, embeds=True),)
+MEASURES = (Measure("embedding_similarity", _steps, (), ("answer", SOURCE), embeds=True),)

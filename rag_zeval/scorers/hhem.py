@@ -9,27 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import given
 from rag_zeval.models.language_model import one_line
 from rag_zeval.models.nli import Checker
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 
 LONGEST_SOURCES = 8192  # characters
+SOURCES = "chunks or reference"
 
 
-class Hhem:
-    """Support in [0, 1] (1: nothing is made up) of each answer by all chunks, or by the reference if there are none."""
+class Hhem(Scorer):
+    """Support in [0, 1] (1: nothing is made up) of each answer by all chunks.
+
+    Where there are none, by a reference of the example's own.
+    """
 
     name = "hhem"
-    group: int | None = None
+    needs = ("answer", SOURCES)
 
     def __init__(self, checker: Checker):
         self._checker = checker
         self.identity = f"hhem {checker.identity}"
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
-            sources = " ".join(example.chunks) or example.reference
-            yield Scored(example.id, tuple(self._score(sources, answer) for answer in example.answers))
+            sources = given(example, SOURCES)
+            assert sources is not None
+            joined = " ".join(sources.texts)
+            yield Scored(example.id, tuple(self._score(joined, answer) for answer in example.answers))
 
     def _score(self, sources: str, answer: str) -> Score:
         if len(sources) > LONGEST_SOURCES:

@@ -1,7 +1,8 @@
 """AutoNuggetizer (Pradeep et al. 2024, arXiv:2411.09607), after open-rag-eval 0.3.0 (its metrics/autonugget_metric.py).
 
 Nuggets, facts of a few words that an answer should hold, are made from the retrieved chunks, labelled vital or okay,
-and looked for in the answer. All values are in [0, 1]. Where there are no chunks, the reference is the context.
+and looked for in the answer. All values are in [0, 1]. Where there are no
+chunks, a reference of the example's own is the context.
 
 Known differences: the prompts are in our words; creation ends when a call changes nothing (the next would be the same);
 more than MOST nuggets, or labels that are missing or too many, make a failure; a nugget that is repeated counts once.
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import given
 from rag_zeval.replies.reading import Unreadable
 from rag_zeval.replies.values import a_list, a_text, one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts
@@ -24,6 +26,7 @@ from rag_zeval.scorers.umbrela import UMBRELA, grades_of
 
 CREATE, IMPORTANCE = ScorerPrompt("nuggets_create"), ScorerPrompt("nuggets_importance")
 ASSIGNMENT = ScorerPrompt("nuggets_assignment")
+CONTEXT = "chunks or reference"
 RELATED = 1  # the lowest UMBRELA grade of a chunk that nuggets are made from
 CREATIONS = 5  # calls at most, each with the nuggets of the one before
 MOST = 30  # nuggets created
@@ -36,8 +39,10 @@ OKAY_WEIGHTS = {"all": 1.0, "vital": 0.0, "weighted": 0.5}  # of an okay nugget 
 
 async def _context(judge: Judge, example: Example) -> list[str]:
     """What nuggets are made from. Raises Failed if no chunk is related to the question."""
-    if not example.chunks:
-        return [example.reference]
+    context = given(example, CONTEXT)
+    assert context is not None
+    if context.kind == "reference":
+        return [*context.texts]
     grades = await grades_of(judge, example.question, example.chunks)
     related = [chunk for chunk, grade in zip(example.chunks, grades, strict=True) if grade >= RELATED]
     if not related:
@@ -109,7 +114,7 @@ def _measure(score: str, strict: bool) -> Measure:
         return Found(mean_support(vital, support, OKAY_WEIGHTS[score]), parts)
 
     name = f"nuggets_{score}_strict" if strict else f"nuggets_{score}"
-    return Measure(name, steps, (UMBRELA, CREATE, IMPORTANCE, ASSIGNMENT), ("reference",))
+    return Measure(name, steps, (UMBRELA, CREATE, IMPORTANCE, ASSIGNMENT), ("answer", CONTEXT))
 
 
 MEASURES = tuple(_measure(score, strict) for strict in (False, True) for score in OKAY_WEIGHTS)

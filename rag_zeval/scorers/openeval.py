@@ -123,7 +123,7 @@ def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Judge, Ex
 
 
 MEASURES = (
-    Measure("openeval_faithfulness", _faithfulness, (STATEMENTS, FAITHFULNESS), ("chunks",)),
-    Measure("openeval_correctness", _correctness(recall), (STATEMENTS, CORRECTNESS), ("truth",)),
-    Measure("openeval_correctness_f1", _correctness(f_beta), (STATEMENTS, CORRECTNESS), ("truth",)),
+    Measure("openeval_faithfulness", _faithfulness, (STATEMENTS, FAITHFULNESS), ("answer", "chunks")),
+    Measure("openeval_correctness", _correctness(recall), (STATEMENTS, CORRECTNESS), ("answer", "truth")),
+    Measure("openeval_correctness_f1", _correctness(f_beta), (STATEMENTS, CORRECTNESS), ("answer", "truth")),
 )

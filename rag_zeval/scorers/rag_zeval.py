@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
+from rag_zeval.judge.evaluator import NEEDS, Evaluation, Evaluator, Example
 from rag_zeval.judge.parser import claims_hold_text
 from rag_zeval.judge.patterns import read_patterns
 from rag_zeval.judge.schema import as_json
@@ -14,12 +14,12 @@ from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Sampling
 from rag_zeval.replies.reading import READER
 from rag_zeval.replies.thoughts import fault_outside, final_texts
-from rag_zeval.scorers.score import Score, Scored, costs
+from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 
 STRICT = "ok"  # Evaluation.status when the strict parser read the reply
 
 
-class RagZeval:
+class RagZeval(Scorer):
     """S(y) in [0, 1] by the model behind `backend`.
 
     variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
@@ -30,6 +30,7 @@ class RagZeval:
     """
 
     name = "rag_zeval"
+    needs = NEEDS
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class RagZeval:
         )
         self.group = backend.at_once if backend.batched else None
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for _, (example, evaluation) in as_finished(self._judge, examples, self._evaluator.backend.at_once):
             count = len(example.answers)
             yield _scored(_by_patterns(evaluation, count) if self.patterns else evaluation, count, self.variant)

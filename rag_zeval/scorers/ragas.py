@@ -136,11 +136,13 @@ async def _answer_similarity(judge: Judge, example: Example, answer: str) -> Fou
 
 
 MEASURES = (
-    Measure("ragas_faithfulness", _faithfulness, (STATEMENTS, VERDICTS), ("chunks",)),
-    Measure("ragas_answer_relevancy", _answer_relevancy, (QUESTION,), embeds=True),
-    Measure("ragas_answer_correctness", _answer_correctness, (STATEMENTS, CORRECTNESS), ("truth",), embeds=True),
-    Measure("ragas_answer_similarity", _answer_similarity, (), ("truth",), embeds=True),
+    Measure("ragas_faithfulness", _faithfulness, (STATEMENTS, VERDICTS), ("answer", "chunks")),
+    Measure("ragas_answer_relevancy", _answer_relevancy, (QUESTION,), ("answer",), embeds=True),
+    Measure(
+        "ragas_answer_correctness", _answer_correctness, (STATEMENTS, CORRECTNESS), ("answer", "truth"), embeds=True
+    ),
+    Measure("ragas_answer_similarity", _answer_similarity, (), ("answer", "truth"), embeds=True),
     Measure("ragas_context_precision", _context_precision, (USEFUL_CHUNK,), ("truth", "chunks")),
-    Measure("ragas_context_utilization", _useful_chunks, (USEFUL_CHUNK,), ("chunks",)),
+    Measure("ragas_context_utilization", _useful_chunks, (USEFUL_CHUNK,), ("answer", "chunks")),
     Measure("ragas_context_recall", _context_recall, (ATTRIBUTED,), ("truth", "chunks")),
 )

@@ -145,7 +145,12 @@ def _with_relevance(checks: Checks) -> list[tuple[tuple[bool, bool], bool]]:
 
 ANSWER, TRUTH = "answer", "ground truth"
 WHOSE_CLAIMS = {"correct": ANSWER, "recalled": TRUTH, "supported": ANSWER, "retrieved": TRUTH}  # by check
-NEEDS = {"correct": "truth", "recalled": "truth", "supported": "chunks", "retrieved": "truth chunks"}
+NEEDS = {  # of checks
+    "correct": ("answer", "truth"),
+    "recalled": ("answer", "truth"),
+    "supported": ("answer", "chunks"),
+    "retrieved": ("truth", "chunks"),
+}
 
 
 def _measure(value: Callable[[Checks], float], wanted: str, lower_is_better: bool = False) -> Measure:
@@ -169,7 +174,7 @@ def _measure(value: Callable[[Checks], float], wanted: str, lower_is_better: boo
         made = dict(zip(checks, found, strict=True))
         return Found(value(Checks(**made)), {"claims": claims, **made})
 
-    needs = dict.fromkeys(need for check in checks for need in NEEDS[check].split())
+    needs = dict.fromkeys(need for check in checks for need in NEEDS[check])
     return Measure(
         f"ragchecker_{value.__name__}", steps, (CLAIMS, CHECK), tuple(needs), lower_is_better=lower_is_better
     )

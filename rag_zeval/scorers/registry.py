@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rag_zeval.files import read_json
+from rag_zeval.judge.needs import ANSWER, NOUNS, OR
 from rag_zeval.scorers import (
     answered,
     ares,
@@ -33,9 +33,7 @@ from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.word_rule import WordMajority, WordRule
 
-TEXT_SCORERS: dict[str, Callable[[], Scorer]] = {
-    scorer.name: scorer for scorer in (Bleu, RougeL, WordRule, WordMajority)
-}
+TEXT_SCORERS: dict[str, type[Scorer]] = {scorer.name: scorer for scorer in (Bleu, RougeL, WordRule, WordMajority)}
 CHECKER_SCORERS = (Hhem.name, CheckedSentences.name, CheckedClaims.name)  # ask a model of entailment
 JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 FAMILIES = (
@@ -45,7 +43,7 @@ FAMILIES = (
 MEASURES: dict[str, Measure] = {measure.name: measure for family in FAMILIES for measure in family.MEASURES}
 SCORERS = (*TEXT_SCORERS, BertScore.name, *CHECKER_SCORERS, JUDGE, *MEASURES)
 
-MODELS: dict[Any, str] = {  # of the scorers that are no measures
+MODELS: dict[type[Scorer], str] = {  # of the scorers that are no measures
     BertScore: "a folder of weights",
     Hhem: "a claim checker",
     CheckedSentences: "a claim checker",
@@ -53,7 +51,11 @@ MODELS: dict[Any, str] = {  # of the scorers that are no measures
     RagZeval: "a judge",
 }
 COSTS = Path(__file__).with_name("costs.json")
-FIELDS = {"truth": "the ground truth", "chunks": "the retrieved chunks"}  # every example has the others
+NEEDS: dict[str, tuple[str, ...]] = {  # of every scorer, see `judge.needs`
+    **{name: scorer.needs for name, scorer in TEXT_SCORERS.items()},
+    **{scorer.name: scorer.needs for scorer in MODELS},
+    **{name: measure.needs for name, measure in MEASURES.items()},
+}
 
 
 class Line(NamedTuple):
@@ -73,20 +75,27 @@ class Line(NamedTuple):
 def overview() -> list[Line]:
     """A line for every scorer of the registry, in its order."""
     scorers = [(name, scorer.__module__, "no model") for name, scorer in TEXT_SCORERS.items()]
-    scorers += [(scorer.name, scorer.__module__, needs) for scorer, needs in MODELS.items()]
-    scorers += [(measure.name, family.__name__, _needs(measure)) for family in FAMILIES for measure in family.MEASURES]
+    scorers += [(scorer.name, scorer.__module__, models) for scorer, models in MODELS.items()]
+    scorers += [(measure.name, family.__name__, _models(measure)) for family in FAMILIES for measure in family.MEASURES]
     costs: dict[str, list[int | None]] = read_json(COSTS)
-    return [Line(name, _title(module), needs, *costs.get(name, (None, None))) for name, module, needs in scorers]
+    return [
+        Line(name, _title(module), _needs(name, models), *costs.get(name, (None, None)))
+        for name, module, models in scorers
+    ]
 
 
 def _title(module: str) -> str:
     return (sys.modules[module].__doc__ or "").partition("\n")[0].rstrip(".")
 
 
-def _needs(measure: Measure) -> str:
-    models = ["a judge"] * bool(measure.prompts) + ["an embedding model"] * measure.embeds
-    fields = [FIELDS[name] for name in measure.needs if name in FIELDS]
-    return ", ".join([*models, *fields, *([measure.only[0]] if measure.only else [])])
+def _models(measure: Measure) -> str:
+    return ", ".join(["a judge"] * bool(measure.prompts) + ["an embedding model"] * measure.embeds)
+
+
+def _needs(name: str, models: str) -> str:
+    fields = [" or ".join(f"the {NOUNS[field]}" for field in need.split(OR)) for need in NEEDS[name] if need != ANSWER]
+    only = MEASURES[name].only if name in MEASURES else None
+    return ", ".join([models, *fields, *([only[0]] if only else [])])
 
 
 def lower_is_better(metric: str) -> bool:

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.words import composed, mostly_ascii, words
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 
 
 class _Words:
@@ -22,11 +22,11 @@ class _Words:
         return [word for word in words(text.lower()) if word[0].isalnum()]
 
 
-class RougeL:
+class RougeL(Scorer):
     """F1 in [0, 1] of the longest common subsequence of each answer and the reference."""
 
     name = "rouge_l"
-    group: int | None = None
+    needs = ("answer", "reference")
 
     def __init__(self) -> None:
         from rouge_score.rouge_scorer import RougeScorer
@@ -35,7 +35,7 @@ class RougeL:
         self._rouge = RougeScorer(["rougeL"], use_stemmer=False)
         self._any_script = RougeScorer(["rougeL"], tokenizer=_Words())
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
             yield Scored(example.id, tuple(Score(self.value(answer, example.reference)) for answer in example.answers))
 

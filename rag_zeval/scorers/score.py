@@ -1,18 +1,25 @@
 """Scorers: each takes Examples and yields a Scored for each, with a Score for every answer.
 
+What lacks something that a scorer needs never reaches it: it has no score, says why, and costs nothing.
+
 A text scorer (`bleu`, `rouge_l`) needs no model; a judge (`rag_zeval`) is run once per model.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rag_zeval.budget import NOT_ASKED
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import lacking
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, known_total
+
+OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}}  # of parts by answer, that of one that was not judged
 
 
 @dataclass(frozen=True)
@@ -111,16 +118,66 @@ def _paid(one: Reply | Embedding) -> tuple[int, int] | None:
     return None if told[0] is None or told[1] is None else (told[0], told[1])
 
 
-class Scorer(Protocol):
+class Scorer(ABC):
     """`identity` holds everything, besides the example, that can change a score.
 
+    needs: what it needs of an example, see `judge.needs`; also: what else it looks at, where the example has it.
     `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
     where each is scored by itself.
     """
 
     name: str
     identity: str
-    group: int | None
+    needs: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    group: int | None = None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        """One Scored per example, in any order."""
+        """One Scored per example, in any order.
+
+        An answer without what is needed has no score, and the others are judged without it. Examples are taken as they
+        can be asked about.
+        """
+        without: deque[Scored] = deque()
+        cut: dict[str, tuple[str | None, ...]] = {}
+
+        def judgeable() -> Iterator[Example]:
+            for example in examples:
+                reasons = self.lacking(example)
+                if all(reasons):
+                    without.append(Scored(example.id, tuple(Score(None, str(reason)) for reason in reasons)))
+                elif any(reasons):
+                    cut[example.id] = reasons
+                    there = [answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason]
+                    yield replace(example, answers=tuple(there), unanswered=())
+                else:
+                    yield example
+
+        for scored in self.judge(judgeable()):
+            while without:
+                yield without.popleft()
+            yield _with_places(scored, cut.pop(scored.id)) if scored.id in cut else scored
+        yield from without
+
+    def lacking(self, example: Example) -> tuple[str | None, ...]:
+        """Of each answer, the status that says what is missing to judge it; None: nothing is."""
+        return lacking(example, self.needs)
+
+    @abstractmethod
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        """One Scored per example, in any order; each has all that is needed."""
+
+
+def _with_places(scored: Scored, reasons: Sequence[str | None]) -> Scored:
+    """The example scored, with a place for each answer that the scorer was not shown, for these reasons."""
+
+    def places(there: Iterable[Any], missing: Any) -> list[Any]:
+        left = iter(there)
+        return [missing if reason else next(left) for reason in reasons]
+
+    scores = zip(places(scored.scores, None), reasons, strict=True)
+    parts = {
+        name: places(value, OF_NONE[name]) if name in OF_NONE and value else value
+        for name, value in scored.parts.items()
+    }
+    return replace(scored, scores=tuple(score or Score(None, str(reason)) for score, reason in scores), parts=parts)

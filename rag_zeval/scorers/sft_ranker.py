@@ -10,10 +10,10 @@ from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.scoring import rank_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
-from rag_zeval.scorers.score import Score, Scored, costs
+from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 
 
-class SftRanker:
+class SftRanker(Scorer):
     """(K - rank) / (K - 1) in [0, 1] by a model that was trained on the prompt `ranking-only`; answers never tie.
 
     It ranks two answers or more: one alone has no score. `parts` of a row: "ranking" (letters, best first; None if the
@@ -21,14 +21,15 @@ class SftRanker:
     """
 
     name = "sft_ranker"
+    needs = ("answer", "reference")
 
     def __init__(self, backend: Backend, sampling: Sampling):
         self._backend, self._sampling = backend, sampling
         self.prompt_hash = RANKING.prompt_hash
         self.identity = f"{backend.identity} prompt {RANKING.name} {self.prompt_hash} {sampling}"
-        self.group: int | None = backend.at_once if backend.batched else None
+        self.group = backend.at_once if backend.batched else None
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for _, scored in as_finished(self._rank, examples, self._backend.at_once):
             yield scored
 

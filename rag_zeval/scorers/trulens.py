@@ -75,7 +75,7 @@ async def _context_relevance(judge: Judge, example: Example, answer: str) -> Fou
 
 
 MEASURES = (
-    Measure("trulens_groundedness", _groundedness, (SUBSTANTIVE, GROUNDED), ("reference",)),
-    Measure("trulens_answer_relevance", _answer_relevance, (ANSWER_RELEVANCE,)),
+    Measure("trulens_groundedness", _groundedness, (SUBSTANTIVE, GROUNDED), ("answer", "reference")),
+    Measure("trulens_answer_relevance", _answer_relevance, (ANSWER_RELEVANCE,), ("answer",)),
     Measure("trulens_context_relevance", _context_relevance, (CONTEXT_RELEVANCE,), ("chunks",)),
 )

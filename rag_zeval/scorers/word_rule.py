@@ -15,7 +15,7 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.judge.words import words
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scorers.sentences import sentences_of
 
 NAMED = 8  # words that an analysis names
@@ -30,15 +30,15 @@ FUNCTION_WORDS = frozenset(
 )
 
 
-class WordRule:
+class WordRule(Scorer):
     """Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence."""
 
     name = "word_rule"
+    needs = ("answer", "reference")
     identity = "word rule 4"
-    group: int | None = None
     least: ClassVar[float] = 1  # share of the words that a claim adds to the question
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in examples:
             scores = support_scores(judge_by_words(example.question, example.reference, example.answers, self.least))
             yield Scored(

@@ -1,6 +1,6 @@
 // What a case shows when it is open; with report.js in one element, whose functions these use.
 
-/** All of a case: the references on one side, answers and what was said of them on the other, a column a system. */
+/** All of a case: what it was judged by on one side, answers and what was said of them on the other, a column a system. */
 function caseBody(one) {
   const marks = new Map(); // the element that marks a quote
   const body = make("div", "body", make("p", "asked text", one.question), references(one, marks));
@@ -12,7 +12,8 @@ function caseBody(one) {
   for (const system of shown) {
     const row = one.rows.find((each) => each.systems.includes(system));
     const text = texts[row.answers[row.systems.indexOf(system)]];
-    grid.append(make("section", "", make("h3", "name", systems[system]), textBox("text answer long", text)));
+    const answer = text.trim() ? textBox("text answer long", text) : make("p", "note", "No answer.");
+    grid.append(make("section", "", make("h3", "name", systems[system]), answer));
   }
   const trials = Math.max(...one.rows.map((row) => row.trial)) > 0;
   for (const row of [...one.rows].sort((a, b) => a.metric - b.metric || a.trial - b.trial)) {
@@ -36,22 +37,25 @@ function textBox(className, text) {
   return box;
 }
 
-/** The references that a case was judged by, each once, with the quotes of all claims marked in them. */
+/** What a case was judged by, each text once, under what it is, with the quotes of all claims marked in it. */
 function references(one, marks) {
-  const numbers = new Set(one.rows.map((row) => row.reference));
+  const shown = new Map(); // by name and text
+  for (const row of one.rows) for (const source of row.sources) shown.set(source.join(), source);
   const side = make("div", "references");
-  const judgedBy = ({ metric, reference, systems: of }) => {
-    const own = one.rows.some((row) => row.metric === metric && row.reference !== reference); // passages of each system
-    return metrics[metric].name + (own ? ` of ${of.map((system) => systems[system]).join(", ")}` : "");
-  };
-  for (const number of numbers) {
-    const rows = one.rows.filter((row) => row.reference === number);
-    const judged = new Set(rows.map(judgedBy));
-    const box = textBox("text reference", "");
-    const quotes = rows.flatMap((row) => row.claims.flat()).flatMap((claim) => claim?.quotes ?? []);
+  for (const [name, number] of shown.values()) {
+    const has = (row) => row.sources.some(([other, text]) => other === name && text === number);
+    const rows = one.rows.filter(has);
+    const judgedBy = ({ metric, systems: of }) => {
+      const own = one.rows.some((row) => row.metric === metric && !has(row)); // passages of each system
+      return metrics[metric].name + (own ? ` of ${of.map((system) => systems[system]).join(", ")}` : "");
+    };
+    const box = texts[number].trim() ? textBox("text reference", "") : make("p", "note", "None.");
+    const quoting = rows.filter((row) => row.sources[0][1] === number);
+    const quotes = quoting.flatMap((row) => row.claims.flat()).flatMap((claim) => claim?.quotes ?? []);
     mark(box, texts[number], quotes.filter((quote) => quote.at), marks);
-    const title = numbers.size > 1 ? `Reference for ${[...judged].join(", ")}` : "Reference";
-    side.append(make("section", "", make("h3", "name", title), box));
+    const title = name[0].toUpperCase() + name.slice(1);
+    const of = shown.size > 1 ? ` for ${[...new Set(rows.map(judgedBy))].join(", ")}` : "";
+    side.append(make("section", "", make("h3", "name", title + of), box));
   }
   return side;
 }
@@ -86,7 +90,7 @@ function verdicts(row, at, marks) {
   const section = make("section", "", line);
   if (claims) {
     const shown = chosen.unsupported ? claims.filter((claim) => !claim.supported) : claims;
-    section.append(make("ol", "claims", ...shown.map((claim) => claimItem(claim, marks))));
+    section.append(make("ol", "claims", ...shown.map((claim) => claimItem(claim, row.sources[0][0], marks))));
     const left = claims.length - shown.length;
     if (left) section.append(make("p", "note", `${left} supported claim${left > 1 ? "s" : ""} not shown`));
     if (!claims.length) section.append(make("p", "note", "No claims."));
@@ -106,27 +110,27 @@ function madeOf(found) {
   ]);
 }
 
-function claimItem(claim, marks) {
+function claimItem(claim, source, marks) {
   const verdict = claim.supported
     ? make("span", "verdict yes", "✓ supported")
     : make("span", "verdict no", "✗ not supported");
   const text = textBox("text", claim.text);
   const item = make("li", claim.supported ? "claim" : "claim unsupported", verdict, text);
-  for (const quote of claim.quotes) item.append(quoteBox(quote, marks));
+  for (const quote of claim.quotes) item.append(quoteBox(quote, source, marks));
   if (claim.analysis) item.append(textBox("text note", claim.analysis));
   return item;
 }
 
-function quoteBox(quote, marks) {
+function quoteBox(quote, source, marks) {
   if (!quote.at) {
     const run = quote.share ? `, only ${Math.round(100 * quote.share)}% of its words in a row` : "";
-    const said = quote.share === null ? "not looked for: too long" : `≠ does not stand in the reference${run}`;
+    const said = quote.share === null ? "not looked for: too long" : `≠ does not stand in the ${source}${run}`;
     return make("div", "quote absent", textBox("text", quote.text), make("span", "note", said));
   }
   const box = make("button", "quote", quote.text);
   box.type = "button";
   box.dir = "auto";
-  box.title = "Show in the reference";
+  box.title = `Show in the ${source}`;
   box.addEventListener("click", () => show(marks.get(quote)));
   return box;
 }

@@ -67,7 +67,7 @@ function judge(one, metric, system) {
 /** All texts of a case in lower case; made when the case is first searched. */
 function searched(one) {
   if (one.searched === undefined) {
-    const numbers = new Set(one.rows.flatMap((row) => [row.question, row.reference, ...row.answers]));
+    const numbers = new Set(one.rows.flatMap((row) => [row.question, ...row.sources.map(([, text]) => text), ...row.answers]));
     const parts = [one.id, slices[one.slice], ...[...numbers].map((number) => texts[number])];
     for (const row of one.rows) {
       parts.push(...row.statuses, row.reply ?? "", ...(row.made_of ?? []).flatMap(madeOf).flat());

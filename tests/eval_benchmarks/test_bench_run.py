@@ -330,7 +330,7 @@ def test_measures_are_scored_by_each_model_and_what_is_asked_twice_costs_once(
     asked = len(literal_judge.requests)
     assert faithfulness["calls"] == asked and faithfulness["prompt_tokens"] >= 7 * asked
     notes = json.loads((nano.out / "manifest.json").read_text())["notes"]
-    assert "left out: nano_eval, ragchecker_precision: the benchmark has no truth" in notes
+    assert "left out: nano_eval, ragchecker_precision: the benchmark has no ground truth" in notes
     assert "from cache" in capsys.readouterr().out
     (rows,) = (nano.out / "rows").glob("*ragas*")
     rows.unlink()

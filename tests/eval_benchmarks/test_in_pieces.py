@@ -15,7 +15,7 @@ from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.score import Score, Scored, Scorer
 
 SENTENCES = [f"Fact {number} is so." for number in range(9)]
 LONG = Example(
@@ -27,15 +27,16 @@ def at_most(words: int) -> Any:
     return lambda example: len(example.reference.split()) <= words
 
 
-class Verbatim:
+class Verbatim(Scorer):
     """1 where the answer stands in the reference, 0 where not; none for an answer with "fail". It notes references."""
 
-    name, identity, group = "verbatim", "verbatim", None
+    name = identity = "verbatim"
+    needs = ("answer", "reference")
 
     def __init__(self) -> None:
         self.asked: list[Example] = []
 
-    def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for example in reversed(list(examples)):  # any order
             self.asked.append(example)
             scores = [

@@ -15,6 +15,7 @@ from reply_forms import Planted, spelt
 
 from rag_zeval.evaluation.estimate import WordEmbedder
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import is_blank
 from rag_zeval.judge.prompt import VARIANTS, Prompt
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.scripted import ScriptedBackend
@@ -160,7 +161,7 @@ def _example(rng: random.Random, scorer: str, hostile: float) -> Example:
 
 def _text(rng: random.Random, most: int, hostile: float, cited: int = 0) -> str:
     """One to `most` sentences, or a hostile text; it cites chunks up to number `cited`."""
-    if rng.random() < hostile and len(found := next(texts(rng, 1))) < LONGEST and found.strip():
+    if rng.random() < hostile and len(found := next(texts(rng, 1))) < LONGEST and not is_blank(found):
         return found + " [1]." * bool(cited)
     parts = [sentence(rng) for _ in range(rng.randint(1, most))]
     for at, part in enumerate(parts):

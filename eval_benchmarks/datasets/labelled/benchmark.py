@@ -193,7 +193,7 @@ class _Rows:
         for row in scored.values():
             self._values[row.id] = row.values
             if trajectory := row.parts.get("trajectory"):
-                self._candidates[row.id] = [claims_of(candidate) for candidate in trajectory]
+                self._candidates[row.id] = [candidate and claims_of(candidate) for candidate in trajectory]
 
     def values(self, part: Texts) -> Floats:
         """(texts,); NaN where there is none."""
@@ -209,8 +209,9 @@ class _Rows:
             return None
         counts = np.full((len(part.texts), 3), math.nan)
         for at, (text, id_, place) in enumerate(zip(part.texts, part.examples, part.places, strict=True)):
-            if id_ in self._candidates and text.spans is not None:
-                counts[at] = overlap(unsupported_spans(text.text, self._candidates[id_][place]), text.spans[reading])
+            claims = self._candidates[id_][place] if id_ in self._candidates else None
+            if claims is not None and text.spans is not None:
+                counts[at] = overlap(unsupported_spans(text.text, claims), text.spans[reading])
         return counts
 
 

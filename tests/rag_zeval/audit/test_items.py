@@ -33,7 +33,7 @@ def population(sizes: dict[tuple[float, str], int]) -> list[Item]:
     """Items of these scores and slices, two to a case."""
     kinds = [kind for kind, size in sizes.items() for _ in range(size)]
     return [
-        Item(f"r{number:05}", str(number // 2), slice_, "q", "r", "a", "c", score, "")
+        Item(f"r{number:05}", str(number // 2), slice_, "q", (("reference", "r"),), "a", "c", score, "")
         for number, (score, slice_) in enumerate(kinds)
     ]
 

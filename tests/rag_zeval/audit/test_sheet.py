@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -70,6 +71,32 @@ def test_people_see_texts_and_nothing_that_depends_on_a_verdict(
     assert {(row["label"], row["note"]) for row in rows} == {("", "")}
     claims = [row["claim"] for row in rows]
     assert claims != sorted(claims)
+
+
+@pytest.mark.parametrize(
+    ("told", "columns"),
+    [
+        ({"reference_kind": "truth"}, {"ground truth": "It is so."}),
+        ({"reference_kind": "contexts"}, {"retrieved contexts": "It is so."}),
+        ({"reference_kind": "reference"}, {"reference": "It is so."}),
+        (
+            {"reference_kind": "truth", "chunks": ["One.", "Two."]},
+            {"ground truth": "It is so.", "retrieved contexts": "One.\n\nTwo."},
+        ),
+        ({"reference_kind": None, "reference": ""}, {}),
+        ({}, {"reference": "It is so."}),  # of before it was told
+    ],
+)
+def test_people_are_told_what_to_judge_by(
+    write_results: Callable[..., Path], run: Run, tmp_path: Path, told: dict[str, object], columns: dict[str, str]
+) -> None:
+    path = write_results(cases=2)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps({**row, **told}) + "\n" for row in rows))
+    assert run("sample", path, "--unit", "answer").returncode == 0
+    for _, row in sheet_rows(tmp_path / "sheet.csv"):
+        assert list(row) == ["id", "question", *columns, "answer", "label", "note"]
+        assert {name: row[name] for name in columns} == columns
 
 
 def test_the_place_in_the_sheet_says_nothing_of_the_verdict(write_results: Callable[..., Path]) -> None:

@@ -216,7 +216,7 @@ def test_half_a_surrogate_is_a_good_id_and_text(evaluate: Run, endpoint: Any, re
     good = reply_text(2).replace("Clear.", "\\ud800 \\u0000")
     endpoint.replies = lambda request: None if number(request) == 3 else good
     ids = ["\ud83d", "\ud83e", "a\udc00b", "?"]
-    odd = {"reference": "half \ud83d", "answers": ["\ud83d", "\x00"]}
+    odd = {"reference": "half \ud83d", "answers": ["\ud83d", "a\x00"]}
     write_rows(tmp_path / "in.jsonl", [row(n, id=id_, **odd) for n, id_ in enumerate(ids)])
     done = evaluate("--trials", 2, "--html", "o.html")
     assert done.returncode == 0, done.stderr
@@ -239,7 +239,8 @@ def test_the_end_of_a_long_run_does_not_hold_its_rows(run_measured: Any, endpoin
             scored = Scored(key, (Score(1.0), Score(None, "failed: no claims")), parts, calls=1)
             example = cases.example(at, "reference")
             id_ = row_id(key, metric.name, 0)
-            writer.append(result_row(id_, cases.cases[at], example, metric.name, 0, scored, metric.made_by))
+            made_by = {"metric": metric.name, "trial": 0, **metric.made_by}
+            writer.append(result_row(id_, cases.cases[at], example, metric.scorer, scored, made_by))
     shown, mib = run_measured("evaluate", rows, "--model", endpoint.spec(), "--out", out)
     assert f"{count} of {count} (100.0%)" in shown and f"0 of {count} (0.0%)" in shown and not endpoint.requests
     assert mib < out.stat().st_size / 2**20 + 80

@@ -26,7 +26,8 @@ def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
 ) -> None:
     held = claims([("It rains.", True), ("It is cold.", True)])
     not_held = claims([("It rains.", True), ("It is", False)])
-    write_results("a.jsonl", {"s:1": 1.0, "2": 0.5, "only a": 1.0}, trajectory=held)
+    truth = {"reference_kind": "truth", "chunks": ["Cold rain."]}
+    write_results("a.jsonl", {"s:1": 1.0, "2": 0.5, "only a": 1.0}, trajectory=held, **truth)
     write_results("b.jsonl", {"s:1": 0.5, "2": None, "s:only b": 1.0}, trajectory=not_held)
     shown = run("compare", "a.jsonl", "b.jsonl", "--out", "out.json", "--html", "page.html")
     assert shown.returncode == 0, shown.stderr
@@ -46,6 +47,13 @@ def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
     page = Page((tmp_path / "page.html").read_text())
     for text in ("It is cold.", "✗ not supported", "Why: It is", "verbatim", "-0.500 [-0.500, -0.500]", "only in A"):
         assert text in page.text
+    for text in (
+        "Judged by the ground truth",
+        "Judged by the retrieved contexts",
+        "Cold rain.",
+        "Judged by the reference",
+    ):
+        assert page.text.count(text) == 1
 
 
 class Page(HTMLParser):

@@ -191,8 +191,7 @@ def test_a_case_without_what_a_metric_needs_has_a_status(run: Run, letter: Any, 
     options = ["--scorers", "rag_zeval,ragchecker_recall", "--against", "both", "--out", "o"]
     assert run("evaluate", answers, "--model", letter.spec(), *options).returncode == 0
     statuses = {row["metric"]: row["status"] for row in read_jsonl(tmp_path / "o") if row["case"] == "bare"}
-    assert statuses["rag_zeval@truth"].startswith("failed: the reference is blank")
-    assert statuses["ragchecker_recall"] == "failed: the example has no truth"
+    assert statuses["rag_zeval@truth"] == statuses["ragchecker_recall"] == "failed: no ground truth"
     assert statuses["rag_zeval@contexts"] == "ok"
 
 

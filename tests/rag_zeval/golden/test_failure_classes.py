@@ -116,6 +116,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_the_command_counts_shows_and_writes(run: Run, tmp_path: Path) -> None:
     ids = [str(number) for number in range(12)]
     rows = [result(id_, name, score) for id_ in ids for name, score in (("rag_zeval@contexts", 1), ("is_correct", 0))]
+    kinds = {"rag_zeval@contexts": "contexts", "is_correct": "truth"}
+    rows = [{**row, "reference_kind": kinds[row["metric"]]} for row in rows]
     rows[0]["question"] = "[red]\x1b[2J :bug:\n" + "long " * 99
     rows[1] |= {"scores": [None], "statuses": ["failed: timeout"]}
     gold = [
@@ -125,7 +127,8 @@ def test_the_command_counts_shows_and_writes(run: Run, tmp_path: Path) -> None:
     files = write(tmp_path / "results.jsonl", rows), write(tmp_path / "gold.jsonl", gold)
     shown = run("failures", *files, "--k", 1, "--out", "classes.jsonl")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "right: is_correct ≥ 0.5; supported: rag_zeval@contexts ≥ 0.5" in shown.stdout
+    right = "right: is_correct ≥ 0.5 (judged by the ground truth)"
+    assert f"{right}; supported: rag_zeval@contexts ≥ 0.5 (judged by the retrieved contexts)" in shown.stdout
     low, high = share_interval(11, 11)
     [line] = [line for line in shown.stdout.splitlines() if "all " in line and "below k" in line]
     assert line.split()[-6:] == ["11", "11", "1.000", f"{low:.3f}", "to", f"{high:.3f}"]

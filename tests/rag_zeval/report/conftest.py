@@ -173,6 +173,7 @@ def make_row() -> Callable[..., Row]:
             "systems": ["answer", "other", "third"][: len(claims)],
             "question": f"Question {case}?",
             "reference": "It is so. It was so.",
+            "reference_kind": "contexts",
             "answers": [f"Answer {at} to {case}." for at in range(len(claims))],
             "scores": scores,
             "statuses": statuses,

@@ -36,7 +36,8 @@ def test_each_text_stands_once(make_row: Callable[..., Row]) -> None:
     assert written.count("the same") == 1 and written.count("Question b?") == 1
     known = [text for row in page["rows"] for text in row["new"]]
     for row, source in zip(page["rows"], rows, strict=True):
-        assert [known[row["question"]], known[row["reference"]]] == [source["question"], source["reference"]]
+        assert known[row["question"]] == source["question"]
+        assert [(name, known[text]) for name, text in row["sources"]] == [("retrieved contexts", source["reference"])]
         assert [known[answer] for answer in row["answers"]] == source["answers"]
 
 

@@ -92,7 +92,7 @@ def test_a_quote_leads_to_its_place(browser: Any, write_page: Any, make_row: Mak
         })()"""
         assert browser.run(seen)
     near, long = browser.texts(".quote.absent")
-    assert near == "She flies.≠ does not stand in the reference, only 33% of its words in a row"
+    assert near == "She flies.≠ does not stand in the retrieved contexts, only 33% of its words in a row"
     assert long.endswith("not looked for: too long")
     assert browser.texts(".verdict") == ["✓ supported", "✗ not supported"]
 
@@ -112,10 +112,15 @@ def test_systems_and_trials_and_references_stand_beside_each_other(
     rows = [
         make_row("1", [good, bad]),
         make_row("1", [bad, bad], trial=1),
-        make_row("1", [good, None], metric="rag_zeval@truth", reference="The truth."),
-        make_row("1", [good], metric="rag_zeval@truth", systems=["third"], reference="A truth of its own."),
+        make_row("1", [good, None], metric="rag_zeval@truth", reference="The truth.", reference_kind="truth"),
+        make_row("1", [good], metric="rag_zeval@truth", systems=["third"], reference="A truth of its own.",
+                 reference_kind="truth"),
         make_row("1", [None], metric="is_correct", systems=["third"], scores=[1.0], statuses=["ok"], trajectory=None,
-                 parts={"answers": [{"reasoning": "It says the same."}]}),
+                 parts={"answers": [{"reasoning": "It says the same."}]}, reference="A truth of its own.",
+                 reference_kind="truth", chunks=["It is so. It was so."]),
+        make_row("1", [None], metric="answered", systems=["third"], reference="", reference_kind=None),
+        make_row("1", [None], metric="old", systems=["third"], reference="Of before it was told.", reference_kind=None),
+        make_row("1", [None], metric="bleu@truth", systems=["third"], reference="", reference_kind="truth"),
     ]  # fmt: skip
     browser.open(write_page(rows), height=HIGH)
     assert browser.texts("#list .score") == ["0.50", "0.00"]  # of rag_zeval, the first metric
@@ -127,12 +132,15 @@ def test_systems_and_trials_and_references_stand_beside_each_other(
     )
     assert len({top for _, top in places}) == 1 and len({left for left, _ in places}) == 3
     assert browser.texts(".references h3") == [
-        "Reference for rag_zeval, is_correct",
-        "Reference for rag_zeval@truth of answer, other",
-        "Reference for rag_zeval@truth of third",
+        "Retrieved contexts for rag_zeval, is_correct",
+        "Ground truth for rag_zeval@truth of answer, other",
+        "Ground truth for rag_zeval@truth of third, is_correct",
+        "Reference for old",
+        "Ground truth for bleu@truth",
     ]
+    assert browser.texts(".references .note") == ["None."]
     titles = ["rag_zeval, trial 1", "rag_zeval, trial 2", "rag_zeval@truth, trial 1", "rag_zeval@truth, trial 1",
-              "is_correct, trial 1"]  # fmt: skip
+              "is_correct, trial 1", "answered, trial 1", "old, trial 1", "bleu@truth, trial 1"]  # fmt: skip
     assert browser.texts(".systems h4") == titles
     assert "It says the same." in browser.texts(".made-of")[0]
     browser.choose("system", "other")
@@ -443,3 +451,15 @@ def test_ten_megabytes_fit_in_memory(
     rows: Path = write_rows([make_row("1", [[make_claim("c", True, *quotes)]], reference=reference)])
     _, mib = run_measured("report", rows, "--html", "report.html")
     assert mib < 300 and rows.with_name("report.html").stat().st_size > 10_000_000
+
+
+def test_an_answer_that_is_none_has_its_reason_and_no_claims(
+    browser: Any, write_page: Any, make_row: MakeRow, make_claim: Any
+) -> None:
+    statuses, trajectory = ["ok", "failed: no answer: HTTP 429: slow down"], [{"atomic_claims": [make_claim("Good.")]}]
+    row = make_row("1", [[make_claim("Good.")], None], answers=["Good.", ""], statuses=statuses)
+    browser.open(write_page([{**row, "trajectory": [*trajectory, None]}]))
+    browser.press("j", "Enter")
+    assert browser.texts(".systems section > .note") == ["No answer."]
+    assert browser.texts(".open .status") == ["1.00", "failed failed: no answer: HTTP 429: slow down"]
+    assert len(browser.texts(".claim")) == 1

@@ -154,7 +154,7 @@ def test_an_example_without_what_is_needed_is_said_and_not_asked_about() -> None
     judge = Model()
     there = Example("1", "q", "r", ("a",), truth="t", chunks=("c",))
     scored = run(chain, judge, Example("2", "q", "r", ("a", "b")), there, needs=("truth", "chunks"))
-    assert [s.status for s in scored["2"].scores] == ["failed: the example has no truth and no chunks"] * 2
+    assert [s.status for s in scored["2"].scores] == ["failed: no ground truth and no retrieved contexts"] * 2
     assert (scored["2"].calls, scored["2"].final, scored["1"].values) == (0, True, (1000.0,))
     assert judge.batches == [[100]]
 
@@ -186,7 +186,7 @@ def test_everything_that_can_change_a_value_is_in_the_identity() -> None:
     def scorer(name: str = "a", prompt: str = "ragas_verdicts", tokens: int = 9, judge: str = "j", vectors: str = "v"):
         backend, embedder = Model(), Vectors(lambda text: None)
         backend.identity, embedder.identity = judge, vectors
-        measure = Measure(name, chain, (ScorerPrompt(prompt),), embeds=True)
+        measure = Measure(name, chain, (ScorerPrompt(prompt),), (), embeds=True)
         return AskingScorer(measure, backend, Sampling(max_tokens=tokens), embedder)  # type: ignore[arg-type]
 
     changed = [{}, {"name": "b"}, {"prompt": "ragas_statements"}, {"tokens": 8}, {"judge": "k"}, {"vectors": "w"}]
@@ -223,7 +223,7 @@ def test_examples_are_begun_as_others_end_and_one_that_waits_holds_up_no_other()
 
     examples = [Example(str(n), "q", "r", ("a",)) for n in range(3 * Slow.at_once)]
     ended: list[str] = []
-    scored = AskingScorer(Measure("test", two, (PROMPT,)), Slow(), Sampling()).score(examples)
+    scored = AskingScorer(Measure("test", two, (PROMPT,), ()), Slow(), Sampling()).score(examples)
     ended.append(next(scored).id)
     assert len(begun) <= Slow.at_once and ended != ["0"]
     ended.extend(one.id for one in scored)

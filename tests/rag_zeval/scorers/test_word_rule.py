@@ -136,7 +136,7 @@ def test_claims_and_quotes_stand_word_for_word_where_they_are_from(question, ref
             if missing or claim.is_supported:
                 assert claim.is_supported == (not missing)
             assert not claim.is_supported or claim.grounding_evidence
-    scores = WordRule().score([Example("1", question, reference, tuple(answers))])
+    scores = WordRule().judge([Example("1", question, reference, tuple(answers))])
     for candidate, score in zip(trajectory, next(iter(scores)).scores, strict=True):
         supported = [claim.is_supported for claim in candidate.atomic_claims]
         assert score.value == (sum(supported) / len(supported) if supported else None)

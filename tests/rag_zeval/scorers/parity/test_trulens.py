@@ -15,7 +15,10 @@ from rag_zeval.scorers import trulens
 # Faults of the original, and other listed differences: by the instance, its score and ours. Where we give none, WHY.
 DIFFERENCES = {
     "an answer of trivial sentences is 0": {"trulens_groundedness": {"01": (0, None), "21": (0, None)}},
-    "an empty answer is 0": {"trulens_groundedness": {"17": (0, None), "37": (0, None)}},
+    "an empty answer is judged": {
+        "trulens_answer_relevance": {"17": (0.666667, None), "37": (0.333333, None)},
+        "trulens_groundedness": {"17": (0, None), "37": (0, None)},
+    },
     "all sentences are taken where the list cannot be read": {
         "trulens_groundedness": {"11": (0.833333, None), "31": (0.416667, None)},
     },
@@ -36,7 +39,7 @@ DIFFERENCES = {
 }
 WHY = {
     "an answer of trivial sentences is 0": "every sentence of the answer is trivial",
-    "an empty answer is 0": "no sentences in the answer",
+    "an empty answer is judged": "no answer",
     "all sentences are taken where the list cannot be read": "trulens_substantive: no JSON in the reply",
     "a sentence that the answer does not have is scored": "is no number from 1 to",
     "a score that cannot be read is left out, or -1": "JSON of another shape",

@@ -1,0 +1,60 @@
+"""Examples of a benchmark that lack something: their answers have no score, cost nothing, and count in no metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+
+from eval_benchmarks.bench import score
+from eval_benchmarks.benchmark import Benchmark, Metric, better_first, pairwise_metrics
+from eval_benchmarks.jobs import ScoringJob
+from rag_zeval.evaluation.estimate import reply_by_the_letter
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.asking import AskingScorer
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.registry import MEASURES
+from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.score import Scored, Scorer
+
+WHOLE = Example(
+    "whole", "Who has what?", "Ann has cats.", ("Ann has cats.", "Bob owns dogs."), chunks=("Ann has cats.",)
+)
+
+
+class Pairs(Benchmark):
+    name, data_hash = "pairs", "none"
+    examples = [  # noqa: RUF012
+        WHOLE,
+        replace(WHOLE, id="no reference", reference="\u200b", chunks=(" ",)),
+        replace(WHOLE, id="no answer", answers=("Ann has cats.", "\u200b")),
+    ]
+
+    def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
+        return pairwise_metrics([better_first(scored.get(example.id), True) for example in self.examples])
+
+
+@pytest.mark.parametrize("name", ["rouge_l", "rag_zeval", "is_correct", "ragas_faithfulness"])
+def test_there_is_no_score_and_no_second_try(name: str, tmp_path: Path) -> None:
+    judge = ScriptedBackend(reply_by_the_letter)
+    scorer: Scorer
+    if name in MEASURES:
+        scorer = AskingScorer(MEASURES[name], judge, Sampling())
+    else:
+        scorer = RougeL() if name == RougeL.name else RagZeval(judge, None, Sampling())
+
+    def run() -> dict[str, Scored]:
+        with Progress(disable=True) as progress:
+            return dict(score(ScoringJob(Pairs(), scorer), tmp_path / "rows.jsonl", progress))
+
+    one, calls = run(), judge.calls
+    values = {id_: scored.values for id_, scored in one.items()}
+    assert values == {"whole": (1, 0), "no reference": (None, None), "no answer": (1, None)}
+    assert run() == one and judge.calls == calls
+    best, *_ = Pairs().metrics(one)
+    assert (best.n, best.value) == (1, 1.0)
