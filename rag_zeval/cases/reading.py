@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.cases.case import BETWEEN, Case
+from rag_zeval.cases.case import Case
 from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, as_truth, is_nothing, is_object
 from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose
 from rag_zeval.cases.names import FIELDS
@@ -19,6 +19,7 @@ from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.row_files import Placed, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
+from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import one_line
 

@@ -244,7 +244,7 @@ def _print_estimate(plan: Plan, price: Price | None) -> None:
     console = Console(markup=False, highlight=False)
     console.print(table)
     console.print(
-        f"Nothing was asked. A rule-based mock judge was asked about at most {LOOKED_AT} cases to count calls and tokens "
+        f"No judge was asked. A rule-based mock judge was run on at most {LOOKED_AT} cases to count calls and tokens "
         "(words and punctuation marks). A real judge writes longer replies, so this is a rough estimate. Scorers that "
         "ask no judge are not listed."
     )

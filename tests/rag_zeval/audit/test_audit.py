@@ -182,7 +182,10 @@ def test_what_cannot_be_compared_is_refused(
     fill(tmp_path / "sheet.csv", results, lambda score: "yes")
     results.write_text(results.read_text().replace("Claim 1", "A claim 1"))
     again = run("audit", "sheet.csv", results)
-    assert (again.returncode, "audit the file that the sheet was drawn from, or draw a new sheet" in again.stderr) == (2, True)
+    assert (again.returncode, "audit the file that the sheet was drawn from, or draw a new sheet" in again.stderr) == (
+        2,
+        True,
+    )
     plan = json.loads((tmp_path / "sheet.csv.json").read_text())
     next(iter(plan["rows"].values()))["probability"] = 0
     (tmp_path / "sheet.csv.json").write_text(json.dumps(plan))

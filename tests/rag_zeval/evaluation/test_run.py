@@ -174,7 +174,7 @@ def test_a_sample_is_always_the_same_and_a_limit_is_the_first(run: Run, letter: 
         (["--scorers", "hhem"], "add --claim-checker"),
         (["--scorers", "checked_claims", "--claim-checker", "x"], "name both in --scorers"),
         (["--scorers", "bert_score"], "add --bert-score"),
-        (["--against", "reference"], "--against reference: no case has a reference"),
+        (["--against", "reference"], "--against reference: no case has any reference"),
         (["--map", "question"], "--map question: must be like question=q"),
     ],
 )

@@ -171,5 +171,5 @@ def test_what_no_case_has_is_said_before_anything_is_asked(name: str) -> None:
 
 def test_a_blank_source_is_none() -> None:
     bare = CaseSet([replace(case("1", "a"), contexts=("\u200b", " "), truth=" ", reference="\ufeff")])
-    with pytest.raises(InputError, match="no case has a reference, retrieved contexts or a true answer to judge by"):
+    with pytest.raises(InputError, match="no case has a reference, retrieved contexts or ground truth to judge by"):
         bare.sources(None)
