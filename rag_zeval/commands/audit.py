@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.tables import print_framed
+from rag_zeval.terminal_tables import print_framed
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.tables import print_framed
+from rag_zeval.terminal_tables import print_framed
 
 
 def collect(

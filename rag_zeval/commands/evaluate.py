@@ -15,7 +15,7 @@ import typer
 from rag_zeval.commands.arguments import check_files, read_names
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import SPECS, Sampling, check_spec
-from rag_zeval.tables import print_framed
+from rag_zeval.terminal_tables import print_framed
 
 if TYPE_CHECKING:
     from rag_zeval.budget import Price

@@ -15,7 +15,7 @@ from rag_zeval.commands.arguments import check_files
 from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, Timeout
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import SPECS, open_backend
-from rag_zeval.tables import print_framed
+from rag_zeval.terminal_tables import print_framed
 
 if TYPE_CHECKING:
     from rag_zeval.documents.questions import Outcome

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.tables import print_table
+from rag_zeval.terminal_tables import print_table
 
 RankingFile = Annotated[
     Path, typer.Argument(help="JSONL with context_ids (or retrieved: ids, best first), gold_chunk_ids and slice_tag.")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.tables import print_framed
+from rag_zeval.terminal_tables import print_framed
 
 
 def sample(

@@ -12,7 +12,7 @@ from rag_zeval.decisions.pairwise import Pairwise
 from rag_zeval.decisions.wording import COLUMNS, cells, notes, shown, shown_p
 from rag_zeval.models.language_model import one_line
 from rag_zeval.results import Judged
-from rag_zeval.tables import print_framed
+from rag_zeval.terminal_tables import print_framed
 
 
 def print_sides(names: Sequence[str]) -> None:

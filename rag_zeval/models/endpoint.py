@@ -14,9 +14,9 @@ from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.models.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
-from rag_zeval.models.error_bodies import error_status, error_text
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply, one_line
+from rag_zeval.responses.error_bodies import error_status, error_text
 from rag_zeval.secrets import scrub
 
 # By the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says. An error inside an

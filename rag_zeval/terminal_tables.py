@@ -14,11 +14,15 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a list to stdout: a table without a frame, each cell on one line where the output is no terminal."""
     from rich.box import SIMPLE
 
-    _print(heads, rows, None if sys.stdout.isatty() else FILE_WIDTH, box=SIMPLE)
+    width = None if sys.stdout.isatty() else FILE_WIDTH
+    _print(heads, ([one_line(cell) for cell in row] for row in rows), width, box=SIMPLE)
 
 
 def print_framed(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table with a frame to stdout, as wide as the terminal or $COLUMNS; no heads are shown if all are ""."""
+    """Print a table with a frame to stdout, as wide as the terminal or $COLUMNS at most.
+
+    A cell may have several lines. No heads are shown if all are "".
+    """
     _print(heads, rows, None)
 
 
