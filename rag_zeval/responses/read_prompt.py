@@ -7,26 +7,25 @@ only where no tokenizer could have made so few tokens of it.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Any
 
 from rag_zeval.budget import token_count
 
 SMALLEST_WINDOW = 512  # tokens; who tells fewer than that counts otherwise: parts that were cached are left out, or all
-# A word between spaces, or six characters of a script that has none. A longer run of any text is one word, so that
+# A word between spaces, or eight characters of a script that has none. A longer run of any text is one word, so that
 # base64, code without spaces or a line of dots count as good as nothing.
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
-_WORD = re.compile(rf"[{_CJK}]{{1,6}}|[^\s{_CJK}]+")
-_WORDS_PER_TOKEN = 2  # of different words, on average; tokenizers of today begin a token at every word
+_WORD = re.compile(rf"[{_CJK}]{{1,8}}|[^\s{_CJK}]+")
+_WORDS_PER_TOKEN = 1.5  # for sure fewer than that: tokenizers of today begin a token at every word
 
 
 def least_tokens(text: str) -> int:
-    """The fewest tokens that a tokenizer can make of a text: half of its different pairs of neighbouring words.
+    """The fewest tokens that a tokenizer can make of a text: two for three of its different runs of three words.
 
-    A token can stand for a long run of the same characters or words, but has few different pairs inside.
+    A token can stand for a long run of the same characters or words, but such a run has few different runs inside.
     """
     words = _WORD.findall(text)
-    return len(set(pairwise(words))) // _WORDS_PER_TOKEN
+    return int(len(set(zip(words, words[1:], words[2:], strict=False))) / _WORDS_PER_TOKEN)
 
 
 class PromptReader:

@@ -54,8 +54,8 @@ def test_nor_of_short_ones(text: str) -> None:
     assert least_tokens(text) <= fewest(text)
 
 
-def test_of_plain_text_a_fourth_is_sure() -> None:
+def test_of_plain_text_more_than_half_of_the_words_are_sure() -> None:
     words = [f"{a}{b}{c}ing" for a in "bdfgk" for b in "aeiou" for c in "lmnprst"]
     prose = " ".join(RNG.choices(words, k=6_000))  # no tokenizer makes less than a token of each
-    assert least_tokens(prose) > 2_500
+    assert least_tokens(prose) > 3_500
     assert least_tokens(ADVERSARIAL["Chinese"]) > 4_000
