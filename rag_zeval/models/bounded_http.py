@@ -58,27 +58,24 @@ def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda
             if under_way.bill is not None:
                 await under_way.bill.begin()
             under_way.sent, under_way.text, under_way.refusal = under_way.sent + 1, "", None
-            under_way.status = status = answer = None
-            arrived = True
+            under_way.status, answer, arrived = None, None, True
             try:
                 response = await super().send(request, stream=True, **settings)
-                under_way.status = status = response.status_code
+                under_way.status = response.status_code
                 try:
                     await _read(response, max_bytes, under_way)
                 finally:
                     await response.aclose()
                 answer = json_or_none(under_way.text)
-                if response.is_success:
-                    status = error_status(answer) or status
             except Exception as error:
                 arrived = type(error).__name__ not in NEVER_SENT
                 raise
             finally:  # also where the time is over
                 if under_way.bill is not None and arrived:
-                    replied = isinstance(answer, dict) and answer.get("choices")  # so there are tokens to pay for
-                    under_way.bill.end(under_way.status if replied else status, answer)
+                    under_way.bill.end(under_way.status, answer)  # status 200 may be billed, whatever the body says
             headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
-            return type(response)(status, headers=headers, request=request)
+            hidden = error_status(answer) if response.is_success else None
+            return type(response)(hidden or response.status_code, headers=headers, request=request)
 
     return BoundedClient(follow_redirects=False, headers=HEADERS)
 
