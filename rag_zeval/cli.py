@@ -39,17 +39,20 @@ class _Commands(TyperGroup):
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from rag_zeval import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")]
+
+
 @app.callback()
-def _commands() -> None:
+def _commands(version: Version = False) -> None:
     """RAG-Zeval: judge RAG answers claim by claim, in one pass of a compact model."""
-
-
-@app.command()
-def version() -> None:
-    """Print the version."""
-    from rag_zeval import __version__
-
-    print(__version__)
 
 
 @app.command()

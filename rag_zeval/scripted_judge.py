@@ -15,12 +15,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import read_json
+from rag_zeval.ports import listen
 
 DIMENSIONS = 64  # of the vectors it gives
 HANG_SECONDS = 3600.0
@@ -97,7 +98,7 @@ class ScriptedJudge:
         self._keep = keep
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._server = listen("127.0.0.1", port, _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
         self.thread = threading.Thread(

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 from rag_zeval.collect.answers import Found, answer_row
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import Row, locate
-from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
+from rag_zeval.models.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
 from rag_zeval.models.keys import needed_key
 from rag_zeval.models.language_model import one_line
+from rag_zeval.responses.error_bodies import error_text
 from rag_zeval.secrets import hide_header, scrub
 
 BODY_MIB = 16  # of a system's answer
@@ -97,7 +98,7 @@ class System:
                 response = await self._http.post(self.url, content=body, headers=headers, timeout=None)
             seconds = time.perf_counter() - started
             if under_way.refusal or not response.is_success:
-                raise ValueError(under_way.refusal or error_text(response, under_way.text))
+                raise ValueError(under_way.refusal or error_text(response, under_way.text, under_way.status))
             found = self._paths.read(read_json(scrub(under_way.text)))
         except Exception as error:
             seconds = time.perf_counter() - started

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rag_zeval.errors import InputError
+from rag_zeval.terminal_tables import print_framed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,9 +44,8 @@ def audit(
     items = {item.id: item for item in read_items(results, plan.unit, plan.metric).items}
     gone = [id_ for id_ in plan.probabilities if id_ not in items]
     if gone:
-        raise InputError(
-            f"{sheet}: row {gone[0]} (and {len(gone) - 1} more) is not of {results}: audit the file that the sheet was drawn from, or draw a new sheet"
-        )
+        way_out = "audit the file that the sheet was drawn from, or draw a new sheet"
+        raise InputError(f"{sheet}: row {gone[0]} (and {len(gone) - 1} more) is not of {results}: {way_out}")
     labels = read_labels(sheet, plan)
     if not labels:
         raise InputError(f"{sheet}: field 'label': no row has one")
@@ -61,8 +61,8 @@ def audit(
         soft_wrap=True,
     )
     good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
-    _print_statistics(console, values, classes, good)
-    _print_slices(console, classes, [item.slice for item, _ in rows])
+    _print_statistics(values, classes, good)
+    _print_slices(classes, [item.slice for item, _ in rows])
     _print_disagreements(console, rows, threshold)
     if sheet2:
         _print_ceiling(console, classes, rows, others, threshold, sheet2)
@@ -87,9 +87,7 @@ def _ratings(rows: Sequence[tuple[Item, Label]], plan: Plan) -> Ratings:
     )
 
 
-def _print_statistics(console: Console, values: Ratings, classes: Ratings, good: tuple[str, str]) -> None:
-    from rich.table import Table
-
+def _print_statistics(values: Ratings, classes: Ratings, good: tuple[str, str]) -> None:
     from rag_zeval.audit import agreement as of
 
     lines: list[tuple[str, Measure, Ratings]] = [
@@ -105,32 +103,25 @@ def _print_statistics(console: Console, values: Ratings, classes: Ratings, good:
             ("kappa of grades, linear weights", of.linear_kappa, values),
             ("kappa of grades, quadratic weights", of.quadratic_kappa, values),
         ]
-    table = Table("", "value [95% interval]", "n")
-    for name, measure, ratings in lines:
-        found = of.estimate(measure, ratings)
-        table.add_row(name, str(found), str(found.n))
-    console.print(table)
-    table = Table("rows", *(f"people: {name}" for name in good))
+    found = [(name, of.estimate(measure, ratings)) for name, measure, ratings in lines]
+    print_framed(("", "value [95% interval]", "n"), [(name, str(one), str(one.n)) for name, one in found])
+    counts = []
     for name, judge in zip(good, (True, False), strict=True):
         chosen = classes.second[classes.first == judge]
-        table.add_row(f"judge: {name}", str(int(chosen.sum())), str(int((1 - chosen).sum())))
-    console.print(table)
+        counts.append((f"judge: {name}", str(int(chosen.sum())), str(int((1 - chosen).sum()))))
+    print_framed(("rows", *(f"people: {name}" for name in good)), counts)
 
 
-def _print_slices(console: Console, classes: Ratings, slices: Sequence[str]) -> None:
+def _print_slices(classes: Ratings, slices: Sequence[str]) -> None:
     import numpy as np
-    from rich.table import Table
 
     from rag_zeval.audit.agreement import estimate, kappa, raw_agreement
-    from rag_zeval.models.language_model import one_line
 
-    table = Table("slice", "raw agreement", "Cohen's kappa", "n")
+    rows = []
     for name in sorted(set(slices)):
         part = classes.only(np.array(slices) == name)
-        table.add_row(
-            one_line(name), str(estimate(raw_agreement, part)), str(estimate(kappa, part)), str(len(part.first))
-        )
-    console.print(table)
+        rows.append((name, str(estimate(raw_agreement, part)), str(estimate(kappa, part)), str(len(part.first))))
+    print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), rows)
 
 
 def _print_disagreements(console: Console, rows: Sequence[tuple[Item, Label]], threshold: float) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.table import print_table
 from rag_zeval.files import locate
+from rag_zeval.terminal_tables import print_table
 
 ONE_TOPIC = "no intervals: they need two topics or more"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.table import print_table
+from rag_zeval.terminal_tables import print_table
 
 GoldenFile = Annotated[
     Path, typer.Argument(help="JSONL with question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin.")

@@ -14,6 +14,7 @@ from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
+from rag_zeval.terminal_tables import print_framed
 
 
 def collect(
@@ -78,18 +79,15 @@ def _track(results: Iterable[tuple[int, Row]], total: int) -> Iterator[Row]:
 
 def _print_table(rows: Sequence[Row]) -> None:
     """Seconds by slice: the median and the 95th percentile over the questions with an answer."""
-    from rich.console import Console
-    from rich.table import Table
-
     slices: dict[str, list[Row]] = {}
     for row in rows:
         slices.setdefault(NO_SLICE if row.get("slice_tag") is None else row["slice_tag"], []).append(row)
-    table = Table("slice", "answered", "failed", "p50 latency (s)", "p95 latency (s)")
+    lines = []
     for name, members in [("all", rows), *slices.items()]:
         seconds = [row["latency_s"] for row in members if row["latency_s"] is not None]
         counts = str(len(seconds)), str(len(members) - len(seconds))
-        table.add_row(name, *counts, _quantile(seconds, 0.5), _quantile(seconds, 0.95))
-    Console(markup=False, highlight=False).print(table)
+        lines.append((name, *counts, _quantile(seconds, 0.5), _quantile(seconds, 0.95)))
+    print_framed(("slice", "answered", "failed", "p50 latency (s)", "p95 latency (s)"), lines)
 
 
 def _quantile(seconds: Sequence[float], p: float) -> str:

@@ -14,9 +14,12 @@ Sides = Annotated[list[str], typer.Argument(help="Result files of `evaluate`; FI
 Metrics = Annotated[list[str] | None, typer.Option(help="Only this metric; may be given several times.")]
 HtmlPath = Annotated[Path | None, typer.Option(help="Also write a page with the answers that changed, side by side.")]
 OutPath = Annotated[Path | None, typer.Option(help="Also write everything as JSON.")]
+Changed = Annotated[int, typer.Option(min=0, help="Print at most this many of the questions that changed, per metric.")]
 
 
-def compare(sides: Sides, metric: Metrics = None, html: HtmlPath = None, out: OutPath = None) -> None:
+def compare(
+    sides: Sides, metric: Metrics = None, html: HtmlPath = None, out: OutPath = None, changed: Changed = 20
+) -> None:
     """Compare result files A and B: B - A by each metric, for all cases and each slice, and whether it may be chance.
 
     Cases are paired by id, or by question where the files share no id. Intervals are 95% bootstrap intervals over
@@ -57,7 +60,7 @@ def compare(sides: Sides, metric: Metrics = None, html: HtmlPath = None, out: Ou
     else:
         print_sides(sides)
         for comparison in found:
-            print_comparison(comparison)
+            print_comparison(comparison, changed)
     for name, path in (("page", html), ("numbers", out)):
         if path is not None:
             print(f"{name}: {path}")

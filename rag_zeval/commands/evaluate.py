@@ -18,6 +18,7 @@ from rag_zeval.commands.arguments import check_files, read_names
 from rag_zeval.errors import InputError
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.language_model import SPECS, Sampling, check_spec, one_line
+from rag_zeval.terminal_tables import print_framed
 
 EXAMPLES, SHOWN = 3, 200  # cases that a dry run shows, and characters of each text
 
@@ -228,22 +229,18 @@ def _drawn(cases: list[Case], limit: int | None, sample: int | None) -> list[Cas
 
 
 def _print_estimate(plan: Plan, price: Price | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from rag_zeval.evaluation.estimate import LOOKED_AT, estimate
     from rag_zeval.models.cache import ReplyCache
 
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as replies:
         estimates = estimate(plan, replies)
-    table = Table("metric", "judgements", "calls", "tokens in", "tokens out", "dollars")
+    rows = []
     for one in estimates:
         dollars = "no price" if price is None else f"{price.of(one.prompt_tokens, one.completion_tokens):.2f}"
         counts = (one.judgements, one.calls, one.prompt_tokens, one.completion_tokens)
-        table.add_row(one.metric, *(f"{count:,.0f}" for count in counts), dollars)
-    console = Console(markup=False, highlight=False)
-    console.print(table)
-    console.print(
+        rows.append((one.metric, *(f"{count:,.0f}" for count in counts), dollars))
+    print_framed(("metric", "judgements", "calls", "tokens in", "tokens out", "dollars"), rows)
+    print(
         f"No judge was asked. A rule-based mock judge was run on at most {LOOKED_AT} cases to count calls and tokens "
         "(words and punctuation marks). A real judge writes longer replies, so this is a rough estimate. Scorers that "
         "ask no judge are not listed."
@@ -251,26 +248,17 @@ def _print_estimate(plan: Plan, price: Price | None) -> None:
 
 
 def _print_summary(summary: Summary, spending: Spending, out: Path) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from rag_zeval.evaluation.summary import column_cells, cost_lines
 
     heads = ["metric", "system", "mean", "95% interval", "answers scored"]
     trials = any(column.trial_sd is not None for column in summary.columns)
-    console = Console(markup=False, highlight=False)
-    table = Table(*heads, *(["SD over trials"] if trials else []))
+    rows = []
     for column in summary.columns:
         deviation = "" if column.trial_sd is None else f"{column.trial_sd:.3f}"
-        table.add_row(column.metric, column.system, *column_cells(column), *([deviation] if trials else []))
-    console.print(table)
+        rows.append((column.metric, column.system, *column_cells(column), *([deviation] if trials else [])))
+    print_framed([*heads, *(["SD over trials"] if trials else [])], rows)
     if summary.slices:
-        table = Table("slice (worst first)", *heads)
-        for column in summary.slices:
-            table.add_row(str(column.slice_tag), column.metric, column.system, *column_cells(column))
-        console.print(table)
-    costs = Table(show_header=False)
-    for name, value in cost_lines(summary, spending):
-        costs.add_row(name, value)
-    console.print(costs)
-    console.print(f"rows: {out}", soft_wrap=True)
+        of_slices = [(str(one.slice_tag), one.metric, one.system, *column_cells(one)) for one in summary.slices]
+        print_framed(["slice (worst first)", *heads], of_slices)
+    print_framed(("", ""), cost_lines(summary, spending))
+    print(f"rows: {out}")

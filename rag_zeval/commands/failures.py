@@ -10,8 +10,8 @@ import typer
 
 from rag_zeval.commands.arguments import check_files, read_names
 from rag_zeval.commands.evaluate import Map
-from rag_zeval.commands.table import print_table
 from rag_zeval.errors import InputError
+from rag_zeval.terminal_tables import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,7 @@ from rag_zeval.commands.arguments import check_files
 from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, Timeout
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import SPECS, open_backend
+from rag_zeval.terminal_tables import print_framed
 
 if TYPE_CHECKING:
     from rag_zeval.documents.questions import Outcome
@@ -100,12 +101,5 @@ def _write(outcomes: Iterable[Outcome], rows: RowWriter, n: int) -> Counter[str]
 
 
 def _print_table(wanted: Mapping[str, int], written: Mapping[str, int], dropped: Mapping[str, int]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(show_header=False)
-    for kind, number in wanted.items():
-        table.add_row(kind, f"{written[kind]} of {number}")
-    for reason, count in dropped.items():
-        table.add_row(f"dropped: {reason}", str(count))
-    Console(markup=False, highlight=False).print(table)
+    counts = [(kind, f"{written[kind]} of {number}") for kind, number in wanted.items()]
+    print_framed(("", ""), [*counts, *((f"dropped: {reason}", str(count)) for reason, count in dropped.items())])

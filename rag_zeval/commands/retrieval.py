@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.table import print_table
 from rag_zeval.errors import InputError
+from rag_zeval.terminal_tables import print_table
 
 RankingFile = Annotated[
     Path, typer.Argument(help="JSONL with context_ids (or retrieved: ids, best first), gold_chunk_ids and slice_tag.")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rag_zeval.errors import InputError
+from rag_zeval.terminal_tables import print_framed
 
 
 def sample(
@@ -27,11 +28,9 @@ def sample(
     audit` then compares their labels with the judge's.
     """
     from rich.console import Console
-    from rich.table import Table
 
     from rag_zeval.audit.items import UNITS, draw, read_items
     from rag_zeval.audit.sheet import ASKED, plan_path, write_sheet
-    from rag_zeval.models.language_model import one_line
 
     if unit not in UNITS:
         raise InputError(f"--unit is '{unit}', must be one of {', '.join(UNITS)}")
@@ -40,11 +39,10 @@ def sample(
     write_sheet(out, population.metric, unit, drawn, seed)
     sizes = Counter(item.stratum for item in population.items)
     rows = Counter(item.stratum for item, _ in drawn)
-    table = Table("score, slice", f"{unit}s", "rows")
-    for stratum in sorted(sizes):
-        table.add_row(one_line(stratum), str(sizes[stratum]), str(rows[stratum]))
+    print_framed(
+        ("score, slice", f"{unit}s", "rows"), [(name, str(sizes[name]), str(rows[name])) for name in sorted(sizes)]
+    )
     console = Console(markup=False, highlight=False)
-    console.print(table)
     if population.without:
         console.print(
             f"{population.without} answers have no {'score' if unit == 'answer' else 'claim'} and are left out"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rag_zeval.commands.report import Results
+from rag_zeval.ports import listen
 
 Host = Annotated[str, typer.Option(help="Who may look: 127.0.0.1 is this machine alone, 0.0.0.0 every network.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")]
@@ -39,7 +40,7 @@ def serve_report(results: Results, host: Host = "127.0.0.1", port: Port = 8080) 
         def log_message(self, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer((host, port), Page)
+    server = listen(host, port, Page)
     print(f"report: http://{host}:{server.server_port}/   (Ctrl-C ends it)", flush=True)
     with server:
         server.serve_forever()

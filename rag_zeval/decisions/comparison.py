@@ -19,7 +19,6 @@ from rag_zeval.statistics.discriminative_power import holm, randomisation_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
 RESAMPLES_PER_TEST = 400  # so that the smallest p is a twentieth of what Holm asks of the first of all tests
-SHOWN = 10  # questions that got worse, and as many that got better
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Comparison:
     bounds: the least and the largest that the change could be over all cases of either file, if each missing score
     were any number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80,
     319-323); None where nothing is missing or the metric has scores beyond 0 and 1. slices: none if all cases are of
-    one. worse, better: the cases that changed most, the largest change first.
+    one. worse, better: the cases that changed, the largest change first.
     """
 
     metric: str
@@ -131,8 +130,8 @@ def compare(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: in
         bounds=_bounds(scores),
         overall=overall,
         slices=tuple(replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)),
-        worse=tuple([one for one in changed if (one.change > 0) == low][:SHOWN]),
-        better=tuple([one for one in changed if (one.change < 0) == low][:SHOWN]),
+        worse=tuple([one for one in changed if (one.change > 0) == low]),
+        better=tuple([one for one in changed if (one.change < 0) == low]),
     )
 
 

@@ -14,6 +14,8 @@ from rag_zeval.report import TEMPLATES
 from rag_zeval.report.judgement import judged
 from rag_zeval.results import Judged
 
+SHOWN = 10  # questions that got worse, and as many that got better
+
 
 def write_page(path: Path, names: Sequence[str], comparisons: Sequence[Comparison]) -> None:
     """Write the page of the comparisons of two sides, by their names. All text in it is escaped."""
@@ -32,8 +34,8 @@ def _metric(comparison: Comparison) -> dict[str, Any]:
         "notes": notes(comparison),
         "rows": [cells(one) for one in (comparison.overall, *comparison.slices)],
         "changed": [
-            ("Got worse most", [_changed(one) for one in comparison.worse]),
-            ("Got better most", [_changed(one) for one in comparison.better]),
+            ("Got worse most", [_changed(one) for one in comparison.worse[:SHOWN]]),
+            ("Got better most", [_changed(one) for one in comparison.better[:SHOWN]]),
         ],
     }
 

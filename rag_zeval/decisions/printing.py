@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rag_zeval.decisions.comparison import Changed, Comparison
 from rag_zeval.decisions.gate import Check, passed
@@ -12,9 +12,7 @@ from rag_zeval.decisions.pairwise import Pairwise
 from rag_zeval.decisions.wording import COLUMNS, cells, notes, shown, shown_p
 from rag_zeval.models.language_model import one_line
 from rag_zeval.results import Judged
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from rag_zeval.terminal_tables import print_framed
 
 
 def print_sides(names: Sequence[str]) -> None:
@@ -23,23 +21,32 @@ def print_sides(names: Sequence[str]) -> None:
         _print(f"{letter}: {name}")
 
 
-def print_comparison(comparison: Comparison) -> None:
-    _print(f"\n{one_line(comparison.metric)}")
+def print_comparison(comparison: Comparison, most: int) -> None:
+    """Its numbers, and the questions that changed most: `most` of them at most, half of them worse where there are."""
+    metric = one_line(comparison.metric)
+    _print(f"\n{metric}")
     for line in notes(comparison):
         _print(f"  {line}")
-    _print(_table(COLUMNS, [cells(one) for one in (comparison.overall, *comparison.slices)]))
-    for title, changed in (("worse", comparison.worse), ("better", comparison.better)):
+    print_framed(COLUMNS, [cells(one) for one in (comparison.overall, *comparison.slices)])
+    worse, better = len(comparison.worse), len(comparison.better)
+    of_worse = min(worse, max((most + 1) // 2, most - better))
+    of_better = min(better, most - of_worse)
+    shown = {"worse": comparison.worse[:of_worse], "better": comparison.better[:of_better]}
+    for title, changed in shown.items():
         if changed:
-            _print(f"{one_line(comparison.metric)}: got {title} most (+ supported, - not supported)")
+            _print(f"{metric}: got {title} most (+ supported, - not supported)")
         for one in changed:
             _print_changed(one)
+    if left := worse - of_worse + better - of_better:
+        counts = f"{worse - of_worse} got worse, {better - of_better} better"
+        _print(f"{metric}: {left} more questions changed ({counts}); --changed {worse + better} prints all of them")
 
 
 def _print_changed(changed: Changed) -> None:
     before, after = changed.first, changed.second
     where = f"{before.case} ({before.slice_tag})" if before.slice_tag else before.case
     _print(f"{before.score:.3f} → {after.score:.3f}  {one_line(where)}: {one_line(before.question)}")
-    _print(_table(("A", "B"), [("\n".join(_claims(before)), "\n".join(_claims(after)))]))
+    print_framed(("A", "B"), [("\n".join(_claims(before)), "\n".join(_claims(after)))])
 
 
 def _claims(judged: Judged) -> list[str]:
@@ -51,11 +58,11 @@ def _claims(judged: Judged) -> list[str]:
 def print_pairwise(pairwise: Pairwise) -> None:
     _print(f"\n{one_line(pairwise.metric)}")
     systems = [(one.name, f"{one.scored} of {one.cases}", shown(one.mean)) for one in pairwise.systems]
-    _print(_table(("system", "scored", "mean"), systems))
+    print_framed(("system", "scored", "mean"), systems)
     pairs = [
         (one.first, one.second, str(one.n), shown(one.change, "+.3f"), shown_p(one.p_holm)) for one in pairwise.pairs
     ]
-    _print(_table(("A", "B", "n", "B - A", "p (Holm)"), pairs))
+    print_framed(("A", "B", "n", "B - A", "p (Holm)"), pairs)
     apart = round(pairwise.power * len(pairwise.pairs))
     _print(f"discriminative power: {apart} of {len(pairwise.pairs)} pairs told apart at p ≤ .05")
 
@@ -67,15 +74,6 @@ def print_checks(checks: Sequence[Check]) -> None:
     counts = Counter(check.outcome for check in checks)
     verdict = "passed" if passed(checks) else "failed"
     _print(f"gate {verdict}: {counts['failed']} of {len(checks)} checks failed, {counts['warning']} warnings")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    from rich.table import Table
-
-    table = Table(*head)
-    for row in rows:
-        table.add_row(*("\n".join(map(one_line, cell.split("\n"))) for cell in row))
-    return table
 
 
 def _print(content: Any) -> None:

@@ -15,6 +15,7 @@ from rag_zeval.judge.schema import LETTERS, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling, one_line
+from rag_zeval.replies.reading import EMPTY, is_empty
 
 NEEDS = ("answer", "reference")  # of an example
 
@@ -153,7 +154,7 @@ class Evaluator:
                 )
                 status = "ok" if parsed_by == "strict" else parsed_by
             except FormatError as error:
-                status = f"failed: format: {one_line(str(error))}"
+                status = f"failed: {EMPTY if is_empty(reply.text) else f'format: {one_line(str(error))}'}"
             if reply.status == "truncated" and trajectory is None:
                 status = f"failed: reply cut off at {reply.completion_tokens} tokens"
         if trajectory is not None:

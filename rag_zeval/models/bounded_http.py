@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from rag_zeval.budget import Bill
 
 MIB = 1 << 20
 ERROR_BYTES = 64 << 10  # of an answer that is an error: its reason stands at the beginning
+SHOWN = 80  # characters of an answer that cannot be read: a page to sign in, a stream of events
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
 KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # of the HTTP client: nobody got the request
@@ -24,10 +26,11 @@ HEADERS = {
 class Exchange:
     """One item on the wire: requests sent for it, the text of the last answer, and why that was not read, if so.
 
-    bill: what it costs, where that is counted.
+    status: the HTTP status of the last answer, as it came. bill: what the item costs, where that is counted.
     """
 
     sent: int = 0
+    status: int | None = None
     text: str = ""
     refusal: str | None = None
     bill: Bill | None = None
@@ -36,8 +39,11 @@ class Exchange:
 exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the item that is being served
 
 
-def open_http(max_bytes: int) -> Any:
+def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda answer: None) -> Any:
     """An HTTP client that reads at most `max_bytes` of a body, none that is packed, and follows nowhere.
+
+    error_status: the HTTP status of the error that the JSON of an answer holds, if it does. An answer with status 200
+    gets that status, so that the openai client retries it, or gives up, as it always does.
 
     What it read stands in the `exchange`. The openai client gets the answer without a body: it would make copies, and
     take an exception of ours for a reason to ask, and pay, again. Where a stream is asked for, nothing is read.
@@ -52,22 +58,24 @@ def open_http(max_bytes: int) -> Any:
             if under_way.bill is not None:
                 await under_way.bill.begin()
             under_way.sent, under_way.text, under_way.refusal = under_way.sent + 1, "", None
-            status, arrived = None, True
+            under_way.status, answer, arrived = None, None, True
             try:
                 response = await super().send(request, stream=True, **settings)
-                status = response.status_code
+                under_way.status = response.status_code
                 try:
                     await _read(response, max_bytes, under_way)
                 finally:
                     await response.aclose()
+                answer = json_or_none(under_way.text)
             except Exception as error:
                 arrived = type(error).__name__ not in NEVER_SENT
                 raise
             finally:  # also where the time is over
                 if under_way.bill is not None and arrived:
-                    under_way.bill.end(status, _json_or_none(under_way.text))
+                    under_way.bill.end(under_way.status, answer)  # status 200 may be billed, whatever the body says
             headers = {name: value for name, value in response.headers.items() if name in KEPT_HEADERS}
-            return type(response)(response.status_code, headers=headers, request=request)
+            hidden = error_status(answer) if response.is_success else None
+            return type(response)(hidden or response.status_code, headers=headers, request=request)
 
     return BoundedClient(follow_redirects=False, headers=HEADERS)
 
@@ -95,12 +103,13 @@ def read_json(text: str) -> Any:
     try:
         return json.loads(text, parse_int=_whole_number)
     except json.JSONDecodeError as error:
-        raise ValueError(f"the endpoint's answer is not valid JSON: {error}") from error
+        raise ValueError(f"the endpoint's answer is not valid JSON: {error}: {text[:SHOWN]!r}") from error
     except RecursionError as error:
         raise ValueError("the endpoint's answer is not valid JSON: brackets without end") from error
 
 
-def _json_or_none(text: str) -> Any:
+def json_or_none(text: str) -> Any:
+    """The JSON of an answer; None for what `read_json` does not read."""
     try:
         return read_json(text)
     except ValueError:
@@ -120,23 +129,3 @@ def innermost_reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
-
-
-def error_text(response: Any, text: str) -> str:
-    """What a server says went wrong: `HTTP status: message`, or where it sends us."""
-    status = f"HTTP {response.status_code}"
-    if response.has_redirect_location:
-        return f"{status}: sends us on to {response.headers['location']}, where prompts do not follow"
-    message, _ = error_fields(text)
-    return f"{status}: {message}" if message.strip() else status
-
-
-def error_fields(text: str) -> tuple[str, str]:
-    """The message of an error's body, or else the whole text, and the parameter of the request that it names, or ""."""
-    try:
-        body = read_json(text)
-    except ValueError:
-        return text, ""
-    error = body.get("error", body) if isinstance(body, dict) else None
-    message, parameter = (error.get("message"), error.get("param")) if isinstance(error, dict) else (error, None)
-    return message if isinstance(message, str) else text, parameter if isinstance(parameter, str) else ""

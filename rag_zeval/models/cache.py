@@ -20,7 +20,7 @@ from rag_zeval.files import check_regular
 from rag_zeval.models.language_model import Backend, Messages, Reply, Request
 from rag_zeval.secrets import scrub
 
-READING = 2  # raise it when other replies count as whole, for that is decided before a reply is kept
+READING = 3  # raise it when other replies count as whole, for that is decided before a reply is kept
 LOCK_SECONDS = 10.0  # to wait at most for another program that locks the file
 QUIET_SECONDS = 1.0  # of that without a word: two runs that share a cache wait for each other all the time
 PAUSE = 0.02  # seconds between two tries

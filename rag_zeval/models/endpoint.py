@@ -13,12 +13,15 @@ from typing import Any
 from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
-from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
+from rag_zeval.models.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply, one_line
+from rag_zeval.responses.error_bodies import error_status, error_text
 from rag_zeval.secrets import scrub
 
-RETRIES = 5  # by the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says
+# By the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says. An error inside an
+# answer with status 200 counts as its own status (`error_bodies`).
+RETRIES = 5
 KEY_ENV = "OPENAI_API_KEY"
 REFUSED = (400, 422)  # HTTP statuses of a request that would be refused again as it is
 MOST_CHARACTERS = 1_000_000  # of a reply: several times those of 32,768 tokens; to read more takes much memory
@@ -131,7 +134,7 @@ class Endpoint:
         import openai
 
         loop = asyncio.get_running_loop()
-        http = open_http(int(self._max_body_mib * MIB))
+        http = open_http(int(self._max_body_mib * MIB), error_status)
         client = openai.AsyncOpenAI(
             base_url=self.url,
             api_key=self._key(),
@@ -179,7 +182,7 @@ class Endpoint:
         import openai
 
         if isinstance(error, openai.APIStatusError):
-            return error_text(error.response, under_way.refusal or under_way.text)
+            return error_text(error.response, under_way.refusal or under_way.text, under_way.status)
         if isinstance(error, openai.APIConnectionError):
             return self._connection_reason(error.__cause__ or error)
         if isinstance(error, TimeoutError):

@@ -20,6 +20,7 @@ from rag_zeval.replies.thoughts import fault_outside, final_texts, unknown_tags,
 
 T = TypeVar("T")
 READER = 2  # goes into the identity of what is read with it: raised whenever a reply may come to another score
+EMPTY = "the reply is empty"
 QUOTED = 80  # characters of an unreadable reply shown in its reason
 
 # A bracket that opens JSON: not `[sic]` or `{name}`. `[1]`, a citation, is JSON all the same, and no reply by itself.
@@ -45,6 +46,12 @@ class Value:
     alone: bool
 
 
+def is_empty(text: str) -> bool:
+    """Whether a reply says nothing, or nothing behind its thoughts."""
+    *_, final = final_texts(text)
+    return not final.strip()
+
+
 def read_values(
     text: str, opening: re.Pattern[str], *, cut: bool = False, hidden: Sequence[str] = (), closed: bool = True
 ) -> tuple[list[Value], str]:
@@ -55,10 +62,10 @@ def read_values(
     reply does not end its thoughts, and when a value stands in what may be thoughts: inside a tag that is not known,
     or behind the first words of a reply that was cut (the opening tag may stand in the prompt).
     """
-    failure = Unreadable("the reply is empty")
+    failure = Unreadable(EMPTY)
     for final in final_texts(text):
         if not final.strip():
-            failure = Unreadable("the reply is empty")
+            failure = Unreadable(EMPTY)
             continue
         try:
             spans, pieces = loose_json.read_spans(final, opening, hidden, closed=closed)
@@ -161,7 +168,7 @@ def read_text(text: str, read: Callable[[str], T], asked: Asked | None = None, s
     *_, final = final_texts(text)
     prose = "\n".join(line for line in final.splitlines() if not _ITEM.match(line))
     if not final.strip():
-        raise Unreadable("the reply is empty")
+        raise Unreadable(EMPTY)
     if fault := fault_outside([prose]):
         raise Unreadable(fault)
     if tag := next(unknown_tags(prose), None):

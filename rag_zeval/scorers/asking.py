@@ -21,7 +21,7 @@ from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
-from rag_zeval.replies.reading import READER, Unreadable, read_json, read_text
+from rag_zeval.replies.reading import EMPTY, READER, Unreadable, is_empty, read_json, read_text
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class Judge:
         try:
             return read_json(reply.text or "", read, _asked(prompt, inputs), cut=cut)
         except Unreadable as error:
-            raise Failed(_cut_off(reply) if cut else f"{prompt.name}: {error}") from error
+            raise Failed(_cut_off(reply) if cut else _unread(prompt, reply, error)) from error
 
     async def ask_text(
         self,
@@ -91,7 +91,7 @@ class Judge:
         try:
             return read_text(reply.text or "", read, _asked(prompt, inputs), spelled)
         except Unreadable as error:
-            raise Failed(f"{prompt.name}: {error}") from error
+            raise Failed(_unread(prompt, reply, error)) from error
 
     async def embed(self, text: str) -> Vector:
         """The text's vector. Raises Failed when none came."""
@@ -129,6 +129,10 @@ def _asked(prompt: Prompt, inputs: Mapping[str, Any]) -> Asked:
 
 def _cut_off(reply: Reply) -> str:
     return f"reply cut off at {reply.completion_tokens} tokens"
+
+
+def _unread(prompt: Prompt, reply: Reply, error: Unreadable) -> str:
+    return EMPTY if is_empty(reply.text or "") else f"{prompt.name}: {error}"
 
 
 def similarity_of(first: Vector, second: Vector) -> float:

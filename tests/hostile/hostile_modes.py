@@ -126,6 +126,11 @@ def hung(content: Callable[[Exchange], bytes]) -> Respond:
     return respond
 
 
+def hidden_error(code: Any) -> Respond:
+    """An error whose HTTP status says that all is well."""
+    return answered(lambda at: {"id": None, "choices": None, "error": {"message": "no", "code": code}})
+
+
 def redirected(status: int, where: Callable[[Exchange], str]) -> Respond:
     return lambda at: whole(b"moved", f"Location: {where(at)}", status=status, reason="Moved", kind="text/plain")
 
@@ -163,6 +168,17 @@ def wrong(at: Exchange) -> dict[str, Any]:
     return at.right(otherwise(at))
 
 
+def hidden_in_choice(at: Exchange, error: Any) -> dict[str, Any]:
+    """An answer that says otherwise, and in the same choice that it ended with an error."""
+    answer = wrong(at)
+    answer["choices"][0].update(error=error, finish_reason="error")
+    return answer
+
+
+def choices(answer: dict[str, Any], index: int) -> list[dict[str, Any]]:
+    return [{**choice, "index": index} for choice in answer["choices"]]
+
+
 def said(message: Callable[[Exchange, str], dict[str, Any]]) -> Respond:
     """The right answer with another message, made of the exchange and of a text that says otherwise."""
     return answered(lambda at: at.choice(message=message(at, otherwise(at))))
@@ -183,6 +199,12 @@ def called(arguments: str) -> dict[str, Any]:
 def cut_off(reason: str) -> Respond:
     """Half of the text, and this reason."""
     return answered(lambda at: at.choice(message={"content": at.text[: len(at.text) // 2]}, finish_reason=reason))
+
+
+def cut_thoughts(at: Exchange) -> bytes:
+    """All tokens went into thoughts, which say otherwise."""
+    message = {"content": "", "reasoning_content": otherwise(at)}
+    return whole(at.choice(message=message, finish_reason="length"))
 
 
 def raw_usage(number: str) -> Respond:
@@ -351,6 +373,17 @@ OF_ANY: dict[str, Respond] = {
     "a text": answered(lambda at: at.text),
     "an empty object": answered(lambda at: {}),
     "an error with status 200": answered(lambda at: {"error": {"message": "no" + ESCAPES}}),
+    **{
+        f"an error with status 200 and code {code!r}": hidden_error(code)
+        for code in (400, 401, 429, 500, "429", "rate_limit_exceeded", "content_filter", 1e400, -1, True, [429])
+    },
+    "an error in a list, with status 200": answered(lambda at: [{"error": {"code": 503, "message": "no"}}]),
+    "an error that is the answer": answered(lambda at: {"object": "error", "message": "no", "code": 500}),
+    "an error that is a text, with status 200": answered(lambda at: {"error": "no" + ESCAPES, "status": 503}),
+    "an error that nests, with status 200": answered(lambda at: {"error": {"error": {"error": [["no"]]}}}),
+    "a detail with status 200": answered(lambda at: {"detail": [{"loc": ["body"], "msg": "no" + ESCAPES}]}),
+    "errors with status 200": answered(lambda at: {"success": False, "errors": [{"code": 429, "message": "no"}]}),
+    "the key in an error with status 200": answered(lambda at: {"error": {"message": at.key, "code": at.key}}),
     "names twice": lambda at: whole(json.dumps(at.right())[:-1].encode() + b", " + json.dumps(at.right())[1:].encode()),
     "a mark of byte order": lambda at: whole(b"\xef\xbb\xbf" + raw(at)),
     "UTF-16": lambda at: whole(json.dumps(at.right()).encode("utf-16")),
@@ -376,6 +409,11 @@ OF_CHATS: dict[str, Respond] = {
     "a refusal": choice_with(message={"content": None, "refusal": "no" + ESCAPES}),
     "a text of parts": answered(lambda at: at.choice(message={"content": [{"type": "text", "text": at.text}]})),
     "an empty text": right_with(text=""),
+    "an error beside a text": answered(lambda at: {**wrong(at), "error": {"message": "no", "code": 400}}),
+    "an error in a choice": answered(lambda at: hidden_in_choice(at, {"message": "no", "code": 502})),
+    "an error in a choice, of words": answered(lambda at: hidden_in_choice(at, "no" + ESCAPES)),
+    "an error that is none": answered(lambda at: at.right(error=None, detail="fine")),
+    "the second choice first": answered(lambda at: at.right(choices=[*choices(wrong(at), 1), *choices(at.right(), 0)])),
     **{f"a reason is {value}": choice_with(finish_reason=value) for value in (None, 7, {"length": ["length"]})},
     "a reason of escapes": choice_with(message={"content": None}, finish_reason=ESCAPES),
     "a reason without end": choice_with(message={"content": None}, finish_reason="x" * 1_000_000),
@@ -397,7 +435,12 @@ OF_CHATS: dict[str, Respond] = {
     "parts with thoughts behind": said(lambda at, lie: {"content": [text_part(at.text), thinking(lie)]}),
     "parts that are thoughts alone": said(lambda at, lie: {"content": [thinking(lie)]}),
     "a text in two parts": said(lambda at, lie: {"content": [text_part(at.text[:20]), text_part(at.text[20:])]}),
-    "parts of another kind": said(lambda at, lie: {"content": [{"type": "output_text", "text": lie}]}),
+    "output parts": said(lambda at, lie: {"content": [{"type": "output_text", "text": at.text, "annotations": []}]}),
+    "parts with values": said(lambda at, lie: {"content": [{"type": "text", "text": {"value": at.text}}]}),
+    "parts without types": said(lambda at, lie: {"content": [{"text": lie, "thought": True}, {"text": at.text}]}),
+    "parts of another kind": said(lambda at, lie: {"content": [{"type": "input_text", "text": lie}]}),
+    "a refusal among parts": said(lambda at, lie: {"content": [text_part(lie), {"type": "refusal", "refusal": "no"}]}),
+    "thoughts in place of the text, at the limit": cut_thoughts,
     "parts that are texts": said(lambda at, lie: {"content": [lie]}),
     "parts without a text": said(lambda at, lie: {"content": [{"type": "text"}, {"type": "text", "text": 7}]}),
     "no parts": said(lambda at, lie: {"content": []}),

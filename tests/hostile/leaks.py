@@ -79,7 +79,7 @@ KNOWN_SLIPS = (  # where only a key of a known form can be told from a word
     "rag_zeval evaluate in.jsonl --model openai:{}",
     "rag_zeval {}",
     "rag_zeval gate {} in.jsonl",
-    "rag_zeval version {}",
+    "rag_zeval --version {}",
     "rag_zeval smoke --served {}",
     "rag_zeval serve {} --api-key {}",
     "rag_zeval mock-judge --api-key {}",

@@ -271,6 +271,8 @@ KINDS: dict[str, Kind] = {
     "packed": billed(packed),
     # errors
     "an error with status 200": billed(lambda at: {"error": {"message": "upstream failed"}}),
+    "429 inside an answer": billed(lambda at: {"choices": None, "error": {"message": "too many", "code": 429}}),
+    "502 inside a choice": billed(lambda at: {"choices": [{"error": {"message": "upstream closed", "code": 502}}]}),
     "408 too late": billed(lambda at: {"error": {"message": "timeout"}}, status=408),
     "502 too late": billed(lambda at: {"error": {"message": "upstream closed"}}, status=502),
     "504 too late": billed(lambda at: {"error": {"message": "timeout"}}, status=504),

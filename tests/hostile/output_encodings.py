@@ -123,7 +123,7 @@ class Campaign(Findings):
             "--system=größer",
         ]
         ours = {
-            "version": ["version"], "scorers": ["scorers"], "help": ["--help"],
+            "version": ["--version"], "scorers": ["scorers"], "help": ["--help"],
             "evaluate": ["evaluate", str(made / "a.jsonl"), model, "--out=rows", "--html=seite.html"],
             "evaluate --dry-run": ["evaluate", str(made / "a.jsonl"), model, "--dry-run", "--out=rows"],
             "report": ["report", a, "--html=seite.html"],

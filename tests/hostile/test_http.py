@@ -16,11 +16,9 @@ from rag_zeval.literal_judge import literal_reply
 from rag_zeval.models.language_model import open_backend
 
 KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
-EXAMPLES = [
-    Example(str(n), f"question {n}", "It is so. It is good.", ("It is so. It is bad.", "It is good.")[: 1 + n % 2])
-    for n in range(20)
-]
-SCORES = [0.5, 1.0]
+ANSWERS = ("It is so. It is bad. It is odd.", "It is good.")
+EXAMPLES = [Example(str(n), f"question {n}", "It is so. It is good.", ANSWERS[: 1 + n % 2]) for n in range(20)]
+SCORES = [1 / 3, 1.0]  # a text that says otherwise has others
 LIMITS: Any = {"timeout": 2, "connect_timeout": 2, "max_body_mib": 1, "concurrency": 8}
 LIGHT = [mode for mode in MODES if not hostile_http.HEAVY.search(mode)]
 random.Random(0).shuffle(LIGHT)

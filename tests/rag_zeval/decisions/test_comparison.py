@@ -133,11 +133,11 @@ def worst(comparison: Comparison) -> list[str]:
     return [one.first.case for one in comparison.worse]
 
 
-def test_the_answers_that_changed_most_come_first_and_not_more_than_ten(side: MakeSide) -> None:
+def test_the_answers_that_changed_most_come_first(side: MakeSide) -> None:
     before = {str(at): at / 20 for at in range(20)}
     after = dict.fromkeys(before, 0.0) | {"0": 1.0}
     found = compare(side(before), side(after), "m", draws=2)
-    assert worst(found) == [str(at) for at in range(19, 9, -1)]
+    assert worst(found) == [str(at) for at in range(19, 0, -1)]
     assert [(one.first.case, one.change) for one in found.better] == [("0", 1.0)]
 
 

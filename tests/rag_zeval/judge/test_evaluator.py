@@ -48,6 +48,8 @@ def test_scores_are_supported_claims_over_claims() -> None:
         (reply([], [True]), "repaired", [None, 1.0]),  # no claims: no score, never 0
         (reply([True], [False]).replace("}]}]", "}]"), "repaired", [1.0, 0.0]),
         (reply([True]), "failed: format: candidates are ['A'], expected each of ['A', 'B'] once", [None, None]),
+        ("", "failed: the reply is empty", [None, None]),
+        ("<think>hm</think>\n", "failed: the reply is empty", [None, None]),
         ("I cannot help with that.\nSorry.", "failed: format: no evaluation in the reply", [None, None]),
     ],
 )
@@ -80,7 +82,8 @@ def test_a_cut_reply_gives_a_score_only_if_it_was_complete() -> None:
 def test_any_text_can_be_judged_and_any_reply_has_a_status(answers: list[str], text: str) -> None:
     found = Evaluator(ScriptedBackend([text])).evaluate("q", "r", answers)
     assert len(found.scores) == len(answers)
-    assert found.status.startswith("failed: format: ") and "\n" not in found.status
+    reason = "failed: format: " if text.strip() else "failed: the reply is empty"
+    assert found.status.startswith(reason) and "\n" not in found.status
     found.status.encode()
 
 

@@ -6,6 +6,7 @@ import re
 import resource
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hostile_modes import MODES
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
+from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.keys import read_key
 from rag_zeval.models.language_model import Reply, Request, Sampling, check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
@@ -106,31 +108,199 @@ def test_what_a_filter_left_is_no_text(endpoint: Any, reason: str) -> None:
 
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "a draft"}]}
 SAID = {"type": "text", "text": "the "}
+EMPTY = "the reply is empty"
 
 
 @pytest.mark.parametrize(
     ("message", "text"),
     [
         ({"content": "said", "reasoning_content": "a draft", "reasoning": "a draft"}, "said"),
-        ({"content": None, "reasoning_content": "a draft"}, None),
-        ({"reasoning": "a draft"}, None),
         ({"content": [THOUGHT, SAID, {"type": "text", "text": "reply"}]}, "the reply"),
-        ({"content": [THOUGHT]}, None),
-        ({"content": []}, None),
-        ({"content": [SAID, {"type": "refusal", "refusal": "no"}]}, None),
-        ({"content": [SAID, {"type": "text", "text": 7}]}, None),
-        ({"content": [SAID, "text"]}, None),
-        ({"content": {"type": "text", "text": "said"}}, None),
-        ({"content": "", "tool_calls": [{"id": "1"}]}, None),
+        ({"content": [{"type": "output_text", "text": "said", "annotations": []}]}, "said"),
+        ({"content": [{"type": "text", "text": {"value": "said", "annotations": []}}]}, "said"),
+        ({"content": [{"text": "a draft", "thought": True}, {"text": "said"}]}, "said"),
+        ({"content": [{"type": "redacted_thinking", "data": "x"}, {"type": "reasoning"}, SAID]}, "the "),
         ({"content": "said", "tool_calls": []}, "said"),
-        ({"content": "said", "refusal": "I will not"}, None),
         ({"content": "said", "refusal": None}, "said"),
-        ({"content": ""}, ""),
     ],
 )
-def test_only_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str | None) -> None:
-    found, status = fate_of(endpoint, message)
-    assert found == text and (status == "ok" if text is not None else status.startswith("failed: the endpoint"))
+def test_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str) -> None:
+    assert fate_of(endpoint, message) == (text, "ok")
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ({"content": ""}, EMPTY),
+        ({"content": " \n"}, EMPTY),
+        ({"content": None}, EMPTY),
+        ({}, EMPTY),
+        ({"content": []}, EMPTY),
+        ({"content": [{"type": "text", "text": ""}]}, EMPTY),
+        (
+            {"content": "", "reasoning_content": "[1]"},
+            "the content is empty; the text stands in reasoning_content: '[1]'",
+        ),
+        ({"content": None, "reasoning": "a draft"}, "the content is empty; the text stands in reasoning: 'a draft'"),
+        ({"content": [THOUGHT]}, "the content holds thoughts alone"),
+        ({"content": None, "refusal": "I will not"}, "the model refused: I will not"),
+        ({"content": "said", "refusal": "I will not"}, "the model refused: I will not"),
+        ({"content": [SAID, {"type": "refusal", "refusal": "no"}]}, "the model refused: no"),
+        (
+            {"content": None, "tool_calls": [{"id": "1", "function": {"name": "judge", "arguments": "{}"}}]},
+            "the model called a tool (judge) and wrote no text",
+        ),
+        ({"content": "", "tool_calls": [{"id": "1"}]}, "the model called a tool and wrote no text"),
+        ({"function_call": {"name": "f"}}, "the model called a tool (f) and wrote no text"),
+        ({"content": [SAID, {"type": "text", "text": 7}]}, "the content has a part of type text without a text"),
+        ({"content": [SAID, {"type": "image_url"}]}, "the content has a part of type image_url, which is no text"),
+        (
+            {"content": [SAID, {"type": "call", "text": "x"}]},
+            "the content has a part of type call, which is no text",
+        ),
+        ({"content": [SAID, "text"]}, "the content is no text"),
+        ({"content": {"type": "text", "text": "said"}}, "the content is no text"),
+    ],
+)
+def test_what_is_no_text_is_named(endpoint: Any, message: Any, reason: str) -> None:
+    assert fate_of(endpoint, message) == (None, f"failed: {reason}")
+
+
+def test_a_reply_that_ends_before_it_begins_says_so(endpoint: Any) -> None:
+    found = fate_of(endpoint, {"content": "", "reasoning_content": "thinking on"}, "length")
+    assert found[1] == (
+        "failed: the reply was cut off before its text began (finish_reason length); "
+        "what there is stands in reasoning_content: 'thinking on'"
+    )
+    assert fate_of(endpoint, {"content": ""}, "length")[1] == (
+        "failed: the reply was cut off before its text began (finish_reason length)"
+    )
+    assert fate_of(endpoint, {"content": None}, "odd")[1] == "failed: the reply is empty (finish_reason odd)"
+
+
+def test_of_several_choices_the_first_counts_wherever_it_stands(endpoint: Any) -> None:
+    choices = [{"index": at, "message": {"content": str(at)}, "finish_reason": "stop"} for at in (1, 0)]
+    endpoint.replies = lambda _: {"status": 200, "body": {"choices": choices}}
+    assert ask(endpoint)[0].text == "0"
+
+
+RIGHT = {"message": {"content": "[1]"}, "finish_reason": "stop"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "calls"),
+    [
+        ({"choices": None, "error": {"message": "slow down", "code": 429}}, "error 429: slow down", 2),
+        ({"error": {"message": "slow down", "code": "429"}}, "error 429: slow down", 2),
+        ({"error": {"message": "no", "type": "rate_limit_error"}, "type": "error"}, "error 429: no", 2),
+        ({"error": {"message": "no", "status": "UNAVAILABLE"}}, "error 503: no", 2),
+        ([{"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}], "error 503: overloaded", 2),
+        ({"error": "broken", "status": 500}, "error 500: broken", 2),
+        ({"object": "error", "message": "broken", "type": "InternalServerError", "code": 500}, "error 500: broken", 2),
+        ({"detail": "too many", "status": 429}, "error 429: too many", 2),
+        ({"errors": [{"code": 529, "message": "busy"}], "success": False}, "error 529: busy", 2),
+        ({"choices": [{"error": {"code": 502, "message": "idle"}, "finish_reason": "error"}]}, "error 502: idle", 2),
+        ({"choices": [{**RIGHT, "error": {"code": 502, "message": "idle"}}]}, "error 502: idle", 2),
+        ({"choices": [RIGHT], "error": {"message": "no", "code": 400}}, "error 400: no", 1),
+        ({"error": {"message": "no such key", "code": 401}}, "error 401: no such key", 1),
+        (
+            {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": "too long"}}},
+            "error 400: Provider returned error: too long",
+            1,
+        ),
+        ({"error": {"message": "no", "code": "content_filter"}}, "an error: no", 1),
+        ({"error": {"message": "no", "code": 1302}}, "an error: no", 1),
+        ({"error": {"message": "no", "code": True}}, "an error: no", 1),
+        ({"detail": "no"}, "an error: no", 1),
+        ({"message": "no"}, "an error: no", 1),
+    ],
+)
+def test_an_error_in_an_answer_is_that_of_its_http_status(endpoint: Any, body: Any, status: str, calls: int) -> None:
+    endpoint.replies = lambda _: {"status": 200, "body": body}
+    (reply,) = ask(endpoint, max_retries=1)
+    assert (reply.text, reply.status) == (None, f"failed: HTTP 200 with {status}")
+    assert (reply.calls, reply.retries, len(endpoint.requests)) == (calls, calls - 1, calls)
+
+
+def test_an_error_in_an_answer_may_be_the_last_of_its_kind(endpoint: Any) -> None:
+    endpoint.faults = [{"status": 200, "body": {"error": {"message": "slow down", "code": 429}}}]
+    endpoint.replies = "fine"
+    (reply,) = ask(endpoint)
+    assert (reply.text, reply.status, reply.calls, reply.retries) == ("fine", "ok", 2, 1)
+
+
+@pytest.mark.parametrize("none", [None, "", {}, [], 0, False])
+def test_an_error_that_is_none_is_none(endpoint: Any, none: Any) -> None:
+    choice = {**RIGHT, "error": none}
+    endpoint.replies = lambda _: {"status": 200, "body": {"choices": [choice], "error": none, "detail": "x"}}
+    assert ask(endpoint)[0].text == "[1]"
+
+
+def test_what_is_refused_within_an_answer_is_asked_for_otherwise(endpoint: Any, capsys: Any) -> None:
+    refusal = {"message": "Unsupported parameter: 'max_tokens'", "code": 400, "param": "max_tokens"}
+    endpoint.faults = [{"status": 200, "body": {"error": refusal}}]
+    endpoint.replies = "fine"
+    assert ask(endpoint)[0].text == "fine" and "max_tokens is refused" in capsys.readouterr().err
+    assert "max_completion_tokens" in endpoint.requests[1]
+
+
+LONG = " ".join(f"word{at} is" for at in range(5000))  # at least 10,000 tokens
+
+
+def read_of(endpoint: Any, usage: Any, *texts: str, message: Any = None) -> list[str]:
+    """The status of each text where the server tells this usage."""
+    choice = {"message": message or {"content": "[1]"}, "finish_reason": "stop"}
+    endpoint.replies = lambda _: {"status": 200, "body": {"choices": [choice], "usage": usage}}
+    return [reply.status for reply in ask(endpoint, *map(request, texts), concurrency=1)]
+
+
+@pytest.mark.parametrize("read", [512, 2048, 4095, 6600])
+def test_a_prompt_that_was_cut_has_no_reply(endpoint: Any, read: int) -> None:
+    said = f"failed: the server read only {read} of about {len(LONG) // 4} tokens"
+    assert read_of(endpoint, {"prompt_tokens": read}, LONG, "short") == [said, "ok"]
+    assert read_of(endpoint, {"prompt_tokens": read}, LONG, message={"content": ""}) == [said]  # that is why
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 10_000},
+        {"prompt_tokens": 6_700},
+        {"prompt_tokens": 0},
+        {"prompt_tokens": 7},
+        {"prompt_tokens": 511},
+        {"prompt_tokens": "2048"},
+        {"prompt_tokens": None},
+        {},
+        None,
+        {"prompt_tokens": 600, "prompt_tokens_details": {"cached_tokens": 9_400}},
+        {"prompt_tokens": 600, "cache_read_input_tokens": 9_400},
+        {"prompt_tokens": 600, "cached_tokens": 9_400},
+        {"prompt_tokens": 600, "prompt_cache_hit_tokens": 9_400},
+    ],
+)
+def test_a_server_that_counts_otherwise_is_not_accused(endpoint: Any, usage: Any) -> None:
+    assert read_of(endpoint, usage, LONG) == ["ok"]
+
+
+def test_a_server_that_read_more_before_has_no_window_that_small(endpoint: Any) -> None:
+    counts = iter([10_000, 2_048, 4_900])  # of equal texts, the second mostly from its cache
+
+    def reply(_: Any) -> Any:
+        return {"status": 200, "body": {"choices": [RIGHT], "usage": {"prompt_tokens": next(counts)}}}
+
+    endpoint.replies = reply
+    assert [one.status for one in ask(endpoint, *[request(LONG)] * 3, concurrency=1)] == ["ok"] * 3
+
+
+def test_a_reply_to_a_cut_prompt_is_not_cached(endpoint: Any, tmp_path: Path) -> None:
+    endpoint.replies = lambda _: {"status": 200, "body": {"choices": [RIGHT], "usage": {"prompt_tokens": 2048}}}
+    with ReplyCache(tmp_path / "cache.sqlite") as cache:
+        backend = CachedBackend(OpenAIBackend("judge", endpoint.url), cache)
+        for _ in range(2):
+            ((_, reply),) = as_finished(backend.complete, [request(LONG)], 1)
+            assert reply.status.startswith("failed: the server read only") and not reply.cached
+    assert len(endpoint.requests) == 2
 
 
 def test_a_reply_longer_than_a_judge_can_mean_is_not_read(endpoint: Any) -> None:
@@ -262,9 +432,11 @@ REASONS = {  # by mode; "…" stands for any text
     "an error of escapes": "HTTP 400: [2J ]0;owned 31m txt.exe",
     "an error as text of escapes": "HTTP 400: [2J ]0;owned 31m txt.exe",
     "an error of half characters": "HTTP 400: no",
-    "a reason of escapes": "the endpoint sent no text (finish_reason [2J ]0;owned 31m txt.exe)",
+    "a reason of escapes": "the reply is empty (finish_reason [2J ]0;owned 31m txt.exe)",
+    "events instead of JSON": "the endpoint's answer is not valid JSON: Expecting value: …",
     **dict.fromkeys(["a list", "an empty object"], "the endpoint's answer is no chat completion"),
     "JSON that nests": "the endpoint's answer is not valid JSON: brackets without end",
+    "an error with status 200": "HTTP 200 with an error: no [2J ]0;owned 31m txt.exe",
     "the key in an error": "HTTP 400: Incorrect API key provided: [key].",
 }
 

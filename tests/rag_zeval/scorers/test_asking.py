@@ -77,7 +77,8 @@ def test_a_row_has_all_its_costs() -> None:
             "failed: ragas_statements: JSON that cannot be read (no value that can be read at '2'): '[1, 2'",
             True,
         ),
-        (Reply("", "ok", 1, 1, calls=1), "failed: ragas_statements: the reply is empty", True),
+        (Reply("", "ok", 1, 1, calls=1), "failed: the reply is empty", True),
+        (Reply("<think>hm</think>\n", "ok", 1, 1, calls=1), "failed: the reply is empty", True),
     ],
 )
 def test_a_failure_is_that_of_its_answer_and_only_a_lost_reply_is_asked_for_again(

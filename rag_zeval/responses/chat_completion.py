@@ -1,0 +1,114 @@
+"""The text in a chat completion, or what stands in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rag_zeval.models.language_model import one_line
+from rag_zeval.replies.reading import quoted
+
+# What servers that speak this protocol say of a reply's end, in their own words as well: Mistral, Anthropic, Gemini,
+# Bedrock, watsonx, DeepSeek, vLLM.
+CUT_OFF = frozenset(
+    "length maxlength modellength maxtokens maxoutputtokens tokenlimit modelcontextwindowexceeded timelimit abort "
+    "aborted cancelled error networkerror insufficientsystemresource".split()
+)
+FILTERED = frozenset(
+    "contentfilter contentfiltered safety recitation prohibitedcontent blocklist spii guardrailintervened sensitive "
+    "refusal".split()
+)
+TEXTS = ("text", "output_text")  # types of parts
+THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")  # of a message
+
+
+def read_completion(completion: Any) -> tuple[str, str]:
+    """The text that the model wrote as its answer, and its status: "ok" or "truncated".
+
+    Raises ValueError, which says what there is instead, where there is no such text.
+    """
+    choice = _choice(completion)
+    message, reason = choice["message"], one_line(str(choice.get("finish_reason")))
+    end = _plain(reason)
+    if refusal := _refusal(message):
+        raise ValueError(f"the model refused: {refusal}")
+    if end in FILTERED:
+        raise ValueError(f"the endpoint sent no text (finish_reason {reason})")
+    text = _text(message.get("content"))
+    if not text.strip():
+        raise ValueError(_why_empty(message, reason, end in CUT_OFF))
+    return text, "truncated" if end in CUT_OFF else "ok"
+
+
+def _choice(completion: Any) -> dict[str, Any]:
+    """The first choice, wherever it stands: one is asked for. Raises ValueError for what has none with a message."""
+    try:
+        choices = [choice for choice in completion["choices"] if isinstance(choice["message"], dict)]
+        return min(choices, key=lambda choice: choice.get("index") != 0)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError("the endpoint's answer is no chat completion") from error
+
+
+def _refusal(message: Mapping[str, Any]) -> Any:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    refusals = [part.get("refusal") for part in parts if isinstance(part, dict)]
+    return next(filter(None, [message.get("refusal"), *refusals]), None)
+
+
+def _text(content: Any) -> str:
+    """What a model said, "" for nothing: a text, or the texts in a list of parts, beside which there may be thoughts.
+
+    Raises ValueError for parts of any other kind: whether their texts are the model's answer is not ours to say.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+        raise ValueError("the content is no text")
+    return "".join(_part_text(part) for part in content if not _is_thought(part))
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    kind, text = part.get("type", "text"), part.get("text")
+    if kind not in TEXTS:
+        raise ValueError(f"the content has a part of type {kind}, which is no text")
+    text = text.get("value") if isinstance(text, dict) else text
+    if not isinstance(text, str):
+        raise ValueError(f"the content has a part of type {kind} without a text")
+    return text
+
+
+def _is_thought(part: Mapping[str, Any]) -> bool:
+    return part.get("type") in THOUGHTS or bool(part.get("thought"))
+
+
+def _why_empty(message: Mapping[str, Any], reason: str, cut: bool) -> str:
+    """Why a message has no text, as far as the rest of it says."""
+    thoughts = next((name for name in THOUGHT_FIELDS if isinstance(message.get(name), str) and message[name]), None)
+    ended = "" if reason in ("None", "stop") else f" (finish_reason {reason})"
+    if cut:
+        stands = f"; what there is stands in {thoughts}: {quoted(message[thoughts])}" if thoughts else ""
+        return f"the reply was cut off before its text began{ended}{stands}"
+    if message.get("tool_calls") or message.get("function_call"):
+        return f"the model called a tool{_tool(message)} and wrote no text"
+    if thoughts:
+        return f"the content is empty; the text stands in {thoughts}: {quoted(message[thoughts])}"
+    if isinstance(message.get("content"), list) and any(map(_is_thought, message["content"])):
+        return "the content holds thoughts alone"
+    return f"the reply is empty{ended}"
+
+
+def _tool(message: Mapping[str, Any]) -> str:
+    """The name of the tool that was called, in brackets, if there is one."""
+    calls = message.get("tool_calls")
+    call = calls[0] if isinstance(calls, list) else message.get("function_call")
+    function = call.get("function", call) if isinstance(call, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    return f" ({name})" if isinstance(name, str) else ""
+
+
+def _plain(reason: str) -> str:
+    """`FinishReason.MAX_TOKENS`, `max-tokens` and `maxTokens` are all "maxtokens"."""
+    return re.sub("[^a-z]", "", reason.rpartition(".")[2].lower())

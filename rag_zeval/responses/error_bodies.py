@@ -1,0 +1,86 @@
+"""Errors in the JSON of an answer, in the forms that servers have for them. Some are sent with HTTP status 200."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rag_zeval.models.bounded_http import json_or_none
+
+REFUSED = 400  # HTTP status of an error that names none: the same request would fail again
+CODES = ("code", "status", "status_code", "statusCode", "http_status", "error_code")  # fields with an HTTP status
+MESSAGES = ("message", "detail", "msg")
+# Errors that are told by their names alone.
+NAMED = {
+    429: re.compile("rate_?limit|too_?many_?requests|resource_?exhausted|throttl"),
+    503: re.compile("overloaded|unavailable"),
+    504: re.compile("time_?out|timed_?out|deadline_?exceeded"),
+    500: re.compile(r"server_?error|internal_?error|\A(?:api_error|internal)\Z"),
+}
+
+
+def error_status(answer: Any) -> int | None:
+    """The HTTP status of the error in an answer's JSON, REFUSED if it names none; None if there is no error."""
+    error = _error(answer)
+    return None if error is None else _named_status(error) or REFUSED
+
+
+def error_text(response: Any, text: str, sent: int | None) -> str:
+    """What a server says went wrong: `HTTP status: message`, or where it sends us.
+
+    sent: the HTTP status on the wire, where the response has that of the error in its body.
+    """
+    status = f"HTTP {response.status_code}"
+    if response.has_redirect_location:
+        return f"{status}: sends us on to {response.headers['location']}, where prompts do not follow"
+    if sent not in (None, response.status_code):
+        named = _named_status(_error(json_or_none(text)) or {})
+        status = f"HTTP {sent} with {f'error {named}' if named else 'an error'}"
+    message, _ = error_fields(text)
+    return f"{status}: {message}" if message.strip() else status
+
+
+def error_fields(text: str) -> tuple[str, str]:
+    """The message of an error's body, or else the whole text, and the parameter of the request that it names, or ""."""
+    error = _error(json_or_none(text)) or {}
+    parameter = error.get("param")
+    return _message(error) or text, parameter if isinstance(parameter, str) else ""
+
+
+def _error(answer: Any) -> dict[str, Any] | None:
+    """The error in an answer, with the fields that stand beside it; None if the answer has a result alone.
+
+    It stands by that name in the answer, which may be wrapped in a list, or in its first choice. An answer without
+    choices or data may be an error as a whole.
+    """
+    body = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
+    if not isinstance(body, dict):
+        return None
+    choices = body.get("choices")
+    for place in (body, _first(choices)):
+        if isinstance(place, dict) and (error := place.get("error") or _first(place.get("errors"))):
+            return {**body, **(error if isinstance(error, dict) else {"message": error})}
+    is_error = body.get("object") == "error" or any(body.get(name) for name in MESSAGES)
+    return body if is_error and not choices and not body.get("data") else None
+
+
+def _first(values: Any) -> Any:
+    return values[0] if isinstance(values, list) and values else None
+
+
+def _named_status(error: dict[str, Any]) -> int | None:
+    """The HTTP status that an error names, as a number or by a word."""
+    for field in CODES:
+        code = error.get(field)
+        if type(code) in (int, str) and re.fullmatch("[45][0-9][0-9]", str(code)):
+            return int(str(code))
+    names = [str(error.get(field)).lower().replace("-", "_").replace(" ", "_") for field in ("type", *CODES)]
+    return next((status for status, name in NAMED.items() if any(map(name.search, names))), None)
+
+
+def _message(error: dict[str, Any]) -> str:
+    """What an error says in words, with what the server behind a router said."""
+    said = next((text for name in MESSAGES if isinstance(text := error.get(name), str) and text.strip()), "")
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return f"{said}: {raw}" if said and isinstance(raw, str) and raw.strip() else said

@@ -1,0 +1,44 @@
+"""Tables in the terminal, of text that others wrote."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rag_zeval.models.language_model import one_line
+
+FILE_WIDTH = 1_000  # characters, where the output is no terminal: no cell of a list is folded
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a list to stdout: a table without a frame, each cell on one line where the output is no terminal."""
+    from rich.box import SIMPLE
+
+    width = None if sys.stdout.isatty() else FILE_WIDTH
+    _print(heads, ([one_line(cell) for cell in row] for row in rows), width, box=SIMPLE)
+
+
+def print_framed(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table with a frame to stdout, as wide as the terminal or $COLUMNS at most.
+
+    A cell may have several lines. No heads are shown if all are "".
+    """
+    _print(heads, rows, None)
+
+
+def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, **look: object) -> None:
+    """What does not fit is folded and never cut: names that differ at their ends stay apart.
+
+    Brackets in a cell are no markup, and what does not print is a space. There are lines between folded rows.
+    """
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    console = Console(width=width)
+    columns = [Column(Text(head), overflow="fold") for head in heads]
+    table = Table(*columns, show_header=any(heads), **look)  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*(Text("\n".join(map(one_line, cell.split("\n")))) for cell in row))
+    table.show_lines = console.measure(table, options=console.options.update(width=FILE_WIDTH)).maximum > console.width
+    console.print(table)
