@@ -59,6 +59,15 @@ class Metric:
     cached: CachedBackend | None = None
 
 
+def scorer_names(given: str | Sequence[str]) -> list[str]:
+    """The names in a text, with commas between them, or in a list; each once. Raises InputError if there is none."""
+    names = given.split(",") if isinstance(given, str) else map(str, given)
+    found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if not found:
+        raise InputError("--scorers: there is no name in it; `rag-zeval scorers` lists them")
+    return found
+
+
 def check_scorers(names: Sequence[str], judges: Judges) -> None:
     """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named."""
     from rag_zeval.judge.prompt import find_variant

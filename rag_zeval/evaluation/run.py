@@ -14,6 +14,7 @@ from rag_zeval.evaluation.metrics import CHECKED_CLAIMS, RAG_ZEVAL, Judges, Metr
 from rag_zeval.evaluation.spending import Spending, spent_before
 from rag_zeval.files import Row, check_fields, first_difference
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.models.as_finished import check_stopped
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.results import SPENT, ResultRows, input_sha256, result_row, row_id
 from rag_zeval.rows import RowWriter
@@ -147,6 +148,7 @@ def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress
         spending.add(row)
         progress.advance(bar)
         progress.update(bar, pace=_pace(progress.tasks[bar], already, spending))
+        check_stopped()
     return list(ids.values())
 
 
