@@ -174,7 +174,7 @@ def score(
         spent = sum(price.paid(row.get("paid_tokens")) or 0.0 for row in rows.done.values()) if price else 0.0
         size = job.scorer.group
         groups = [job.benchmark.examples[i : i + size] for i in range(0, total, size)] if size else [todo]
-        with progress.job(label, total, total - len(todo)) as shown:
+        with progress.job(label, total, total - len(todo), f"${spent:.4f}" if price else "") as shown:
             for group in groups:
                 if all(example.id in rows.done for example in group):
                     continue

@@ -39,20 +39,20 @@ class Progress:
             self.bars.stop()
             _screen.release()
 
-    def job(self, label: str, total: int, done: int = 0) -> Job:
-        """A job of `total` rows, of which so many are done already. Use it in a `with`."""
-        return Job(self, label, total, done)
+    def job(self, label: str, total: int, done: int = 0, note: str = "") -> Job:
+        """A job of `total` rows, of which so many are done already; note: as of `advance`. Use it in a `with`."""
+        return Job(self, label, total, done, note)
 
 
 class Job:
     """Rows to be done. Its pace is that since the start: rows come in batches, by which a recent speed would jump."""
 
-    def __init__(self, progress: Progress, label: str, total: int, done: int):
+    def __init__(self, progress: Progress, label: str, total: int, done: int, note: str):
         self._progress, self._label = progress, label
         self._before = self._done = done
-        self._total, self._note = total, ""
+        self._total, self._note = total, note
         self._started = self._last_line = time.monotonic()
-        self._bar = progress.bars.add_task(label, total=total, completed=done, pace="")
+        self._bar = progress.bars.add_task(label, total=total, completed=done, pace=note)
 
     def advance(self, note: str = "") -> None:
         """One more row is done. note: what else to show, such as its costs."""
@@ -63,14 +63,14 @@ class Job:
             self._print_line()
 
     def _pace(self) -> str:
-        """Rate, time left (taken, at the end) and note, as far as there are any."""
-        taken, new = time.monotonic() - self._started, self._done - self._before
+        """Rate, time left (at the end, time taken) and note, as far as there are any."""
+        taken, new, missing = time.monotonic() - self._started, self._done - self._before, self._total - self._done
+        if not new:
+            return self._note
         rate = new / max(taken, 1e-3)
-        seconds, left = (
-            ((self._total - self._done) / rate, " left") if new and self._done < self._total else (taken, "")
-        )
-        pace = f"{rate:.2f} rows/s, {timedelta(seconds=round(seconds))}{left}" if new else ""
-        return ", ".join(filter(None, (pace, self._note)))
+        seconds = timedelta(seconds=round(missing / rate if missing else taken))
+        pace = f"{rate:.2f} rows/s, {seconds}{' left' if missing else ''}"
+        return f"{pace}, {self._note}" if self._note else pace
 
     def _print_line(self) -> None:
         self._last_line = time.monotonic()

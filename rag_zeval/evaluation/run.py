@@ -132,7 +132,7 @@ def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress
             if ids[key] not in writer.done:
                 yield cases.example(at, metric.against)
 
-    with progress.job(f"{metric.name}{trial}", len(ids), already) as job:
+    with progress.job(f"{metric.name}{trial}", len(ids), already, spending.shown) as job:
         for scored in metric.scorer.score(missing()):
             spending.unasked += bool(scored.unasked)
             if scored.unasked and not scored.calls:  # nothing was paid for it
@@ -142,6 +142,6 @@ def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress
             row = result_row(ids[scored.id], case, example, metric.name, metric.trial, scored, metric.made_by)
             writer.append(row)
             spending.add(row)
-            job.advance("" if spending.dollars is None else f"${spending.dollars:.4f}")
+            job.advance(spending.shown)
             check_stopped()
     return list(ids.values())
