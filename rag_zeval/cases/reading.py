@@ -13,7 +13,7 @@ from typing import Any
 
 from rag_zeval.cases.case import Case
 from rag_zeval.cases.layouts import Layout, find_layout, missing
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, needed
 from rag_zeval.files import Row, iter_jsonl, locate, read_json
 from rag_zeval.judge.schema import LETTERS
 
@@ -102,7 +102,8 @@ def _table(path: Path, kind: str) -> Iterator[Placed]:
     """Rows of a CSV or TSV file, whose places are lines, or of a Parquet file."""
     try:
         if kind == ".parquet":
-            import pyarrow.parquet
+            with needed("pyarrow", f"{path}: reading Parquet"):
+                import pyarrow.parquet
 
             with pyarrow.parquet.ParquetFile(path) as table:  # a part at a time: rows of one document repeat it
                 rows = chain.from_iterable(part.to_pylist() for part in table.iter_batches(PARQUET_ROWS))
@@ -119,8 +120,6 @@ def _table(path: Path, kind: str) -> Iterator[Placed]:
                 if None in row or None in row.values():
                     raise InputError(f"{place}: has another number of columns than the first line")
                 yield place, {name: value if value != "" else None for name, value in row.items()}
-    except ImportError as error:
-        raise InputError(f"{path}: reading Parquet needs pyarrow: pip install pyarrow") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:

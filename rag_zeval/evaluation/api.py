@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.cases.case import CaseSet
 from rag_zeval.cases.reading import read_cases
+from rag_zeval.errors import needed
 from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers, scorer_names
 from rag_zeval.evaluation.run import Plan
 from rag_zeval.evaluation.run import evaluate as run
@@ -42,9 +43,9 @@ class Results(Sequence[Judged]):
         return iter(self.judged)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each answer and metric, with the fields of `Judged`. Needs pandas."""
-        import pandas
-
+        """A row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""
+        with needed("pandas", "to_pandas"):
+            import pandas
         return pandas.DataFrame([asdict(one) for one in self.judged])
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.budget import Account
 from rag_zeval.cases.case import REFERENCE, CaseSet
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
@@ -72,7 +72,6 @@ def check_scorers(names: Sequence[str], judges: Judges) -> None:
     """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named."""
     from rag_zeval.judge.prompt import find_variant
     from rag_zeval.scorers.registry import MEASURES, SCORERS
-    from rag_zeval.stages.config import nearest
 
     for name in names:
         if name not in SCORERS:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, needed
 from rag_zeval.files import locate
 from rag_zeval.models.bounded_http import MIB, Exchange, error_text, exchange, innermost_reason, open_http, read_json
 from rag_zeval.models.keys import needed_key, read_key
@@ -75,10 +75,8 @@ class Endpoint:
         for name, value in limits.items():
             if not 0 < value < math.inf:
                 raise InputError(f"{name} is {value:g}, must be a number above 0")
-        try:
+        with needed("openai", "an endpoint"):
             import openai  # noqa: F401
-        except ImportError as error:
-            raise InputError("an endpoint needs the openai package: pip install openai") from error
         self.name = model
         self.url = url.rstrip("/")
         self.identity = f"{self.url} {model}"
