@@ -47,6 +47,16 @@ def missing(package: str, by: str) -> str:
     return f"{by} needs the {package} package: pip install 'rag-zeval[{EXTRAS[package]}]'"
 
 
+@contextmanager
+def unix() -> Iterator[None]:
+    """Around the import of a module of Python's that Windows lacks: InputError then says which systems there are."""
+    try:
+        yield
+    except ImportError as error:
+        where = f"{error.name} is missing here (on Windows use WSL)"
+        raise InputError(f"RAG-Zeval runs on Linux and macOS; {where}") from error
+
+
 def nearest(name: str, names: Collection[str]) -> str:
     """` (did you mean 'x'?)` for the closest of `names`, or an empty string.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import packages_distributions
@@ -59,3 +60,20 @@ def test_a_missing_package_is_said_in_one_line(package: str, tmp_path: Path, mon
     with pytest.raises(InputError) as told:
         use()
     assert str(told.value) == f"{by} needs the {package} package: pip install 'rag-zeval[{EXTRAS[package]}]'"
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("fcntl", ["evaluate", "a.csv", "--scorers", "bleu"]),
+        ("resource", ["questions", ".", "--n", "1", "--model", "openai:judge@http://host/v1", "--out", "o"]),
+    ],
+)
+def test_on_windows_one_line_says_where_it_runs(module: str, words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("question,answer,truth\nq,A b.,A b.\n")
+    program = "import sys; from rag_zeval import cli; "
+    program += f"sys.modules[{module!r}] = None; sys.argv[1:] = {words!r}; cli.main()"
+    line = [sys.executable, "-c", program]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    told = f"error: RAG-Zeval runs on Linux and macOS; {module} is missing here (on Windows use WSL)\n"
+    assert (done.returncode, done.stderr) == (2, told)
