@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -12,7 +11,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
@@ -32,6 +30,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.evaluation.prices import price_of, read_prices
 from rag_zeval.evaluation.spending import spent_before
 from rag_zeval.files import write_text
+from rag_zeval.progress import Progress
 from rag_zeval.results import SPENT
 from rag_zeval.rows import RowWriter, StoredRows
 from rag_zeval.scorers.checked_claims import CheckedClaims
@@ -40,8 +39,6 @@ from rag_zeval.scorers.score import Scored
 from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.stages.config import stored
 
-LINE_EVERY = 60.0  # seconds between lines of progress where there is no terminal
-SPEED_SECONDS = 600.0  # over which the rate is taken: a batch of a local model may take a minute
 REASONS = 5  # reasons for missing scores shown of each scorer
 
 
@@ -111,7 +108,7 @@ def _trials(
     """Everything scored, job by job. Raises BudgetSpent when a job is not ended because the money is."""
     out = Path(settings.out_dir)
     checker = open_claim_checker(settings, leave_out)
-    with _progress(console) as progress:
+    with Progress(console) as progress:
         for job in jobs(settings, benchmarks, checker, accounts, leave_out):
             price, account = price_of(job.model, prices), accounts.get(job.model or "")
             trial = _trial(job, out, progress, price, account)
@@ -175,39 +172,21 @@ def score(
         label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
         total = len(job.benchmark.examples)
         spent = sum(price.paid(row.get("paid_tokens")) or 0.0 for row in rows.done.values()) if price else 0.0
-        cost = f"${spent:.4f}" if price else ""
-        task = progress.add_task(label, total=total, completed=total - len(todo), cost=cost)
-        last_line = time.monotonic()
         size = job.scorer.group
         groups = [job.benchmark.examples[i : i + size] for i in range(0, total, size)] if size else [todo]
-        for group in groups:
-            if all(example.id in rows.done for example in group):
-                continue
-            for scored in job.scorer.score(group):
-                unasked += bool(scored.unasked)
-                if scored.id not in rows.done and (scored.calls or not scored.unasked):
-                    rows.append(scored.row())
-                    progress.advance(task)
-                    if price:
-                        spent += price.paid(scored.paid_tokens) or 0.0
-                        progress.update(task, cost=f"${spent:.4f}")
-                    if time.monotonic() - last_line > LINE_EVERY:
-                        last_line = time.monotonic()
-                        _print_progress(progress)
-        _print_progress(progress)
+        with progress.job(label, total, total - len(todo), f"${spent:.4f}" if price else "") as shown:
+            for group in groups:
+                if all(example.id in rows.done for example in group):
+                    continue
+                for scored in job.scorer.score(group):
+                    unasked += bool(scored.unasked)
+                    if scored.id not in rows.done and (scored.calls or not scored.unasked):
+                        rows.append(scored.row())
+                        spent += price.paid(scored.paid_tokens) or 0.0 if price else 0.0
+                        shown.advance(f"${spent:.4f}" if price else "")
     if unasked:
         raise BudgetSpent(f"{unasked} rows of {label} were not asked, or not to their end")
     return StoredRows(path, Scored.from_row)
-
-
-def _print_progress(progress: Progress) -> None:
-    """A line on how far the latest job is, where the output is no terminal and shows no bar."""
-    task = progress.tasks[-1]
-    if not progress.console.is_terminal:
-        speed = task.finished_speed or task.speed
-        rate = f", {speed:.1f}/s" if speed else ""
-        cost = f", {task.fields['cost']}" if task.fields["cost"] else ""
-        progress.console.print(f"{task.description}: {task.completed:.0f}/{task.total:.0f}{rate}{cost}", soft_wrap=True)
 
 
 def _failures(trial: Trial) -> Iterator[str]:
@@ -238,22 +217,3 @@ def _missing(trial: Trial) -> list[str]:
 def _name(trial: Trial) -> str:
     number = f", trial {trial.number + 1}" if trial.number else ""
     return f"{trial.benchmark.name}, {scorer_name(trial.scorer, trial.model)}{number}"
-
-
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="cyan")
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[cost]}"),
-        console=console,
-        disable=not console.is_terminal,
-        speed_estimate_period=SPEED_SECONDS,
-    )

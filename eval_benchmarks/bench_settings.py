@@ -9,11 +9,11 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from eval_benchmarks.originals.packages import ORIGINALS
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, nearest
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.registry import JUDGE, MEASURES
-from rag_zeval.stages.config import check_settings, nearest
+from rag_zeval.stages.config import check_settings
 
 CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # how endpoints are called
 

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rag_zeval.decisions.assertions import assert_supported
-    from rag_zeval.evaluation.api import evaluate
+    from rag_zeval.evaluation.api import aevaluate, evaluate
     from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
     from rag_zeval.models.language_model import open_backend
+    from rag_zeval.results import read_judged
 
 __version__ = "0.1.0"
-__all__ = ["Evaluation", "Evaluator", "Example", "assert_supported", "evaluate", "open_backend"]
+__all__ = [
+    "Evaluation", "Evaluator", "Example", "aevaluate", "assert_supported", "evaluate", "open_backend", "read_judged",
+]  # fmt: skip
 PLACES = {
+    "aevaluate": "rag_zeval.evaluation.api",
     "assert_supported": "rag_zeval.decisions.assertions",
     "evaluate": "rag_zeval.evaluation.api",
     "open_backend": "rag_zeval.models.language_model",
+    "read_judged": "rag_zeval.results",
 }
 
 

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from rag_zeval.secrets import hide_environment, hide_words
 from rag_zeval.streams import guarded
+
+EXTRAS = {  # of `pip install 'rag-zeval[...]'`: the one that brings each package which the core does without
+    "openai": "api",
+    "torch": "local",
+    "transformers": "local",
+    "vllm": "vllm",
+    "ir-measures": "scorers",
+    "nltk": "scorers",
+    "rouge-score": "scorers",
+    "sacrebleu": "scorers",
+    "scipy": "scorers",
+    "charset-normalizer": "evaluate",
+    "matplotlib": "evaluate",
+    "pandas": "evaluate",
+    "pyarrow": "evaluate",
+    "pypdf": "evaluate",
+    "python-calamine": "evaluate",
+    "python-jsonpath": "evaluate",
+}
 
 
 class InputError(ValueError):
@@ -22,11 +42,36 @@ class InputError(ValueError):
 
 @contextmanager
 def needed(package: str, by: str) -> Iterator[None]:
-    """Around the import of a package that may be missing: InputError then says what needs it, and how to get it."""
+    """Around the import of a package of EXTRAS: if it is missing, InputError says what needs it and what to install."""
     try:
         yield
     except ImportError as error:
-        raise InputError(f"{by} needs the {package} package: pip install {package}") from error
+        raise InputError(missing(package, by)) from error
+
+
+def missing(package: str, by: str) -> str:
+    """The line that says what needs a package of EXTRAS, and how to install it."""
+    return f"{by} needs the {package} package: pip install 'rag-zeval[{EXTRAS[package]}]'"
+
+
+@contextmanager
+def unix() -> Iterator[None]:
+    """Around the import of a module of Python's that Windows lacks: InputError then says which systems there are."""
+    try:
+        yield
+    except ImportError as error:
+        where = f"{error.name} is missing here (on Windows use WSL)"
+        raise InputError(f"RAG-Zeval runs on Linux and macOS; {where}") from error
+
+
+def nearest(name: str, names: Collection[str]) -> str:
+    """` (did you mean 'x'?)` for the closest of `names`, or an empty string.
+
+    A dotted name that ends in the whole of `name` is closest of all: `lr` means `...optim.lr`.
+    """
+    inner = sorted(known for known in names if known.endswith(f".{name}"))
+    close = inner or difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f" (did you mean '{close[0]}'?)" if close else ""
 
 
 def exit_status(stage: Callable[[], int]) -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, ValuesView
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, unix
 from rag_zeval.files import BLOCK, Row, check_fields, check_regular, json_line, locate, naming, parse_row, write_chunks
+
+with unix():
+    import fcntl
 
 ROW_START = b'{"id": "'  # how every line of ours begins, so that a torn one is known from another's file
 T = TypeVar("T")  # what is made of a row

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, missing
 from rag_zeval.files import check_object, model_sha256, read_json
 from rag_zeval.models.language_model import check_spec, read_card
 
@@ -25,7 +25,7 @@ def serve(folder: str, extra: Sequence[str] = ()) -> None:
     command = serve_command(folder, extra)
     variant = read_card(folder).get("variant", "paper")
     if importlib.util.find_spec("vllm") is None:
-        raise InputError("vLLM is missing: pip install vllm (make does so for PROFILE=paper and PROFILE=single)")
+        raise InputError(missing("vllm", f"serving {folder}"))
     name = command[command.index("--served-model-name") + 1]
     asked = f"--model openai:{name}@{URL} --variant {variant}"
     print(f"serving {folder}; without another name or port it is asked as: {asked}", flush=True)

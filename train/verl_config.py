@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rag_zeval.errors import InputError
-from rag_zeval.stages.config import key_paths, nearest
+from rag_zeval.errors import InputError, nearest
+from rag_zeval.stages.config import key_paths
 
 if TYPE_CHECKING:
     from train.run_folder import RunFolder

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rag_zeval.errors import InputError, exit_status
-from rag_zeval.stages.config import nearest
+from rag_zeval.errors import InputError, exit_status, nearest
 
 USAGE = """\
 usage: python -m experiments.dynamics RUN [RUN ...] [key=value ...]

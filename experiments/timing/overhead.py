@@ -26,7 +26,6 @@ from statistics import median
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
 
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
@@ -42,6 +41,7 @@ from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
+from rag_zeval.progress import Progress
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 
@@ -108,7 +108,7 @@ def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
     """One run of the stage, from the benchmark to its table."""
     scorer = RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling())
     job = ScoringJob(benchmark, scorer, "judge")
-    with Progress(console=Console(stderr=True, force_terminal=False)) as progress:
+    with Progress(Console(stderr=True, force_terminal=False)) as progress:
         scored = score(job, out / job.file, progress)
     trial = Trial(benchmark, scorer.name, job.model, job.file, scorer.identity, None, scored)
     rows = summary_rows(group_trials([trial]), DRAWS, seed=0)

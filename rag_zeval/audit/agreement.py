@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import needed
 from rag_zeval.statistics.bootstrap import Mask, multiplicities
 from rag_zeval.statistics.weighted_correlations import Floats
 
@@ -200,10 +200,8 @@ def _bounds(draws: Floats, ratings: Ratings) -> tuple[float, float] | None:
     cases, defined = len(set(ratings.cases)), draws[~np.isnan(draws)]
     if cases < 2 or not len(defined):
         return None
-    try:
+    with needed("scipy", "the interval of an agreement"):
         from scipy.stats import norm, t
-    except ImportError as error:
-        raise InputError("intervals need scipy: pip install scipy") from error
     tail = norm.cdf(math.sqrt(cases / (cases - 1)) * t.ppf(0.025, cases - 1))
     low, high = np.quantile(defined, [tail, 1 - tail])
     return float(low), float(high)

@@ -12,7 +12,7 @@ from typing import Any
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
 from rag_zeval.cases.row_files import decoded
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 
 ABSENT = object()  # in place of a value that is not there, not even as null
@@ -72,8 +72,7 @@ def check_names(names: Mapping[str, str]) -> None:
     """Raises InputError for a field of the user's own that does not exist."""
     for name in names:
         if name not in FIELDS:
-            near = difflib.get_close_matches(name, FIELDS, 1)
-            hint = f": did you mean '{near[0]}'?" if near else f"; there is: {', '.join(FIELDS)}"
+            hint = nearest(name, FIELDS) or f"; there is: {', '.join(FIELDS)}"
             raise InputError(f"--map {name}={names[name]}: there is no field '{name}'{hint}")
 
 

@@ -70,11 +70,12 @@ def collect(
 
 
 def _track(results: Iterable[tuple[int, Row]], total: int) -> Iterator[Row]:
-    from rich.console import Console
-    from rich.progress import track
+    from rag_zeval.progress import Progress
 
-    for _, row in track(results, "asking", total, console=Console(stderr=True)):
-        yield row
+    with Progress() as progress, progress.job("asking", total) as job:
+        for _, row in results:
+            yield row
+            job.advance()
 
 
 def _print_table(rows: Sequence[Row]) -> None:

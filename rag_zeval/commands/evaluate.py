@@ -112,7 +112,7 @@ def evaluate(
     from rag_zeval.budget import Account, Budget
     from rag_zeval.cases.case import CaseSet
     from rag_zeval.cases.reading import read_cases
-    from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers
+    from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers, scorer_names
     from rag_zeval.evaluation.prices import price_of, read_prices
     from rag_zeval.evaluation.run import Plan, judged_by
     from rag_zeval.evaluation.run import evaluate as run
@@ -123,7 +123,7 @@ def evaluate(
     from rag_zeval.rows import RowWriter
     from rag_zeval.scorers.registry import MEASURES
 
-    names = list(dict.fromkeys(name.strip() for name in scorers.split(",") if name.strip()))
+    names = scorer_names(scorers)
     if not 0 <= temperature < math.inf:
         raise InputError(f"--temperature is {temperature}, must be a number of at least 0")
     if max_cost is not None and not 0 < max_cost < math.inf:

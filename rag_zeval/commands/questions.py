@@ -81,16 +81,14 @@ def questions(
 
 def _write(outcomes: Iterable[Outcome], rows: RowWriter, n: int) -> Counter[str]:
     """Go through the outcomes: how often each reason came. Of failed replies, which have many, the first is told."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rag_zeval.progress import Progress
 
     dropped: Counter[str] = Counter()
     failed = []
-    columns = (TextColumn("writing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task("writing", total=n, completed=len(rows.done))
+    with Progress() as progress, progress.job("writing", n, len(rows.done)) as job:
         for outcome in outcomes:
-            progress.advance(bar, outcome.row is not None)
+            if outcome.row is not None:
+                job.advance()
             if outcome.failed:
                 failed.append(outcome.reason)
             elif outcome.row is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import stat
 import subprocess
@@ -19,9 +18,12 @@ from typing import Any
 
 from rag_zeval.documents.encoding import Unreadable
 from rag_zeval.documents.formats import SUFFIXES
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, unix
 from rag_zeval.judge.words import WORD
 from rag_zeval.models.language_model import one_line
+
+with unix():
+    import resource
 
 SECONDS = 60.0  # for one file
 MEMORY_GIB = 1.0  # of a process that reads one

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.cases.case import CaseSet
 from rag_zeval.cases.reading import read_cases
-from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers
+from rag_zeval.errors import needed
+from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers, scorer_names
 from rag_zeval.evaluation.run import Plan, judged_by
 from rag_zeval.evaluation.run import evaluate as run
 from rag_zeval.evaluation.spending import Spending
 from rag_zeval.evaluation.summary import Summary, summarize
+from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.results import Judged, over_trials
@@ -42,16 +44,16 @@ class Results(Sequence[Judged]):
         return iter(self.judged)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each answer and metric, with the fields of `Judged`. Needs pandas."""
-        import pandas
-
+        """A row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""
+        with needed("pandas", "to_pandas"):
+            import pandas
         return pandas.DataFrame([asdict(one) for one in self.judged])
 
 
 def evaluate(
     source: Any,
     *,
-    scorers: Sequence[str] = ("rag_zeval",),
+    scorers: str | Sequence[str] = "rag_zeval",
     model: str | None = None,
     against: str | None = None,
     names: Mapping[str, str] | None = None,
@@ -68,19 +70,22 @@ def evaluate(
 ) -> Results:
     """Score every answer of a file, a DataFrame, a `datasets.Dataset` or a list of dicts.
 
-    The keywords are the options of `rag-zeval evaluate`: names is its --map, calls are concurrency, timeout,
-    connect_timeout, max_body_mib and api_key_env. With `out` the rows are kept there, and the same call goes on after
-    a stop. Raises InputError as the command does.
+    The keywords are the options of `rag-zeval evaluate`: scorers is one name, names with commas between them, or a list
+    of names; names is its --map; calls are concurrency, timeout, connect_timeout, max_body_mib and api_key_env. With
+    `out` the rows are kept there, and the same call resumes after an interruption. It may be called from any thread,
+    and where an event loop is running (a notebook): the loop then waits for it; see `aevaluate`.
+    Raises InputError as the command does.
 
         results = evaluate(frame, model="openai:gpt-4o-mini", against="contexts")
-        results.to_pandas().groupby("slice_tag").score.mean()
+        results.to_pandas().groupby("system").score.mean()
     """
+    scorers = scorer_names(scorers)
     judges = Judges(model, variant, sampling or Sampling(), structured, trials, embeddings, calls=calls)
     check_scorers(scorers, judges)
     read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows)
     cases = CaseSet(read.cases)
     check_needs(scorers, cases)
-    plan = Plan(cases, {case.id for case in cases.cases}, list(scorers), cases.sources(against), judges)
+    plan = Plan(cases, {case.id for case in cases.cases}, scorers, cases.sources(against), judges)
     print(read, *judged_by(plan), sep="\n", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
@@ -90,3 +95,14 @@ def evaluate(
             judged = over_trials(rows)
             summary = summarize(rows)
     return Results(tuple(judged), summary)
+
+
+aevaluate = awaitable(
+    evaluate,
+    """Do what `evaluate` does, with the same keywords and results, and leave the event loop free meanwhile.
+
+    Cancelling it ends all requests; the rows that are finished are kept in `out`.
+
+        results = await aevaluate(frame, model="openai:gpt-4o-mini", against="contexts")
+    """,
+)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval.budget import Account
 from rag_zeval.cases.case import REFERENCE, SOURCES, CaseSet
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
@@ -59,6 +59,15 @@ class Metric:
     cached: CachedBackend | None = None
 
 
+def scorer_names(given: str | Sequence[str]) -> list[str]:
+    """The names in a text, with commas between them, or in a list; each once. Raises InputError if there is none."""
+    names = given.split(",") if isinstance(given, str) else map(str, given)
+    found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    if not found:
+        raise InputError("--scorers: there is no name in it; `rag-zeval scorers` lists them")
+    return found
+
+
 def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> None:
     """Raises InputError, before any model is loaded, for a scorer that does not exist or whose model is not named.
 
@@ -66,7 +75,6 @@ def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> 
     """
     from rag_zeval.judge.prompt import find_variant
     from rag_zeval.scorers.registry import MEASURES, SCORERS
-    from rag_zeval.stages.config import nearest
 
     for name in names:
         if name not in SCORERS:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from rag_zeval.cases.case import CaseSet
 from rag_zeval.errors import InputError
@@ -15,13 +13,12 @@ from rag_zeval.evaluation.spending import Spending, spent_before
 from rag_zeval.files import Row, check_fields, first_difference
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.needs import NOUNS
+from rag_zeval.models.as_finished import check_stopped
 from rag_zeval.models.cache import ReplyCache
+from rag_zeval.progress import Progress
 from rag_zeval.results import SPENT, ResultRows, input_sha256, result_row, row_id
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.score import Scored
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, Task
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: 
     else:
         writer.settle()
     ids: list[str] = []
-    with _progress() as progress:
+    with Progress() as progress:
         for metric in metrics:
             ids += _score(plan.cases, metric, writer, progress, spending)
         for metric in _of_claims(plan, writer) if CHECKED_CLAIMS in plan.scorers and not spending.unasked else ():
@@ -143,40 +140,23 @@ def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress
     at_key = {key: at for at, key in enumerate(cases.keys)}
     already = sum(id_ in writer.done for id_ in ids.values())
     trial = f", trial {metric.trial + 1}" if metric.trial else ""
-    bar = progress.add_task(f"{metric.name}{trial}", total=len(ids), completed=already, pace="")
 
     def missing() -> Iterator[Example]:
         for key, at in at_key.items():
             if ids[key] not in writer.done:
                 yield cases.example(at, metric.against)
 
-    for scored in metric.scorer.score(missing()):
-        spending.unasked += bool(scored.unasked)
-        if scored.unasked and not scored.calls:  # nothing was paid for it
-            continue
-        at = at_key[scored.id]
-        example = cases.example(at, metric.against)
-        made_by = {"metric": metric.name, "trial": metric.trial, **metric.made_by}
-        row = result_row(ids[scored.id], cases.cases[at], example, metric.scorer, scored, made_by)
-        writer.append(row)
-        spending.add(row)
-        progress.advance(bar)
-        progress.update(bar, pace=_pace(progress.tasks[bar], already, spending))
+    with progress.job(f"{metric.name}{trial}", len(ids), already, spending.shown) as job:
+        for scored in metric.scorer.score(missing()):
+            spending.unasked += bool(scored.unasked)
+            if scored.unasked and not scored.calls:  # nothing was paid for it
+                continue
+            at = at_key[scored.id]
+            example, case = cases.example(at, metric.against), cases.cases[at]
+            made_by = {"metric": metric.name, "trial": metric.trial, **metric.made_by}
+            row = result_row(ids[scored.id], case, example, metric.scorer, scored, made_by)
+            writer.append(row)
+            spending.add(row)
+            job.advance(spending.shown)
+            check_stopped()
     return list(ids.values())
-
-
-def _progress() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    start, pace = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}")
-    columns = (start, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace)
-    return Progress(*columns, console=Console(stderr=True))
-
-
-def _pace(task: Task, already: int, spending: Spending) -> str:
-    """Rate and time left since the start: rows come in batches, which rich's own recent speed makes nonsense of."""
-    rate = (task.completed - already) / max(task.elapsed or 0.0, 1e-3)
-    left = timedelta(seconds=round(((task.total or 0) - task.completed) / rate))
-    cost = "" if spending.dollars is None else f", ${spending.dollars:.4f}"
-    return f"{rate:.2f} rows/s, {left} left{cost}"

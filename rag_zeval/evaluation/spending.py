@@ -42,6 +42,11 @@ class Spending:
         return None if self.price is None else self.price.of(self.prompt_tokens, self.completion_tokens)
 
     @property
+    def shown(self) -> str:
+        """The dollars as progress shows them; nothing without a price."""
+        return "" if self.dollars is None else f"${self.dollars:.4f}"
+
+    @property
     def exactness(self) -> str:
         """Words before tokens and dollars: "at least " where some are unknown, "at most " where some are bounds."""
         return "at least " if self.untold else "at most " if self.bounded else ""

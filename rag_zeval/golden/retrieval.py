@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, needed
 from rag_zeval.files import Row, check_fields
 from rag_zeval.golden.lines import chunk_ids, is_unanswerable, read_lines
 from rag_zeval.golden.slices import by_slice
@@ -83,10 +83,8 @@ def values(rankings: Sequence[Ranking], ks: Sequence[int]) -> Values:
 
     Raises InputError if ir-measures is not installed.
     """
-    try:
+    with needed("ir-measures", "measuring retrieval"):
         import ir_measures
-    except ImportError as error:
-        raise InputError("retrieval is measured by ir-measures: pip install ir-measures") from error
     asked = {getattr(ir_measures, name) @ k: (measure, k) for measure, name in MEASURES.items() for k in ks}
     found: Values = {key: [0.0] * len(rankings) for key in asked.values()}
     ranks = [list(_gold_ranks(ranking)) for ranking in rankings]

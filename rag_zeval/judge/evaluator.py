@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from rag_zeval.errors import InputError
+from rag_zeval.files import locate
 from rag_zeval.judge.needs import lacking
 from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
 from rag_zeval.judge.prompt import find_variant, judge_messages, without_surrogates
@@ -176,12 +177,19 @@ class Evaluator:
 
 
 def _example(question: str, reference: str, answers: Sequence[str]) -> Example:
-    if isinstance(answers, str):
-        raise InputError("answers: one string given, must be a list of strings")
+    _check_list("answers", answers)
     return Example("", question, reference, tuple(answers))
 
 
+def _check_list(name: str, texts: Sequence[str]) -> None:
+    if isinstance(texts, str):  # it would be read letter by letter
+        raise InputError(f"{name}: one string given, must be a list of strings")
+
+
 def _check(example: Example) -> None:
+    with locate(f"example '{example.id}'"):
+        _check_list("answers", example.answers)
+        _check_list("chunks", example.chunks)
     if not 1 <= len(example.answers) <= len(LETTERS):
         raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
     for text in _texts(example):

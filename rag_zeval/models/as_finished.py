@@ -1,14 +1,19 @@
-"""The one door from plain code to `await`: many questions side by side, their answers as they come."""
+"""The doors between plain code and `await`: many questions side by side, and plain code that is awaited itself."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+import functools
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from typing import Any, ParamSpec, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 _END: Any = object()
 
@@ -25,16 +30,84 @@ def as_finished(
         for index, reply in as_finished(model.complete, requests, model.at_once):
             print(requests[index].messages, reply.text)
     """
-    results = _results(ask, items, at_once)
     if not _in_a_loop():
-        yield from results
+        yield from _results(ask, items, at_once, _stop.get())
         return
+    stop = _Stop()
+    results = _results(ask, items, at_once, stop)
     with ThreadPoolExecutor(1) as thread:
         try:
             while (result := thread.submit(next, results, _END).result()) is not _END:
                 yield result
-        finally:
+        finally:  # Ctrl-C comes while this thread waits for the other
+            stop.set()
             thread.submit(results.close).result()
+
+
+def awaitable(work: Callable[Arguments, Result], doc: str) -> Callable[Arguments, Coroutine[Any, Any, Result]]:
+    """`work` as a coroutine function, named with an "a" before it: it runs in a thread, and leaves the event loop free.
+
+    When it is cancelled, `work` gets CancelledError, out of `as_finished` or `check_stopped`, and ends before the
+    caller's own CancelledError goes on. doc: the docstring.
+    """
+
+    @functools.wraps(work)
+    async def awaited(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        stop, context = _Stop(), copy_context()
+        context.run(_stop.set, stop)
+        thread = ThreadPoolExecutor(1)
+        running = asyncio.wrap_future(thread.submit(context.run, functools.partial(work, *args, **kwargs)))
+        thread.shutdown(wait=False)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            stop.set()
+            await asyncio.gather(running, return_exceptions=True)
+            raise
+
+    awaited.__name__ = awaited.__qualname__ = f"a{work.__name__}"
+    awaited.__doc__ = doc
+    return awaited
+
+
+def check_stopped() -> None:
+    """Raise CancelledError if this is the work of an `awaitable` that was cancelled."""
+    if (stop := _stop.get()) is not None:
+        stop.check()
+
+
+class _Stop:
+    """How one thread ends what `as_finished` does in another, with CancelledError, now and from then on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_set = False
+        self._ends: list[Callable[[], object]] = []
+
+    def set(self) -> None:
+        with self._lock:
+            self._is_set = True
+            for end in self._ends:
+                end()
+
+    def check(self) -> None:
+        if self._is_set:
+            raise asyncio.CancelledError
+
+    @contextmanager
+    def calls(self, end: Callable[[], object]) -> Iterator[None]:
+        """Inside, `set` calls `end`."""
+        with self._lock:
+            self.check()
+            self._ends.append(end)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._ends.remove(end)
+
+
+_stop: ContextVar[_Stop | None] = ContextVar("stop", default=None)  # of the work that is awaited in this thread
 
 
 def _in_a_loop() -> bool:
@@ -46,7 +119,7 @@ def _in_a_loop() -> bool:
 
 
 def _results(
-    ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int
+    ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int, stop: _Stop | None
 ) -> Generator[tuple[int, Result], None, None]:
     async def answer(index: int, item: Item) -> tuple[int, Result]:
         return index, await ask(item)
@@ -59,19 +132,22 @@ def _results(
 
     loop = asyncio.new_event_loop()
     todo = enumerate(items)
-    finished: asyncio.Queue[asyncio.Task[tuple[int, Result]]] = asyncio.Queue()
-    under_way: set[asyncio.Task[tuple[int, Result]]] = set()
+    finished: asyncio.Queue[asyncio.Future[tuple[int, Result]]] = asyncio.Queue()
+    under_way: set[asyncio.Future[tuple[int, Result]]] = set()
+    stopped: asyncio.Future[tuple[int, Result]] = loop.create_future()
+    stopped.add_done_callback(finished.put_nowait)
     try:
-        while True:
-            while len(under_way) < at_once and (entry := next(todo, None)) is not None:
-                task = loop.create_task(answer(*entry))
-                task.add_done_callback(finished.put_nowait)
-                under_way.add(task)
-            if not under_way:
-                return
-            task = loop.run_until_complete(finished.get()) if finished.empty() else finished.get_nowait()
-            under_way.remove(task)
-            yield task.result()
+        with (stop or _Stop()).calls(lambda: loop.call_soon_threadsafe(stopped.cancel)):
+            while True:
+                while len(under_way) < at_once and (entry := next(todo, None)) is not None:
+                    task = loop.create_task(answer(*entry))
+                    task.add_done_callback(finished.put_nowait)
+                    under_way.add(task)
+                if not under_way:
+                    return
+                done = loop.run_until_complete(finished.get()) if finished.empty() else finished.get_nowait()
+                under_way.discard(done)
+                yield done.result()  # of `stopped`, CancelledError
     finally:
         loop.run_until_complete(give_up())
         loop.run_until_complete(loop.shutdown_asyncgens())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,16 +19,16 @@ class BatchedModel(ABC):
     """A model to which many requests cost less together than one by one.
 
     Requests are collected until the event loop has nothing else to do, and then computed, in an order that does not
-    depend on their arrival. So the same examples, begun together, always stand in the same batches.
+    depend on their arrival. So the same examples, begun together, always stand in the same batches. Several event
+    loops, of threads or within one another, may ask; what one of them collected is computed without the others'.
     """
 
     batched = True
     at_once = 128
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
-        self._worker: asyncio.Task[None] | None = None
+        self._queues: dict[asyncio.AbstractEventLoop, _Queue] = {}
+        self._computing = threading.Lock()
 
     @abstractmethod
     def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
@@ -36,32 +37,52 @@ class BatchedModel(ABC):
     async def complete(self, request: Request) -> Reply:
         """The reply to one request, computed with those that wait beside it."""
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # what waited in an earlier one was given up with it
-            self._loop, self._waiting, self._worker = loop, [], None
+        queue = self._queues.get(loop)
+        if queue is None or queue.worker.done():
+            waiting: list[tuple[Request, asyncio.Future[Reply]]] = []
+            queue = self._queues[loop] = _Queue(waiting, loop.create_task(self._compute_batches(waiting)))
         reply: asyncio.Future[Reply] = loop.create_future()
-        self._waiting.append((request, reply))
-        if self._worker is None or self._worker.done():
-            self._worker = loop.create_task(self._compute_batches())
+        queue.waiting.append((request, reply))
         return await reply
 
-    async def _compute_batches(self) -> None:
-        while self._waiting:
-            seen = quiet = 0
-            while quiet < QUIET_TURNS:
-                await asyncio.sleep(0)
-                quiet = quiet + 1 if len(self._waiting) == seen else 0
-                seen = len(self._waiting)
-            batch = sorted((entry for entry in self._waiting if not entry[1].done()), key=lambda entry: entry[0].seed)
-            self._waiting = []
-            try:
-                for index, reply in self.replies_to([request for request, _ in batch]):
-                    if not batch[index][1].done():
-                        batch[index][1].set_result(reply)
-                    await asyncio.sleep(0)  # who writes rows then has this one before the next is computed
-            except Exception as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
+    async def _compute_batches(self, waiting: list[tuple[Request, asyncio.Future[Reply]]]) -> None:
+        try:
+            while waiting:
+                seen = quiet = 0
+                while quiet < QUIET_TURNS:
+                    await asyncio.sleep(0)
+                    quiet = quiet + 1 if len(waiting) == seen else 0
+                    seen = len(waiting)
+                batch = sorted((entry for entry in waiting if not entry[1].done()), key=lambda entry: entry[0].seed)
+                waiting.clear()
+                await self._compute(batch)
+        finally:
+            del self._queues[asyncio.get_running_loop()]
+
+    async def _compute(self, batch: Sequence[tuple[Request, asyncio.Future[Reply]]]) -> None:
+        try:
+            replies = self.replies_to([request for request, _ in batch])
+            while (found := self._next(replies)) is not None:
+                index, reply = found
+                if not batch[index][1].done():
+                    batch[index][1].set_result(reply)
+                await asyncio.sleep(0)  # who writes rows then has this one before the next is computed
+        except Exception as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+
+    def _next(self, replies: Iterator[tuple[int, Reply]]) -> tuple[int, Reply] | None:
+        with self._computing:  # the model computes for one thread at a time
+            return next(replies, None)
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """The requests of one event loop that wait, and the task that computes them."""
+
+    waiting: list[tuple[Request, asyncio.Future[Reply]]]
+    worker: asyncio.Task[None]
 
 
 @dataclass(frozen=True)

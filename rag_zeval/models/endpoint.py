@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, needed
 from rag_zeval.files import locate
 from rag_zeval.models.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
 from rag_zeval.models.keys import needed_key, read_key
@@ -45,6 +46,7 @@ class _Session:
 class Endpoint:
     """A model over HTTP: up to `concurrency` requests at once, each within `timeout` seconds, retries included.
 
+    Several threads may ask it, each by an event loop of its own; then `concurrency` is of each.
     connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
     max_body_mib: MiB that the body of an answer may have; account: who pays, where there is a limit. The key is read
     from the environment variable of the given name whenever it is needed, kept by the client alone, and taken out of
@@ -77,10 +79,8 @@ class Endpoint:
         for name, value in limits.items():
             if not 0 < value < math.inf:
                 raise InputError(f"{name} is {value:g}, must be a number above 0")
-        try:
+        with needed("openai", "an endpoint"):
             import openai  # noqa: F401
-        except ImportError as error:
-            raise InputError("an endpoint needs the openai package: pip install openai") from error
         self.name = model
         self.url = url.rstrip("/")
         self.identity = f"{self.url} {model}"
@@ -88,7 +88,7 @@ class Endpoint:
         self._timeout, self._connect_timeout, self._max_body_mib = timeout, connect_timeout, max_body_mib
         self._account = account
         self._reached = False
-        self._session: _Session | None = None
+        self._here = threading.local()  # its `session` is that of the event loop in this thread
 
     async def _probe(self, http: Any) -> None:
         """Raise InputError if nothing answers at the URL or it refuses the key. Any other answer will do, unread."""
@@ -121,9 +121,9 @@ class Endpoint:
         its own of what goes out and comes in: that takes a third of its time. Raises InputError, to all that ask, when
         nothing answers at the URL or it refuses the key.
         """
-        if self._session is None or self._session.loop is not asyncio.get_running_loop():
-            self._session = self._open_session()
-        session = self._session
+        session: _Session | None = getattr(self._here, "session", None)
+        if session is None or session.loop is not asyncio.get_running_loop():
+            session = self._here.session = self._open_session()
         if session.probe is not None:
             await asyncio.shield(session.probe)
             self._reached = True

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, needed
 from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply, one_line
 
@@ -173,11 +173,10 @@ def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: b
     whether the folder's own code may be run, which then brings its own tokenizer (here None).
     Raises InputError for what is no model that transformers can load.
     """
-    try:
+    with needed("torch", f"{folder}: a local model"):
         import torch
+    with needed("transformers", f"{folder}: a local model"):
         import transformers
-    except ImportError as error:
-        raise InputError(f"{folder}: a local model needs torch: pip install torch transformers") from error
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = (device == "cuda" and dtype_on_gpu) or torch.float32

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import needed
 from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply
 
@@ -20,10 +20,8 @@ class VLLMBackend(FolderModel):
 
     def __init__(self, folder: str):
         super().__init__(folder)
-        try:
+        with needed("vllm", f"model 'vllm:{folder}'"):
             from vllm import LLM
-        except ImportError as error:
-            raise InputError(f"model 'vllm:{folder}': vLLM is missing: pip install vllm") from error
         self._llm = LLM(model=folder, seed=0, gpu_memory_utilization=0.9, generation_config="vllm")
         self.tokenizer = self._llm.get_tokenizer()
         self.max_context = self._llm.llm_engine.model_config.max_model_len

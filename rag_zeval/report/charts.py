@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import needed
 from rag_zeval.evaluation.summary import Column
 from rag_zeval.files import Row, write_bytes
 from rag_zeval.report.scores import BINS, Scale, ScoreTable
@@ -25,11 +25,9 @@ def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
 
     Raises InputError where matplotlib is not installed.
     """
-    try:
+    with needed("matplotlib", "--figures"):
         from matplotlib.figure import Figure
         from matplotlib.text import Text
-    except ImportError as error:
-        raise InputError("--figures needs matplotlib: pip install matplotlib") from error
 
     table = ScoreTable(rows)
     draws: dict[str, Callable[[Figure, ScoreTable], None]] = {"means": _means, "histograms": _histograms}

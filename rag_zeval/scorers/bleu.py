@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
+from rag_zeval.errors import needed
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored, Scorer
@@ -21,7 +22,8 @@ class Bleu(Scorer):
     needs = ("answer", "reference")
 
     def __init__(self) -> None:
-        import sacrebleu
+        with needed("sacrebleu", self.name):
+            import sacrebleu
 
         self.identity = f"sacrebleu {sacrebleu.__version__} bleu4 tokenize=none, else words, smooth=none"
         self._bleu = sacrebleu.BLEU(tokenize="none", smooth_method="none", effective_order=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
+from rag_zeval.errors import needed
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored, Scorer
@@ -29,7 +30,8 @@ class RougeL(Scorer):
     needs = ("answer", "reference")
 
     def __init__(self) -> None:
-        from rouge_score.rouge_scorer import RougeScorer
+        with needed("rouge-score", self.name):
+            from rouge_score.rouge_scorer import RougeScorer
 
         self.identity = f"rouge-score {version('rouge-score')} rougeL no stemmer, else words of any script"
         self._rouge = RougeScorer(["rougeL"], use_stemmer=False)

@@ -7,7 +7,6 @@ And typed settings made of it: `check_settings`; and what a run's files keep of 
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, nearest
 from rag_zeval.models.language_model import one_line
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
@@ -190,13 +189,3 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
         return f"{name}: must be {wanted}"
     shown = "null" if value is None else one_line(str(value)) or "nothing"
     return f"{name}: {f'must be {wanted}' if wanted else first['msg']}, found {shown}"
-
-
-def nearest(name: str, names: Sequence[str] | set[str]) -> str:
-    """` (did you mean 'x'?)` for the closest of `names`, or an empty string.
-
-    A dotted name that ends in the whole of `name` is closest of all: `lr` means `...optim.lr`.
-    """
-    inner = sorted(known for known in names if known.endswith(f".{name}"))
-    close = inner or difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f" (did you mean '{close[0]}'?)" if close else ""

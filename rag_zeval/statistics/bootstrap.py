@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rag_zeval.errors import needed
 from rag_zeval.statistics.weighted_correlations import WEIGHTED, Floats
 
 Mask = NDArray[np.bool_]
@@ -92,7 +93,8 @@ class Correlation:
         return None
 
     def point(self, keep: Mask) -> float:
-        from scipy import stats
+        with needed("scipy", "a correlation"):
+            from scipy import stats
 
         tests: dict[str, Any] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
         x, y = np.repeat(self.x[keep], self.y.shape[1]), self.y[keep].ravel()
@@ -224,7 +226,8 @@ def mean_estimates(values: Floats, draws: int, seed: int) -> list[Estimate]:
 def share_interval(hits: int, n: int) -> tuple[float, float]:
     """95% interval of the share of `hits` among n outcomes, at least one (Wilson 1927, JASA 22, 209-212); no bootstrap:
     it has a width also where all outcomes are the same."""
-    from scipy.stats import binomtest
+    with needed("scipy", "the interval of a share"):
+        from scipy.stats import binomtest
 
     bounds = binomtest(hits, n).proportion_ci(method="wilson")
     return float(bounds.low), float(bounds.high)

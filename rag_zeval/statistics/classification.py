@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rag_zeval.errors import needed
 from rag_zeval.statistics.bootstrap import BLOCK, Clusters, Mask, columns_of
 from rag_zeval.statistics.weighted_correlations import Floats
 
@@ -59,7 +60,8 @@ class Auroc:
         return float(self.draws(keep, np.ones((1, int(columns_of(self, keep).max(initial=-1)) + 1)))[0])
 
     def draws(self, keep: Mask, weights: Floats) -> Floats:
-        from scipy.sparse import csr_array
+        with needed("scipy", "the area under a curve"):
+            from scipy.sparse import csr_array
 
         levels, level = np.unique(self.values[keep], return_inverse=True)
         column, supported = columns_of(self, keep), self.supported[keep]

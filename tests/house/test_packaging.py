@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections import defaultdict
 from email.parser import HeaderParser
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import rag_zeval
+from rag_zeval.errors import EXTRAS
 from rag_zeval.scorers.registry import SCORERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +67,36 @@ def test_the_wheel_says_its_version_licence_and_pythons_and_needs_nothing_heavy(
     assert plain and not plain & {"torch", "verl", "vllm", "ray", "transformers", "scipy", "openai"}
     assert f"version: {rag_zeval.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"[{rag_zeval.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def requirements(wheel: zipfile.ZipFile) -> dict[str, set[str]]:
+    """The packages that each extra brings by itself; those of "" come with every installation."""
+    [path] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = HeaderParser().parsestr(wheel.read(path).decode())
+    found = defaultdict(set)
+    for line in metadata.get_all("Requires-Dist") or []:
+        extra = re.search(r"extra == .(\w+)", line)
+        found[extra[1] if extra else ""].add(Requirement(line).name)
+    return found
+
+
+def test_a_missing_package_is_said_with_the_extra_that_brings_it(wheel: zipfile.ZipFile) -> None:
+    """Every package that the library imports comes with it, or stands in EXTRAS as it stands in pyproject.toml."""
+    brought = requirements(wheel)
+    extras = ("api", "local", "vllm", "scorers", "evaluate")
+    assert {name: extra for extra in extras for name in brought[extra] - {"rag-zeval"}} == EXTRAS
+    distributions = packages_distributions()
+    others = {"adapters", "stages"}  # of other tools, and of the stages of a checkout
+    brought_along = {"anyio", "markupsafe"}  # by openai and jinja2
+    for path in (ROOT / "rag_zeval").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in (
+                {name.split(".")[0] for name in names} - sys.stdlib_module_names - {"rag_zeval"} - brought_along
+            ):
+                known = {one.lower().replace("_", "-") for one in distributions.get(name, [name])}
+                assert known & {*brought[""], *EXTRAS} or path.parent.name in others, f"{path} imports {name}"
 
 
 def test_the_wheel_alone_lists_its_scorers(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ NOBODY = "http://127.0.0.1:1/v1"
         (["smoke", "--served", NANO, "--model", NANO], f"{NANO} is served as {served_name(NANO)}, not as {NANO}"),
         (["smoke", "--model", f"openai:judge@{NOBODY}"], f"error: cannot reach {NOBODY}: connection refused\n"),
         (["smoke", "--model", NANO, "--structured"], "cannot be held to a schema"),
-        (["serve", NANO], "error: vLLM is missing: "),
+        (["serve", NANO], f"error: serving {NANO} needs the vllm package: pip install 'rag-zeval[vllm]'\n"),
     ],
 )
 def test_what_cannot_be_asked_or_served_is_one_line(

@@ -176,7 +176,7 @@ def test_all_that_is_missing_is_told_with_a_command_that_works(row: dict[str, An
             "--map contexts=NOTHERE: no row has 'NOTHERE'; columns: 'question', 'answer', 'contexts'",
         ),
         ({"contexts": "contexts.0.text"}, "no row has 'contexts.0.text'"),
-        ({"anwser": "answer"}, "there is no field 'anwser': did you mean 'answer'?"),
+        ({"anwser": "answer"}, "there is no field 'anwser' (did you mean 'answer'?)"),
     ],
 )
 def test_a_map_to_nowhere_is_an_error(names: dict[str, str], message: str) -> None:

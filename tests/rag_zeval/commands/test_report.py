@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,10 +82,3 @@ def test_what_cannot_be_used_is_one_line(words: list[str], said: str, run: Any, 
     (tmp_path / "nan.jsonl").write_text(json.dumps({**ROW, "scores": [float("nan"), 1.0]}))
     done = run("report", *words)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
-
-
-def test_figures_without_matplotlib_say_what_to_install(run: Any, write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    write()
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    done = run("report", "r.jsonl", "--figures", "figures")
-    assert (done.returncode, done.stderr) == (2, "error: --figures needs matplotlib: pip install matplotlib\n")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +99,6 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     ]:
         with pytest.raises(InputError, match=message):
             read_documents([tmp_path / path for path in paths])
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(InputError, match="a PDF needs the pypdf package: pip install pypdf"):
-        read_documents([tmp_path / "a"])
 
 
 def test_what_of_a_pdf_is_not_in_its_text_is_told(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -133,9 +132,3 @@ def test_nothing_to_measure_is_one_line_and_exit_2(run: Run, content: str | None
 def test_another_k_is_refused(run: Run, tmp_path: Path, k: str) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row(["a"], ["a"])), f"--k={k}")
     assert shown.returncode == 2 and shown.stderr.startswith("error: --k is ")
-
-
-def test_without_the_package_it_says_what_to_install(run: Run, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    shown = run("retrieval", write(tmp_path / "mine.jsonl", row(["a"], ["a"])))
-    assert shown.returncode == 2 and shown.stderr.endswith(": pip install ir-measures\n")

@@ -236,6 +236,9 @@ def test_one_string_is_no_list_of_answers() -> None:
     judge = Evaluator(ScriptedBackend([]))
     with pytest.raises(InputError, match="one string"):
         judge.evaluate("q", "r", "a string")
+    for odd in (Example("x", "q", "r", "text"), Example("x", "q", "r", ("a",), chunks="text")):  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"example 'x': (answers|chunks): one string given"):
+            list(judge.evaluate_many([odd]))
     for odd in (Example("x", "q", "r", (None,)), Example("x", "q", None, ("a",)), Example("x", 3, "r", ("a",))):  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"example 'x': found (NoneType|int)"):
             list(judge.evaluate_many([odd]))

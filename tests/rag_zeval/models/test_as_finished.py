@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import random
+import signal
+import threading
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.models.as_finished import as_finished
+from rag_zeval.models.as_finished import as_finished, awaitable, check_stopped
 from rag_zeval.models.batched import BatchedModel
 from rag_zeval.models.language_model import Reply, Request
 
@@ -62,6 +68,101 @@ def test_an_exception_comes_out_and_the_rest_is_given_up(in_a_loop: bool) -> Non
     assert sorted(given_up) == [1, 2]
 
 
+@pytest.mark.parametrize("in_a_loop", [False, True])
+def test_ctrl_c_ends_it_at_once_and_gives_everything_up(in_a_loop: bool) -> None:
+    given_up: list[int] = []
+
+    async def hang(item: int) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            given_up.append(item)
+            raise
+
+    async def cell() -> None:
+        list(as_finished(hang, range(3), 3))
+
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    started, threads = time.monotonic(), threading.active_count()
+    with pytest.raises(KeyboardInterrupt), contextlib.closing(asyncio.new_event_loop()) as loop:
+        loop.run_until_complete(cell()) if in_a_loop else list(as_finished(hang, range(3), 3))
+    assert time.monotonic() - started < 10 and sorted(given_up) == [0, 1, 2]
+    assert threading.active_count() <= threads
+
+
+def test_awaited_work_leaves_the_loop_free_and_gives_or_raises_what_it_does() -> None:
+    async def slow(item: int) -> int:
+        await asyncio.sleep(0.2)
+        return item * item
+
+    def work(count: int, *, least: int) -> int:
+        return min(least, *(square for _, square in as_finished(slow, range(count), count)))
+
+    async def both() -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        heart = asyncio.create_task(tick())
+        assert await asyncio.gather(awork(3, least=7), awork(3, least=-1)) == [0, -1]
+        assert ticks >= 5
+        with pytest.raises(TypeError):
+            await awork(3)  # type: ignore[call-arg]
+        heart.cancel()
+
+    awork = awaitable(work, "As it is.")
+    assert awork.__name__ == "awork" and awork.__doc__ == "As it is."  # type: ignore[attr-defined]
+    asyncio.run(both())
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_cancelled_work_ends_before_the_caller_goes_on_and_asks_nothing_more(plain: bool) -> None:
+    """Work that asks, and work that computes and looks now and then."""
+    begun: list[int] = []
+    ended = threading.Event()
+
+    async def ask(item: int) -> int:
+        begun.append(item)
+        await asyncio.sleep(0 if item < 4 else 60)
+        return item
+
+    def compute(item: int) -> int:
+        begun.append(item)
+        time.sleep(0.01)
+        check_stopped()
+        return item
+
+    kept: list[int] = []
+
+    def work() -> None:
+        try:
+            if plain:
+                kept.extend(map(compute, range(10_000)))
+            for _ in range(2):
+                for _, item in as_finished(ask, range(10), 2):
+                    kept.append(item)
+        finally:
+            time.sleep(0.05)
+            ended.set()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(awaitable(work, "")())
+        while len(begun) < 6:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended.is_set()
+
+    asyncio.run(cancel())
+    if not plain:
+        assert sorted(begun) == [0, 1, 2, 3, 4, 5] and sorted(kept) == [0, 1, 2, 3]
+
+
 class Counting(BatchedModel):
     """Notes what was computed together, in its order."""
 
@@ -111,3 +212,29 @@ def test_what_a_model_raises_reaches_who_asked() -> None:
 
     with pytest.raises(OSError, match="no memory"):
         list(as_finished(Broken().complete, [Request(())], 1))
+
+
+def test_loops_side_by_side_and_within_one_another_share_a_model() -> None:
+    """Servers answer in many threads; who goes through results may ask again."""
+    computing = threading.Semaphore(1)
+
+    class Alone(Counting):
+        def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
+            for reply in super().replies_to(requests):
+                assert computing.acquire(blocking=False), "two threads compute at once"
+                time.sleep(0.001)
+                computing.release()
+                yield reply
+
+    def asked(texts: str, inner: bool = True) -> set[str | None]:
+        requests = [Request(({"role": "user", "content": text},)) for text in texts]
+        found = set()
+        for _, reply in as_finished(model.complete, requests, 2):
+            found.add(reply.text)
+            if inner:
+                assert asked("xyz", inner=False) == set("XYZ")
+        return found
+
+    model = Alone()
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(asked, ["abcdefgh"] * 4)) == [set("ABCDEFGH")] * 4

@@ -1,0 +1,85 @@
+"""How far a long run is: a bar on a terminal, and a line now and then in a log or a notebook."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LINE_EVERY = 30.0  # seconds between the lines on a job; the last one comes at its end
+_screen = threading.Lock()  # held by the one who draws bars: runs side by side would draw over one another
+
+
+class Progress:
+    """Shows the jobs of a run, on standard error unless a console is given. Use it in a `with`."""
+
+    def __init__(self, console: Console | None = None):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        self.console = console or Console(stderr=True)
+        label, pace = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}", markup=False)
+        self.bars = Bars(label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace, console=self.console)
+        self.draws = False
+
+    def __enter__(self) -> Progress:
+        wanted = self.console.is_terminal and not self.console.is_jupyter
+        self.draws = wanted and _screen.acquire(blocking=False)
+        if self.draws:
+            self.bars.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.draws:
+            self.bars.stop()
+            _screen.release()
+
+    def job(self, label: str, total: int, done: int = 0, note: str = "") -> Job:
+        """A job of `total` rows, of which so many are done already; note: as of `advance`. Use it in a `with`."""
+        return Job(self, label, total, done, note)
+
+
+class Job:
+    """Rows to be done. Its pace is that since the start: rows come in batches, by which a recent speed would jump."""
+
+    def __init__(self, progress: Progress, label: str, total: int, done: int, note: str):
+        self._progress, self._label = progress, label
+        self._before = self._done = done
+        self._total, self._note = total, note
+        self._started = self._last_line = time.monotonic()
+        self._bar = progress.bars.add_task(label, total=total, completed=done, pace=note)
+
+    def advance(self, note: str = "") -> None:
+        """One more row is done. note: what else to show, such as its costs."""
+        self._done, self._note = self._done + 1, note
+        if self._progress.draws:
+            self._progress.bars.update(self._bar, completed=self._done, pace=self._pace())
+        elif time.monotonic() - self._last_line >= LINE_EVERY:
+            self._print_line()
+
+    def _pace(self) -> str:
+        """Rate, time left (at the end, time taken) and note, as far as there are any."""
+        taken, new, missing = time.monotonic() - self._started, self._done - self._before, self._total - self._done
+        if not new:
+            return self._note
+        rate = new / max(taken, 1e-3)
+        seconds = timedelta(seconds=round(missing / rate if missing else taken))
+        pace = f"{rate:.2f} rows/s, {seconds}{' left' if missing else ''}"
+        return f"{pace}, {self._note}" if self._note else pace
+
+    def _print_line(self) -> None:
+        self._last_line = time.monotonic()
+        counts = f"{self._label}: {self._done}/{self._total}"
+        print(", ".join(filter(None, (counts, self._pace()))), file=self._progress.console.file, flush=True)
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._progress.draws:
+            self._print_line()

@@ -1,0 +1,193 @@
+"""`evaluate` and `aevaluate` where Python programs run: notebooks, servers, threads; and when they are interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rag_zeval
+from rag_zeval import Evaluator, aevaluate, evaluate, open_backend, read_judged
+from rag_zeval.errors import InputError
+from rag_zeval.evaluation.api import Results
+from rag_zeval.files import read_jsonl
+from rag_zeval.scripted_judge import ScriptedJudge
+
+Call = Callable[..., Results]
+FAMILIES = ["rag_zeval", "is_correct", "ragchecker_precision", "bleu"]
+
+
+def rows(count: int) -> list[dict[str, Any]]:
+    """Answers of two sentences, of which one stands in the context."""
+    return [
+        {
+            "question": f"What of {n}?",
+            "answer": f"Ann has {n} cats. Bob has {n} dogs.",
+            "contexts": [f"Ann has {n} cats."],
+            "truth": f"Bob has {n} dogs.",
+        }
+        for n in range(count)
+    ]
+
+
+def in_a_loop(**keywords: Any) -> Results:
+    async def cell() -> Results:
+        return evaluate(rows(6), **keywords)
+
+    return asyncio.run(cell())
+
+
+def awaited(**keywords: Any) -> Results:
+    return asyncio.run(aevaluate(rows(6), **keywords))
+
+
+def in_a_thread(**keywords: Any) -> Results:
+    """Four at once, as a server may."""
+    with ThreadPoolExecutor(4) as threads:
+        first, *others = threads.map(lambda _: evaluate(rows(6), **keywords), range(4))
+    assert all(other.summary.columns == first.summary.columns for other in others)
+    return first
+
+
+def together(**keywords: Any) -> Results:
+    """Four at once in one loop."""
+
+    async def server() -> list[Results]:
+        return await asyncio.gather(*(aevaluate(rows(6), **keywords) for _ in range(4)))
+
+    first, *others = asyncio.run(server())
+    assert all(other.summary.columns == first.summary.columns for other in others)
+    return first
+
+
+@pytest.mark.parametrize("call", [in_a_loop, awaited, in_a_thread, together])
+def test_it_gives_the_same_wherever_it_is_called(call: Call, literal_judge: ScriptedJudge, tmp_path: Path) -> None:
+    keywords = {"model": literal_judge.spec(), "scorers": FAMILIES, "against": "both"}
+    expected = [(one.case, one.metric, one.score, one.status) for one in evaluate(rows(6), **keywords)]
+    assert [score for _, metric, score, _ in expected if metric == "rag_zeval@contexts"] == [0.5] * 6
+    for more in ({}, {"cache": tmp_path / "replies.sqlite"}):  # which all may share
+        assert [(one.case, one.metric, one.score, one.status) for one in call(**keywords, **more)] == expected
+
+
+def test_the_awaited_form_has_the_same_keywords() -> None:
+    assert inspect.iscoroutinefunction(aevaluate)
+    assert inspect.signature(aevaluate) == inspect.signature(evaluate)
+    for name in rag_zeval.__all__:
+        assert getattr(rag_zeval, name).__name__ == name
+
+
+def test_the_loop_stays_free_while_it_runs(literal_judge: ScriptedJudge) -> None:
+    gaps: list[float] = []
+
+    async def tick() -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - last)
+            last = time.monotonic()
+
+    async def server() -> Results:
+        heart = asyncio.create_task(tick())
+        results = await aevaluate(rows(6), model=literal_judge.spec(), concurrency=2)
+        heart.cancel()
+        return results
+
+    literal_judge.delay = 0.2
+    assert len(asyncio.run(server())) == 6
+    assert len(gaps) > 20 and sorted(gaps)[len(gaps) // 2] < 0.1
+
+
+async def cancelled(judge: ScriptedJudge, after: int, **keywords: Any) -> None:
+    """Call `aevaluate`, and cancel it when the judge has got so many requests."""
+    task = asyncio.create_task(aevaluate(rows(20), model=judge.spec(), concurrency=2, **keywords))
+    while len(judge.requests) < after:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_cancelling_stops_spending_keeps_what_is_there_and_leaves_the_file_free(
+    literal_judge: ScriptedJudge, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    literal_judge.delay = 0.1
+    out, threads = tmp_path / "rows.jsonl", threading.active_count()
+    asyncio.run(cancelled(literal_judge, 7, out=out))
+    asked, kept = len(literal_judge.requests), len(list(read_jsonl(out)))
+    assert asked - 2 * 2 <= kept < 20 and asked <= 9
+    time.sleep(0.3)
+    assert len(literal_judge.requests) == asked and threading.active_count() <= threads + 4  # those of the judge
+    results = asyncio.run(aevaluate(rows(20), model=literal_judge.spec(), out=out))
+    assert len(results) == 20 and len(literal_judge.requests) == asked + 20 - kept
+    assert {(one.case, one.score) for one in results} == {(one.case, one.score) for one in read_judged(out)}
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_deadline_ends_it(literal_judge: ScriptedJudge) -> None:
+    async def server() -> None:
+        await asyncio.wait_for(aevaluate(rows(3), model=literal_judge.spec()), 0.5)
+
+    literal_judge.delay = 3.0
+    started = time.monotonic()
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(server())
+    assert time.monotonic() - started < 2.5
+
+
+def test_ctrl_c_in_a_cell_keeps_what_is_there(literal_judge: ScriptedJudge, tmp_path: Path) -> None:
+    async def cell() -> None:
+        evaluate(rows(20), model=literal_judge.spec(), out=out, concurrency=1)
+
+    def interrupt() -> None:
+        while len(literal_judge.requests) < 4:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    literal_judge.faults = ["ok", "ok", "ok", "hang"]
+    out = tmp_path / "rows.jsonl"
+    threading.Thread(target=interrupt).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), contextlib.closing(asyncio.new_event_loop()) as loop:
+        loop.run_until_complete(cell())  # as a notebook does it: `asyncio.run` would catch the signal
+    assert time.monotonic() - started < 10 and len(list(read_jsonl(out))) == 3
+    assert len(evaluate(rows(20), model=literal_judge.spec(), out=out)) == 20
+
+
+def test_a_judge_shared_by_threads_keeps_its_concurrency_in_each(literal_judge: ScriptedJudge) -> None:
+    judge = Evaluator(open_backend(literal_judge.spec(), concurrency=1))
+
+    async def ask() -> set[float | None]:
+        asked = (judge.aevaluate("q", "Ann has cats.", ["Ann has cats."]) for _ in range(5))
+        return {score for evaluation in await asyncio.gather(*asked) for score in evaluation.scores}
+
+    literal_judge.delay = 0.02
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(lambda _: asyncio.run(ask()), range(3))) == [{1.0}] * 3
+    assert literal_judge.open_most <= 3
+
+
+@pytest.mark.parametrize(
+    "names", ["bleu,rouge_l", " rouge_l , bleu,rouge_l,", ["bleu", "rouge_l"], ("bleu", "rouge_l")]
+)
+def test_names_are_a_list_or_a_text_with_commas(names: Any) -> None:
+    assert {one.metric for one in evaluate(rows(2), scorers=names, against="truth")} == {"bleu@truth", "rouge_l@truth"}
+    assert {one.metric for one in evaluate(rows(2), scorers="bleu", against="truth")} == {"bleu@truth"}
+
+
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [("blue", "there is no 'blue'"), ([], "there is no name in it"), (" , ", "there is no name in it")],
+)
+def test_names_that_are_none_are_refused(names: Any, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        evaluate(rows(2), scorers=names)

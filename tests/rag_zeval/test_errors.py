@@ -1,0 +1,79 @@
+"""What a user is told where a package or a system lacks something."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rag_zeval.cases.reading import read_cases
+from rag_zeval.collect.system import AnswerPaths
+from rag_zeval.documents.documents import read_documents
+from rag_zeval.errors import EXTRAS, InputError
+from rag_zeval.evaluation.api import Results
+from rag_zeval.evaluation.summary import Summary
+from rag_zeval.golden.retrieval import values
+from rag_zeval.models.language_model import open_backend
+from rag_zeval.models.transformers_local import load_folder
+from rag_zeval.report.charts import write_charts
+from rag_zeval.scorers.bleu import Bleu
+from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.sentences import _tokenizer
+from rag_zeval.statistics.bootstrap import share_interval
+
+NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
+    "openai": (lambda: open_backend("openai:judge@http://host/v1"), "an endpoint"),
+    "torch": (lambda: load_folder("m", "AutoModel"), "m: a local model"),
+    "transformers": (lambda: load_folder("m", "AutoModel"), "m: a local model"),
+    "vllm": (lambda: open_backend("vllm:m"), "model 'vllm:m'"),
+    "ir-measures": (lambda: values([], [1]), "measuring retrieval"),
+    "nltk": (_tokenizer.__wrapped__, "splitting into sentences"),
+    "rouge-score": (RougeL, "rouge_l"),
+    "sacrebleu": (Bleu, "bleu"),
+    "scipy": (lambda: share_interval(1, 2), "the interval of a share"),
+    "matplotlib": (lambda: write_charts(Path("f"), []), "--figures"),
+    "pandas": (lambda: Results((), Summary(0, (), (), 0, {})).to_pandas(), "to_pandas"),
+    "pyarrow": (lambda: read_cases("x.parquet"), "x.parquet: reading Parquet"),
+    "pypdf": (lambda: read_documents([Path("x.pdf")]), "a PDF"),
+    "python-jsonpath": (lambda: AnswerPaths("$.a"), "reading an answer by JSONPath"),
+}
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_a_missing_package_is_said_in_one_line(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.pdf").write_bytes(b"%PDF")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text(json.dumps({}))
+    (tmp_path / "m" / "model.safetensors").write_bytes(b"")
+    brought = {name: [one.lower().replace("_", "-") for one in by] for name, by in packages_distributions().items()}
+    for name in [name for name, packages in brought.items() if package in packages] or [package]:
+        for module in {name, *(module for module in sys.modules if module.startswith(f"{name}."))}:
+            monkeypatch.setitem(sys.modules, module, None)
+    use, by = NEEDED[package]
+    with pytest.raises(InputError) as told:
+        use()
+    assert str(told.value) == f"{by} needs the {package} package: pip install 'rag-zeval[{EXTRAS[package]}]'"
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("fcntl", ["evaluate", "a.csv", "--scorers", "bleu"]),
+        ("resource", ["questions", ".", "--n", "1", "--model", "openai:judge@http://host/v1", "--out", "o"]),
+    ],
+)
+def test_on_windows_one_line_says_where_it_runs(module: str, words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("question,answer,truth\nq,A b.,A b.\n")
+    program = "import sys; from rag_zeval import cli; "
+    program += f"sys.modules[{module!r}] = None; sys.argv[1:] = {words!r}; cli.main()"
+    line = [sys.executable, "-c", program]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    told = f"error: RAG-Zeval runs on Linux and macOS; {module} is missing here (on Windows use WSL)\n"
+    assert (done.returncode, done.stderr) == (2, told)
