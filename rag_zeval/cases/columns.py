@@ -105,7 +105,10 @@ def choose(
             if one := _one_of(found, field, there):
                 taken[field] = one
     _check_reference(taken, names, layout)
-    _check_answers(taken, names, there)
+    for one, other in (("answers", "answer"), ("answer", "answers")):
+        if one in taken and other in taken and one not in names and not there.get(taken[one]):
+            del taken[one]  # a column without any value
+    _check_answers(taken, names)
     if lacking := list(_lacking(taken, judged)):
         raise InputError(_missing(lacking, taken, there, sample))
     if "answers" in taken and "answer" in taken:  # the user's word for one of them
@@ -146,7 +149,7 @@ def _check_reference(taken: dict[str, str], names: Mapping[str, str], layout: La
         )
 
 
-def _check_answers(taken: Mapping[str, str], names: Mapping[str, str], there: Collection[str]) -> None:
+def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
     """Raise InputError where `answers` may be those of systems or gold, and the user has not said which."""
     if "answers" in taken and "answer" in taken and not {"answer", "answers"} & names.keys():
         several, one = taken["answers"], taken["answer"]

@@ -111,11 +111,9 @@ def _told(path: Path, encoding: str = "") -> Iterator[None]:
 
 
 def _named_encoding(path: Path) -> str:
-    """Which encoding a file seems to have, where charset-normalizer is there to say so."""
-    try:
+    """Which encoding a file seems to have. Raises InputError without charset-normalizer."""
+    with needed("charset-normalizer", f"{path}: is no UTF-8 text; naming its encoding"):
         from charset_normalizer import from_bytes
-    except ImportError:
-        return "; save it as UTF-8, or name its encoding: --encoding cp1252"
     with _bytes(path) as file:
         content = file.read(HEAD)
     letters = len(content.translate(None, bytes(range(128))))

@@ -40,6 +40,8 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "matplotlib": (lambda: write_charts(Path("f"), []), "--figures"),
     "pandas": (lambda: Results((), Summary(0, (), (), 0, {})).to_pandas(), "to_pandas"),
     "pyarrow": (lambda: read_cases("x.parquet"), "x.parquet: reading Parquet"),
+    "charset-normalizer": (lambda: read_cases("x.csv"), "x.csv: is no UTF-8 text; naming its encoding"),
+    "python-calamine": (lambda: read_cases("x.xlsx"), "x.xlsx: reading Excel files"),
     "pypdf": (lambda: read_documents([Path("x.pdf")]), "a PDF"),
     "python-jsonpath": (lambda: AnswerPaths("$.a"), "reading an answer by JSONPath"),
 }
@@ -48,7 +50,8 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("package", EXTRAS)
 def test_a_missing_package_is_said_in_one_line(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.pdf").write_bytes(b"%PDF")
+    for name, start in (("x.pdf", b"%PDF"), ("x.parquet", b"PAR1"), ("x.csv", b"\xff"), ("x.xlsx", b"PK\x03\x04")):
+        (tmp_path / name).write_bytes(start)
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "config.json").write_text(json.dumps({}))
     (tmp_path / "m" / "model.safetensors").write_bytes(b"")
