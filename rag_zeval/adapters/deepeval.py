@@ -1,11 +1,11 @@
 """RAG-Zeval as a metric of DeepEval, by retrieval context or expected output; ValueError where there is no score."""
 
-import asyncio
 from typing import Any
 
 from deepeval.metrics import BaseMetric
 
 from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.models.as_finished import as_finished
 
 
 class RagZevalMetric(BaseMetric):  # type: ignore[misc]
@@ -13,7 +13,8 @@ class RagZevalMetric(BaseMetric):  # type: ignore[misc]
         self.judge, self.threshold = judge, threshold
 
     def measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
-        return asyncio.run(self.a_measure(test_case))
+        ((_, score),) = as_finished(self.a_measure, [test_case], 1)  # also where an event loop is running
+        return score
 
     async def a_measure(self, test_case: Any, *args: Any, **kwargs: Any) -> float:
         reference = "\n\n".join(test_case.retrieval_context or [test_case.expected_output or ""])

@@ -16,6 +16,7 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 _END: Any = object()
+WAKE_SECONDS = 0.2  # a notebook's interruption does not wake an event loop that waits for something else
 
 
 def as_finished(
@@ -59,7 +60,9 @@ def awaitable(work: Callable[Arguments, Result], doc: str) -> Callable[Arguments
         running = asyncio.wrap_future(thread.submit(context.run, functools.partial(work, *args, **kwargs)))
         thread.shutdown(wait=False)
         try:
-            return await asyncio.shield(running)
+            while not running.done():
+                await asyncio.wait([running], timeout=WAKE_SECONDS)
+            return running.result()
         except asyncio.CancelledError:
             stop.set()
             await asyncio.gather(running, return_exceptions=True)

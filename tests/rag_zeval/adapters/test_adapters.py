@@ -102,3 +102,8 @@ def test_deepeval_measures_its_test_cases(judge: Evaluator, monkeypatch: pytest.
     assert metric.measure(case(expected_output="Ann has cats. Bob has dogs.")) == 1.0
     with pytest.raises(ValueError, match="failed: no reference"):
         metric.measure(case())
+
+    async def cell() -> float:
+        return metric.measure(case(expected_output="Ann has cats."))
+
+    assert asyncio.run(cell()) == 0.5  # where an event loop is running
