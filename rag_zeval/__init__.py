@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rag_zeval.cases.reading import read_cases
     from rag_zeval.decisions.assertions import assert_supported
     from rag_zeval.evaluation.api import aevaluate, evaluate
     from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Evaluation", "Evaluator", "Example", "aevaluate", "assert_supported", "evaluate", "open_backend", "read_judged",
+    "Evaluation", "Evaluator", "Example", "aevaluate", "assert_supported", "evaluate", "open_backend", "read_cases",
+    "read_judged",
 ]  # fmt: skip
 PLACES = {
     "aevaluate": "rag_zeval.evaluation.api",
     "assert_supported": "rag_zeval.decisions.assertions",
     "evaluate": "rag_zeval.evaluation.api",
     "open_backend": "rag_zeval.models.language_model",
+    "read_cases": "rag_zeval.cases.reading",
     "read_judged": "rag_zeval.results",
 }
 
