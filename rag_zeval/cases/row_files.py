@@ -102,8 +102,7 @@ def _told(path: Path, encoding: str = "") -> Iterator[None]:
     except InputError:
         raise
     except UnicodeDecodeError as error:
-        told = f"is no {encoding.upper()} text (byte {error.start} of a part)" if encoding else "is no text"
-        raise InputError(f"{path}: {told}{_named_encoding(path)}") from error
+        raise InputError(f"{path}: is no {encoding.upper()} text{_named_encoding(path)}") from error
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: cannot be unpacked: {error}") from error
     except OSError as error:

@@ -152,9 +152,10 @@ def evaluate(
     ]
     _check_systems(files)
     cases = CaseSet([case for file in files for case in _drawn(file.cases, limit, sample)])
+    by = cases.sources(against)
     check_needs(names, cases)
     known = {case.id for file in files for case in file.cases}
-    plan = Plan(cases, known, names, cases.sources(against), judges)
+    plan = Plan(cases, known, names, by, judges)
     for file in files:
         print(file, file=sys.stderr)
     for line in judged_by(plan):

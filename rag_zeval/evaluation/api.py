@@ -84,8 +84,9 @@ def evaluate(
     check_scorers(scorers, judges)
     read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows)
     cases = CaseSet(read.cases)
+    by = cases.sources(against)
     check_needs(scorers, cases)
-    plan = Plan(cases, {case.id for case in cases.cases}, scorers, cases.sources(against), judges)
+    plan = Plan(cases, {case.id for case in cases.cases}, scorers, by, judges)
     print(read, *judged_by(plan), sep="\n", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
