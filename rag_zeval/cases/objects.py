@@ -40,6 +40,9 @@ def _rows(source: Any) -> Iterable[Any]:
     if isinstance(source, Mapping):
         if source and all(hasattr(value, "column_names") for value in source.values()):
             first = next(iter(source))
+            if len(source) == 1:
+                only: Iterable[Any] = source[first]
+                return only
             raise InputError(
                 f"holds the splits {', '.join(map(str, source))}: give one of them, such as data[{first!r}]"
             )

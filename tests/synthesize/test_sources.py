@@ -69,7 +69,7 @@ def test_with_nothing_usable_the_first_fault_stands_in_the_error(load, write_row
 
 
 ROWS = [{**GOOD, "id": str(n), "passage": hashlib.sha256(str(n).encode()).hexdigest() * 5} for n in range(3000)]
-WHOLE = gzip.compress("".join(json.dumps(row) + "\n" for row in ROWS).encode())
+WHOLE = gzip.compress("".join(json.dumps(row) + "\n" for row in ROWS).encode(), mtime=0)
 
 
 @pytest.mark.parametrize(

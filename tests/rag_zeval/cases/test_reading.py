@@ -249,13 +249,15 @@ def test_frames_with_odd_names_and_indices() -> None:
     import pandas
 
     frame = pandas.DataFrame(ROWS)
+    data = datasets.Dataset.from_pandas(frame)
+    assert ids(datasets.DatasetDict(test=data)) == [Q1, Q2]
     assert ids(frame.assign(id=["a", "b"]).set_index("id")) == ["a", "b"]
     assert ids(frame.assign(id=[1.0, float("nan")])) == ["1", Q2]
     for source, message in [
         (pandas.concat({"data": frame}, axis=1), "columns have several levels"),
         (frame.rename(columns={"question": 0}), "no column is known to hold the question; columns: '0', 'answer'"),
         (pandas.concat([frame, frame[["answer"]]], axis=1), "two columns named 'answer'"),
-        (datasets.DatasetDict(test=datasets.Dataset.from_pandas(frame)), r"holds the splits test: .* data\['test'\]"),
+        (datasets.DatasetDict(a=data, b=data), r"holds the splits a, b: give one of them, such as data\['a'\]"),
         (frame.iloc[:0], "no rows"),
         (frame.answer, "must be a dict"),
     ]:  # fmt: skip

@@ -60,6 +60,17 @@ def test_scores_are_written_in_the_order_of_the_input(run: Run, inputs: Path, tm
     assert list(rows[0])[5:] == [name for metric in metrics for name in (metric, f"{metric} status")]
 
 
+def test_a_large_file_takes_less_memory_than_twice_its_size(run_measured: Any, tmp_path: Path) -> None:
+    words = " ".join(f"word{at}" for at in range(3_000))
+    for name, rows in (("small.csv", 1), ("large.csv", 2_000)):
+        lines = "".join(f'{at},{at}?,It is.,"[""{words} {at}""]",a note\n' for at in range(rows))
+        (tmp_path / name).write_text(f"id,question,answer,contexts,note\n{lines}")
+    _, least = run_measured("evaluate", "small.csv", "--dry-run")
+    _, most = run_measured("evaluate", "large.csv", "--dry-run")
+    size = (tmp_path / "large.csv").stat().st_size / 2**20
+    assert size > 40 and most - least < 2 * size
+
+
 def test_systems_are_named_where_files_have_one_name(run: Run, inputs: Path, tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
