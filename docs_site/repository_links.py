@@ -1,7 +1,7 @@
 """Links of the site that leave docs/ lead to the file in the repository (mkdocs loads this file as a hook).
 
-A relative link to a file outside docs/, or to a folder, becomes `repo_url/blob/main/PATH` (`tree` for a folder). So does
-an entry of the navigation that is no page. A target that does not exist is a warning, and the strict build fails.
+A relative link to a file outside docs/, or to a folder, becomes `repo_url/blob/main/PATH` (`tree` for a folder). So
+does an entry of the navigation that is no page. A target that does not exist is a warning, which ends a strict build.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Repository:
 
     def address(self, target: Path, anchor: str = "") -> str | None:
         """The URL of a file or folder; None if it does not exist, lies outside the repository or lacks the anchor."""
+        target = Path(os.path.normpath(target))
         if not target.exists() or not target.is_relative_to(self.root):
             return None
         if anchor and target.suffix == ".md" and anchor not in anchors(target):
@@ -42,7 +43,8 @@ class Repository:
 
 def anchors(page: Path) -> set[str]:
     """The anchors of a Markdown file's headings."""
-    markdown = Markdown(extensions=["toc", "fenced_code"], extension_configs={"toc": {"slugify": slugify(case="lower")}})
+    settings = {"toc": {"slugify": slugify(case="lower")}}
+    markdown = Markdown(extensions=["toc", "fenced_code"], extension_configs=settings)
     markdown.convert(page.read_text(encoding="utf-8"))
     found, open_ = set(), list(markdown.toc_tokens)  # type: ignore[attr-defined]
     while open_:
@@ -81,14 +83,9 @@ class RepositoryLinks(Extension, Treeprocessor):
             link.set("href", url)
 
 
-links: RepositoryLinks
-
-
 def on_config(config: Any) -> None:
-    global links
     repository = Repository(config)
-    links = RepositoryLinks(repository)
-    config.markdown_extensions.append(links)
+    config.markdown_extensions.append(RepositoryLinks(repository))
     config.nav = _with_addresses(config.nav, repository)
 
 
@@ -103,5 +100,6 @@ def _with_addresses(entry: Any, repository: Repository) -> Any:
     return repository.address(repository.docs / entry) or entry  # mkdocs warns of what does not exist
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> None:
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> None:
+    [links] = [one for one in config.markdown_extensions if isinstance(one, RepositoryLinks)]
     links.page = page.file.src_uri
