@@ -1,6 +1,6 @@
 """Links of the site that leave docs/ lead to the file in the repository (mkdocs loads this file as a hook).
 
-A relative link to a file outside docs/, or to a folder, becomes `repo_url/blob/main/PATH` (`tree` for a folder). So
+A relative link to a file outside docs/, to a folder or to a notebook becomes `repo_url/blob/main/PATH` (`tree` for a folder). So
 does an entry of the navigation that is no page. A target that does not exist is a warning, which ends a strict build.
 """
 
@@ -18,6 +18,7 @@ from markdown.treeprocessors import Treeprocessor
 from pymdownx.slugs import slugify
 
 BRANCH = "main"
+NOTEBOOK = ".ipynb"  # shown by the repository's host; the site has only its JSON
 log = logging.getLogger("mkdocs.hooks.repository_links")  # mkdocs counts the warnings of its own loggers
 
 
@@ -74,7 +75,7 @@ class RepositoryLinks(Extension, Treeprocessor):
             return
         folder = (self.repository.docs / self.page).parent
         target = Path(os.path.normpath(folder / unquote(address.path)))
-        if target.is_relative_to(self.repository.docs) and not target.is_dir():
+        if target.is_relative_to(self.repository.docs) and not (target.is_dir() or target.suffix == NOTEBOOK):
             return  # mkdocs looks after its own files
         url = self.repository.address(target, address.fragment)
         if url is None:

@@ -28,6 +28,7 @@ def build(tmp_path: Path) -> Build:
         (tmp_path / "code.py").write_text("")
         (tmp_path / "NOTES.md").write_text("# Notes\n\n## On `α`, and more\n")
         (tmp_path / "docs" / "figures").mkdir(parents=True)
+        (tmp_path / "docs" / "first.ipynb").write_text("{}")
         (tmp_path / "docs" / "index.md").write_text(f"# First\n\n{text}\n")
         (tmp_path / "docs" / "second.md").write_text("# Second\n\n## A part\n")
         return subprocess.run([MKDOCS, "build", "--strict"], cwd=tmp_path, capture_output=True, text=True)
@@ -36,13 +37,21 @@ def build(tmp_path: Path) -> Build:
 
 
 def test_links_out_of_the_pages_lead_into_the_repository(build: Build, tmp_path: Path) -> None:
-    links = ["../code.py", "figures", "../NOTES.md#on-α-and-more", "second.md#a-part", "https://example.org/x"]
+    links = [
+        "../code.py",
+        "figures",
+        "first.ipynb",
+        "../NOTES.md#on-α-and-more",
+        "second.md#a-part",
+        "https://example.org/x",
+    ]
     built = build(" ".join(f"[x]({link})" for link in links) + "\n\n    [x](../no/link)\n")
     assert built.returncode == 0, built.stderr
     page = html.fromstring((tmp_path / "site" / "index.html").read_bytes())
     files = re.findall(r"^repo_url: (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)[0]
     assert page.xpath("//article/p/a/@href") == [
-        f"{files}/blob/main/code.py", f"{files}/tree/main/docs/figures", f"{files}/blob/main/NOTES.md#on-α-and-more",
+        f"{files}/blob/main/code.py", f"{files}/tree/main/docs/figures",
+        f"{files}/blob/main/docs/first.ipynb", f"{files}/blob/main/NOTES.md#on-α-and-more",
         "second.html#a-part", "https://example.org/x",
     ]  # fmt: skip
     assert f"{files}/blob/main/code.py" in page.xpath("//nav//a/@href")
