@@ -1,7 +1,8 @@
 """Links of the site that leave docs/ lead to the file in the repository (mkdocs loads this file as a hook).
 
-A relative link to a file outside docs/, to a folder or to a notebook becomes `repo_url/blob/main/PATH` (`tree` for a folder). So
-does an entry of the navigation that is no page. A target that does not exist is a warning, which ends a strict build.
+A relative link to a file outside docs/, to a folder or to a notebook becomes `repo_url/blob/main/PATH` (`tree` for a
+folder). So does an entry of the navigation that is no page. A target that does not exist is a warning, which ends a
+strict build.
 """
 
 from __future__ import annotations
