@@ -69,7 +69,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce model small-judge synthesize cold-start train dynamics bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity lint format clean
+.PHONY: help env reproduce model small-judge synthesize cold-start train dynamics bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity docs lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
@@ -210,6 +210,15 @@ parity: $(READY) $(PARITY:%=.venv-parity-%/.ready) ## run the original packages 
 	  tests/rag_zeval/scorers/parity/record_$(subst -,_,$(one)).py --check;)
 	$(PY) -m pytest -m slow tests/eval_benchmarks/originals
 
+# The documentation site needs none of the rest, so publishing it installs a few small packages and no torch.
+.venv-docs/.ready: requirements/docs.txt
+	$(or $(PYTHON),python3) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check $(PIP_ARGS) -r $<
+	@touch $@
+
+docs: .venv-docs/.ready ## build the documentation site in site/; a dead link ends it with an error
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 lint: $(READY) ## ruff, format check, mypy, import rules
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
@@ -221,5 +230,5 @@ format: $(READY) ## rewrite the code the way `make lint` wants it
 	$(PY) -m ruff format
 
 clean: ## remove caches and build output (environments, runs and checkpoints stay)
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,6 +24,7 @@ pairs}` (seconds: medians). Answers may part only where the two best mixed logit
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ from experiments.timing.guidance import (
     widest_tie,
 )
 from experiments.timing.pairs import Entry, append, command, compare
-from rag_zeval.errors import exit_status
+from rag_zeval.errors import exit_status, nearest
 
 PAIRS = 5
 
@@ -203,11 +204,21 @@ REAL: dict[str, Callable[[], Entry]] = {  # need the model and the questions of 
 MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": measure_evidence}
 
 
+ALL = MEASUREMENTS | REAL | VLLM
+
+
+def measurement(name: str) -> str:
+    """The name, if there is such a measurement. (With argparse's `choices`, Python 3.11 refuses to be given none.)"""
+    if name not in ALL:
+        raise argparse.ArgumentTypeError(f"there is no '{name}'{nearest(name, ALL)}; there is: {', '.join(ALL)}")
+    return name
+
+
 def main(argv: Sequence[str]) -> int:
     parser = command("decoding_speed", __doc__)
-    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS, *REAL, *VLLM], help="by default cad and evidence")
+    parser.add_argument("names", nargs="*", type=measurement, help=f"of {', '.join(ALL)}; by default cad and evidence")
     for name in parser.parse_args(argv).names or MEASUREMENTS:
-        result = (MEASUREMENTS | REAL | VLLM)[name]()
+        result = ALL[name]()
         print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
         append(result)
     return 0
