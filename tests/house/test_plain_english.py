@@ -116,9 +116,9 @@ def strings() -> Iterator[tuple[str, int, str]]:
         formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
         seen = {id(value) for value in statements if isinstance(value, ast.Constant)}
         seen |= {id(part) for node in formatted for part in node.values}
-        for node in formatted:
-            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
-            yield str(path.relative_to(ROOT)), node.lineno, "".join(map(str, parts))
+        for string in formatted:
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in string.values)
+            yield str(path.relative_to(ROOT)), string.lineno, "".join(map(str, parts))
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in seen:
                 yield str(path.relative_to(ROOT)), node.lineno, node.value
