@@ -123,7 +123,7 @@ def _check_url(url: str) -> None:
 
 def _value(name: str, variable: str) -> str:
     if not _HEADER.fullmatch(name):
-        raise InputError("--header: expected NAME=VARIABLE, and what stands before the = is no name of an HTTP header")
+        raise InputError("--header: write NAME=VARIABLE, and what stands before the = is no name of an HTTP header")
     with locate("--header"):
         value = needed_key(variable, f"the header {name}")
     hide_header(value)

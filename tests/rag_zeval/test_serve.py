@@ -127,7 +127,7 @@ NOBODY = "http://127.0.0.1:1/v1"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["smoke"], "no judge named: add --served with the folder that is served here, or --model with any judge"),
+        (["smoke"], "no judge: add --model with any judge, or --served with the folder that is served here"),
         (["smoke", "--served", "."], ".: no model here (config.json is missing)"),
         (["smoke", "--served", NANO, "--model", OTHER], f"{NANO} is served as {served_name(NANO)}, not as {OTHER}"),
         (["smoke", "--served", NANO, "--model", NANO], f"{NANO} is served as {served_name(NANO)}, not as {NANO}"),

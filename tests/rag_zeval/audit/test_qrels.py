@@ -167,7 +167,7 @@ def test_the_command_prints_coverage_intervals_and_the_matrix(
         (tmp_path / name).write_text(lines_of(grades))
     done = run("audit-qrels", "people", "judge")
     assert done.returncode == 0, done.stderr
-    assert "4 pairs" in done.stdout and "of 2 topics; 1 by people alone, 0 by the judge alone" in done.stdout
+    assert "4 pairs" in done.stdout and "from 2 topics; 1 by people only, 0 by the judge only" in done.stdout
     assert re.search(r"same grade +0\.750 \[0\.\d+, 1\.000\] +4", done.stdout)
     assert re.search(r"judge: 0 +2 +1 +0 +3", done.stdout) and re.search(r"all +2 +1 +1 +4", done.stdout)
     (tmp_path / "people").write_text("9 0 a 1\n")

@@ -94,7 +94,7 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     rag.replies = lambda body: {"status": 200, "body": GOOD}
     other = run("collect", "q.jsonl", "--out=b.jsonl", url_of(rag), *paths)
     assert other.returncode == 0 and rows_of(tmp_path / "b.jsonl")[0]["contexts"] == []
-    assert "note: $.docs[0].none finds no chunk in any answer" in other.stderr
+    assert "note: --contexts $.docs[0].none found no chunk in any response" in other.stderr
     assert rag.requests[-1].keys() == {"q"} and "system" not in rows_of(tmp_path / "b.jsonl")[0]
 
 
@@ -155,12 +155,12 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["twice.jsonl"], "twice.jsonl:2: field 'id': '1' stands twice"),
         (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a list of strings"),
         (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag' must be str or NoneType, found int"),
-        (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl: is the file of INPUT"),
+        (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl is the same file as INPUT"),
         (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is no JSONPath"),
         (["q.jsonl", f"--url=http://me:{SECRET}@host/"], "--url: expected http://host:port/path, without user"),
         (["q.jsonl", f"--url=http://host/?key={SECRET}"], "--url: expected"),
         (["q.jsonl", "--url=ftp://host/"], "--url: expected"),
-        (["q.jsonl", "--header=X-Token"], "--header: expected NAME=VARIABLE"),
+        (["q.jsonl", "--header=X-Token"], "--header: write NAME=VARIABLE"),
         (["q.jsonl", "--header=X-Token=NO_SUCH"], "environment variable NO_SUCH is not set"),
         (["q.jsonl", "--header=X Token=HOME"], "stands before the = is no name of an HTTP header"),
         (["q.jsonl", "--timeout=0"], "--timeout is 0, must be a number above 0"),

@@ -92,7 +92,7 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
         (["--model", f"openai:m@{DOWN}", "--max-body-mib", "inf"], "max_body_mib is inf, must be"),
         (["--model", f"openai:m@{DOWN}", "--api-key-env", "NO_KEY"], "NO_KEY is not set"),
         (["--model", f"openai:m@{DOWN}", "--cache", "notes"], "notes: cannot be used as a reply cache"),
-        (["--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "--out in.jsonl: is the file of INPUT"),
+        (["--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "--out in.jsonl is the same file as INPUT"),
     ],
 )
 def test_other_bad_input_is_one_line(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -197,7 +197,7 @@ def test_one_file_for_two_things_is_refused(run: Run, endpoint: Any, tmp_path: P
     names = {path.name for path in tmp_path.iterdir()}
     refused = run("evaluate", "in.jsonl", "--model", endpoint.spec(), *options)
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
-    assert f"{options[-2]} {options[-1].removeprefix('./')}: is the file of " in refused.stderr
+    assert f"{options[-2]} {options[-1].removeprefix('./')} is the same file as " in refused.stderr
     assert not endpoint.requests and rows.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == names
 

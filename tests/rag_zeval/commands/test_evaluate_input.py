@@ -67,7 +67,7 @@ def test_systems_are_named_where_files_have_one_name(run: Run, inputs: Path, tmp
     words = ("--scorers", "rouge_l", "--out", "o.jsonl")
     refused = run("evaluate", "a/run.jsonl", "b/run.jsonl", *words)
     assert refused.returncode == 2
-    assert "both systems are called 'run'; name them, as in old=a/run.jsonl new=b/run.jsonl" in refused.stderr
+    assert "both systems are called 'run'. Give them names: old=a/run.jsonl new=b/run.jsonl" in refused.stderr
     done = run("evaluate", "old=a/run.jsonl", "new=b/run.jsonl", *words)
     assert done.returncode == 0, done.stderr
     systems = [json.loads(line)["systems"] for line in (tmp_path / "o.jsonl").read_text().splitlines()]
@@ -91,7 +91,7 @@ def test_bad_rows_are_all_told_and_may_be_skipped(run: Run, inputs: Path, tmp_pa
     ("words", "message"),
     [
         (("--against", "context"), "--against context: must be one of contexts, truth, reference, both"),
-        (("--map", "answer=a", "--map", "answer=b"), "--map answer=b: answer=a is given as well"),
+        (("--map", "answer=a", "--map", "answer=b"), "--map answer=b: field 'answer' already has the column 'a'"),
         (("--encoding", "klingon"), "--encoding klingon: there is no such encoding"),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_file_of_several_systems_is_compared_by_their_names(run: Run, write_re
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("a.jsonl", "one result file given"),
+        ("a.jsonl", "got one"),
         ("a.jsonl two.jsonl", "two.jsonl: holds 2 systems, name one as two.jsonl#SYSTEM: x, y"),
         ("a.jsonl two.jsonl#z", "two.jsonl: there is no system 'z'; there is: x, y"),
         ("a.jsonl asked.jsonl", "asked.jsonl: is of another input: 2 of 3 cases ask something else than in "
@@ -185,9 +185,9 @@ def test_a_file_of_several_systems_is_compared_by_their_names(run: Run, write_re
         ("a.jsonl n.jsonl", "there is no metric that all have: a.jsonl has m; n.jsonl has n"),
         ("a.jsonl a.jsonl --metric n", "a.jsonl: has no metric 'n'; it has: m"),
         ("a.jsonl missing.jsonl", "missing.jsonl: cannot be read"),
-        ("a.jsonl b.jsonl --out b.jsonl", "--out b.jsonl: is the file of INPUT"),
-        ("a.jsonl b.jsonl n.jsonl --html x.html", "--html shows two sides, 3 are given"),
-        ("a.jsonl b.jsonl a.jsonl", "a result file is given twice"),
+        ("a.jsonl b.jsonl --out b.jsonl", "--out b.jsonl is the same file as INPUT"),
+        ("a.jsonl b.jsonl n.jsonl --html x.html", "--html compares two files, got 3"),
+        ("a.jsonl b.jsonl a.jsonl", "the same result file is given twice"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_one_line(

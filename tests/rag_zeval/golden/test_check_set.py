@@ -21,7 +21,7 @@ WORDS = "how do we return a laptop that was sent to us".split()
 
 
 def a_set(n: int = 60) -> Set:
-    """A set with nothing to mend; questions of 8 words that no other has."""
+    """A set with nothing to fix; questions of 8 words that no other has."""
     rng = random.Random(0)
     return {
         line: {
@@ -112,7 +112,7 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
     lines = [json.dumps(row) for row in a_set().values()]
     path.write_text("\n".join(lines))
     shown = run("check-set", path)
-    assert (shown.returncode, shown.stderr) == (0, "") and "nothing to mend" in shown.stdout
+    assert (shown.returncode, shown.stderr) == (0, "") and "nothing to fix" in shown.stdout
     assert ["slice", "0", "10", "0"] in [line.split() for line in shown.stdout.splitlines()]
     path.write_text("\n".join([*lines, "{", json.dumps({"slice_tag": "[red]\x1b[2J"})]))
     shown = run("check-set", path)

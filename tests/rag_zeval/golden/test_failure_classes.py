@@ -127,7 +127,7 @@ def test_the_command_counts_shows_and_writes(run: Run, tmp_path: Path) -> None:
     files = write(tmp_path / "results.jsonl", rows), write(tmp_path / "gold.jsonl", gold)
     shown = run("failures", *files, "--k", 1, "--out", "classes.jsonl")
     assert (shown.returncode, shown.stderr) == (0, "")
-    right = "right: is_correct ≥ 0.5 (judged by the ground truth)"
+    right = "correct: is_correct ≥ 0.5 (judged by the ground truth)"
     assert f"{right}; supported: rag_zeval@contexts ≥ 0.5 (judged by the retrieved contexts)" in shown.stdout
     low, high = share_interval(11, 11)
     [line] = [line for line in shown.stdout.splitlines() if "all " in line and "below k" in line]
@@ -146,7 +146,7 @@ BAD = [
     (("--correct", "bleu"), "--correct: no rows by bleu; there are is_correct, rag_zeval"),
     (("--threshold", "nan"), "--threshold is nan"),
     (("--threshold", "50"), "--threshold is 50"),
-    (("--out", "gold.jsonl"), "--out gold.jsonl: is the file of INPUT"),
+    (("--out", "gold.jsonl"), "--out gold.jsonl is the same file as INPUT"),
 ]
 
 
