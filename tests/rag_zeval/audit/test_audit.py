@@ -144,8 +144,8 @@ def test_one_class_decides_nothing(
     [
         (',"no",', ',"maybe",', ":3: field 'label': 'maybe' (row ID), must be supported or not supported"),
         (',"no",', ',"2",', ":3: field 'label': '2' (row ID)"),
-        ("ID", "r0", ":3: field 'id': 'r0' is no row that was drawn"),
-        ("ID", "FIRST", ":3: field 'id': 'FIRST' stands twice"),
+        ("ID", "r0", ":3: unknown id 'r0': this row was not drawn"),
+        ("ID", "FIRST", ":3: duplicate id 'FIRST'"),
         ('"label"', '"Label"', ":2: field 'label' is missing"),
     ],
 )

@@ -148,7 +148,7 @@ def test_a_file_is_read_as_ir_measures_reads_it(tmp_path: Path) -> None:
         ("14 0 doc 11\n", ":1: .*found 11"),
         ("14 0 doc 2.0\n", r":1: .*found 2\.0"),
         ("14 0 doc ٣\n", ":1: .*found ٣"),
-        ("\n", ":1: no line has a grade"),
+        ("\n", ":1: the file has no grades"),
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -173,7 +173,7 @@ def test_the_command_prints_coverage_intervals_and_the_matrix(
     (tmp_path / "people").write_text("9 0 a 1\n")
     refused = run("audit-qrels", "people", "judge")
     assert refused.returncode == 2
-    assert refused.stderr == "error: people and judge: no pair of topic and document has a grade in both files\n"
+    assert refused.stderr == "error: people and judge: no pair of topic and document is graded in both files\n"
 
 
 @needs_data
