@@ -50,7 +50,7 @@ def main() -> None:
         command = folder / "venv" / "bin" / "rag-zeval"
         install = (*PIP, "--python", folder / "venv", "install", "--no-compile", "-c", "oldest.txt")
         run(folder, *install, wheel)
-        run(folder, command, "--help", says="Scorers")
+        run(folder, command, "--help", says="mock-judge")
         run(folder, command, "scorers", says="rouge_l")
         rouge_l = (command, "evaluate", "answers.csv", "--scorers", "rouge_l", "--html", "report.html")
         run(folder, *rouge_l, "--dry-run", says="2 cases")

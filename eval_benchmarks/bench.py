@@ -74,15 +74,15 @@ def run(config: DictConfig) -> int:
         for trial in _trials(settings, benchmarks, console, prices, accounts, leave_out):
             trials.append(trial)
     except BudgetSpent as left:
-        print(f"stopped: max_cost={settings.max_cost} is reached; {left}. {_spent(accounts)}", file=sys.stderr)
-        print("the same command with a larger max_cost goes on from here", file=sys.stderr)
+        print(f"stopped at max_cost={settings.max_cost}: {left}.  {_spent(accounts)}", file=sys.stderr)
+        print("run the same command with a larger max_cost to resume", file=sys.stderr)
         return 1
     if not trials:
         raise InputError("nothing could be scored: " + "; ".join(left_out))
     notes = [f"left out: {line}" for line in left_out] + [line for trial in trials for line in _failures(trial)]
     if prices:
         unpriced = dict.fromkeys(trial.model for trial in trials if trial.model and not trial.price)
-        notes += [f"{model}: no dollars, for {settings.prices} does not name it" for model in unpriced]
+        notes += [f"{model}: no cost in dollars, because {settings.prices} has no price for it" for model in unpriced]
     notes += _bounds(trials)
     if accounts:
         notes.append(_spent(accounts))
@@ -93,7 +93,7 @@ def run(config: DictConfig) -> int:
     if silent := [
         f"{_name(trial)}: {_missing(trial)[0]}" for trial in trials if trial.model and not _has_a_score(trial)
     ]:
-        print("error: no score at all: " + "; ".join(silent), file=sys.stderr)
+        print("error: nothing has a score: " + "; ".join(silent), file=sys.stderr)
     return 1 if silent else 0
 
 
@@ -185,7 +185,7 @@ def score(
                         spent += price.paid(scored.paid_tokens) or 0.0 if price else 0.0
                         shown.advance(f"${spent:.4f}" if price else "")
     if unasked:
-        raise BudgetSpent(f"{unasked} rows of {label} were not asked, or not to their end")
+        raise BudgetSpent(f"{unasked} rows of {label} were not judged, or not completely")
     return StoredRows(path, Scored.from_row)
 
 
@@ -199,7 +199,7 @@ def _failures(trial: Trial) -> Iterator[str]:
         alike.setdefault(re.sub(r"\d+", "N", status), []).append(status)
     groups = sorted(alike.values(), key=len, reverse=True)
     for statuses in groups[:REASONS]:
-        more = f" (and {len(statuses) - 1} like it)" if len(statuses) > 1 else ""
+        more = f" (and {len(statuses) - 1} more like it)" if len(statuses) > 1 else ""
         yield f"{_name(trial)}: an answer without a score: {statuses[0]}{more}"
     if rest := sum(map(len, groups[REASONS:])):
         yield f"{_name(trial)}: {rest} more answers without a score, for other reasons: see rows/{trial.file}"

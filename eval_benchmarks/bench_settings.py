@@ -170,4 +170,4 @@ def check_names(key: str, names: Sequence[str], known: Collection[str]) -> None:
     """Raise InputError for a name that is not known, with the nearest one and all there are."""
     for name in names:
         if name not in known:
-            raise InputError(f"{key}: there is no '{name}'{nearest(name, [*known])}; there is: {', '.join(known)}")
+            raise InputError(f"{key}: unknown name '{name}'{nearest(name, [*known])}; choose from: {', '.join(known)}")

@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
             tables.append(make_table(f"{benchmark}: {first}, minus {second}", columns, rows))
     if not tables:
         raise InputError(f"{words.run}: no benchmark has scores of both {first} and {second}")
-    show(open_console(), tables, ["Each p is of its test alone: no correction for testing several metrics."])
+    show(open_console(), tables, ["The p-values are not corrected for testing several metrics."])
     return 0
 
 
@@ -51,8 +51,8 @@ def _find(wanted: str, names: dict[str, str]) -> str:
     if wanted in fitting:
         return wanted
     if len(fitting) != 1:
-        problem = "has several models" if fitting else "is no scorer of this run"
-        raise InputError(f"'{wanted}' {problem}; there is: {', '.join(fitting or names)}")
+        problem = "has several models" if fitting else "is not a scorer of this run"
+        raise InputError(f"'{wanted}' {problem}; choose from: {', '.join(fitting or names)}")
     return fitting[0]
 
 

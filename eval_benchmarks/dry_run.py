@@ -97,12 +97,12 @@ def say(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table],
         rows = read_description(name).test.rows if name in set_names() and name not in there else None
         if rows is not None:
             lines.append((name, NONE, NONE, f"{rows:,}", *[NONE] * (len(HEADS) - 4)))
-    notes = [f"not there: {one}" for one in missing]
+    notes = [f"missing: {one}" for one in missing]
     notes.append(
-        "tokens are words and marks of a judge by the letter: an order of size; "
-        f"hours at {speed:,g} tokens of replies a second (judge.reply_tokens_per_second), prompts not counted"
+        "tokens are the words and punctuation marks of a rule-based mock judge, so this is a rough estimate; "
+        f"hours assume {speed:,g} reply tokens per second (judge.reply_tokens_per_second) and no time for prompts"
     )
-    return [Table("what would be asked", HEADS, lines)], notes
+    return [Table("what a run would ask", HEADS, lines)], notes
 
 
 def line(planned: Planned, speed: float, prices: dict[str, Price]) -> tuple[str, ...]:

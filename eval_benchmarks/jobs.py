@@ -72,7 +72,7 @@ def open_claim_checker(settings: BenchSettings, leave_out: LeaveOut) -> Checker 
     model = settings.claim_checker.model
     if model is None:
         for name in scorers:
-            leave_out(f"{name}: claim_checker.model names no folder with a model")
+            leave_out(f"{name}: claim_checker.model is not a folder with a model")
         return None
     try:
         return open_checker(model, settings.claim_checker.remote_code) if scorers else None
@@ -93,7 +93,7 @@ def open_accounts(settings: BenchSettings, prices: Mapping[str, Price]) -> dict[
         if check_spec(spec) is None:
             continue
         if (price := price_of(spec, prices)) is None:
-            raise InputError(f"max_cost: needs prices=FILE with a price of {spec}")
+            raise InputError(f"max_cost needs the price of {spec}: add prices=FILE with it")
         accounts[spec] = Account(budget, price)
         of_model = re.compile(rf".+__{re.escape(_in_a_name(spec))}-[0-9a-f]{{8}}\.jsonl")
         for path in sorted((Path(settings.out_dir) / "rows").glob("*.jsonl")):
@@ -145,7 +145,7 @@ def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: L
     scorers = [TEXT_SCORERS[name]() for name in dict.fromkeys(settings.scorers) if name in TEXT_SCORERS]
     if BertScore.name in settings.scorers:
         if settings.bert_score.model is None:
-            leave_out(f"{BertScore.name}: bert_score.model names no folder with a model")
+            leave_out(f"{BertScore.name}: bert_score.model is not a folder with a model")
         else:
             scorers.append(BertScore(settings.bert_score.model))
     if checker:
@@ -217,10 +217,10 @@ def _original_jobs(
         original = ORIGINALS[name]
         embedder = _open_embeddings(settings) if original.embeds else None
         if not isinstance(backend, Endpoint) or not isinstance(embedder, Endpoint | None):
-            leave_out(f"{name} by {spec}: an original package asks endpoints alone")
+            leave_out(f"{name} by {spec}: an original package can only ask endpoints")
             continue
         if not original.python.exists():
-            leave_out(f"{name}: its environment is not there; `make {original.python.parents[1].name}/.ready` makes it")
+            leave_out(f"{name}: its environment is missing; run `make {original.python.parents[1].name}/.ready`")
             continue
         trials = 1 if original.embeds else settings.judge.trials  # another vector would be the same
         for benchmark, trial in itertools.product(benchmarks, range(trials)):

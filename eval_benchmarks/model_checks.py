@@ -70,9 +70,9 @@ def _check_judges(settings: BenchSettings) -> None:
         raise InputError("models: a judge needs at least one, such as models=[checkpoints/nano-base]")
     for spec, times in Counter(settings.models).items():
         if times > 1:
-            raise InputError(f"models: '{spec}' stands {times} times")
+            raise InputError(f"models: '{spec}' is listed {times} times")
         if settings.judge.structured and not can_constrain(spec):
-            raise InputError(f"judge.structured: replies of {spec} cannot be held to a schema; leave it out of models")
+            raise InputError(f"judge.structured: {spec} cannot be forced into a JSON schema; remove it from models")
         folder = _folder(spec)
         if folder is None:
             read_key(settings.judge.api_key_env or KEY_ENV)

@@ -118,13 +118,13 @@ def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[T
     for trial in before:
         if (trial.benchmark.name, trial.scorer, trial.model, trial.number) == first_order:
             return BothOrders(trial.benchmark, trial.scored)
-    raise InputError(f"{entry['file']}: there are no rows of {first_order[0]} by the same judge before it")
+    raise InputError(f"{entry['file']}: no rows of {first_order[0]} by the same judge come before it")
 
 
 def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
     path = run / ROWS / Path(entry["file"]).name
     if not path.is_file():
-        raise InputError(f"{path}: cannot be read: there is no such file")
+        raise InputError(f"{path}: cannot be read: no such file")
     scored = StoredRows(path, Scored.from_row)
     answers = {example.id: len(example.answers) for example in benchmark.examples}
     try:
@@ -143,4 +143,4 @@ def _check_scores(row: Scored, answers: int | None) -> None:
     counts = [getattr(row, name) for name in (*COUNTS, *TOKENS)]
     for value in (*row.values, *counts):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(f"row {row.id!r}: {one_line(str(value))!r} is no number")
+            raise InputError(f"row {row.id!r}: {one_line(str(value))!r} is not a number")

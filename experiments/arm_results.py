@@ -82,7 +82,7 @@ def is_done(path: Path, wanted: Row) -> bool:
         if before.get(key) != now.get(key) and not (key not in before and _is_default(key, now[key], defaults)):
             raise InputError(
                 f"{path}: is the result of {key}={before.get(key)}, not {now.get(key)}: remove it (and its run under "
-                "runs_dir), or give another results_dir"
+                "runs_dir), or choose another results_dir"
             )
     return True
 
@@ -130,7 +130,9 @@ def check_ratios(benchmarks: Iterable[Benchmark]) -> None:
     """Raises InputError for a benchmark whose metrics a result file cannot hold."""
     for benchmark in benchmarks:
         if not all(isinstance(metric.statistic, Ratio) for metric in benchmark.metrics({})):
-            raise InputError(f"benchmarks: {benchmark.name} has metrics that are no means; experiments keep only those")
+            raise InputError(
+                f"benchmarks: {benchmark.name} has metrics that are not means; experiments keep only means"
+            )
 
 
 def ratio_of(metric: Metric) -> Ratio:
@@ -173,7 +175,7 @@ def read_result(path: Path) -> ArmResult:
         curves = {name: np.array(values, dtype=float) for name, values in row["curves"].items()}  # null becomes NaN
         return ArmResult(row, data, metrics, curves)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"{path}: is no result file: {type(error).__name__}: {error}") from error
+        raise InputError(f"{path}: is not a result file: {type(error).__name__}: {error}") from error
 
 
 def read_metric(name: str, values: Iterable[Any]) -> Metric:
@@ -215,7 +217,7 @@ def check_answers(experiment: Experiment, results: ArmResults) -> None:
             if (before := result.row.get("answers")) and before != file_sha256(experiment.answers):
                 raise InputError(
                     f"{experiment.result(arm, seed)}: was trained on other answers than those of {experiment.answers}: "
-                    "remove it, or give another results_dir"
+                    "remove it, or choose another results_dir"
                 )
 
 

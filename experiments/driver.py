@@ -74,7 +74,7 @@ class Work:
         """Do what is to do, some at a time; a line for each that failed. One that fails does not stop the others."""
         todo, total = self.todo(), len(self.runs)
         results = read_results(self.experiment)  # files that do not belong together are refused now, not after hours
-        print(f"{self.experiment.name}: {total - len(todo)} of {total} results are there, in {self.experiment.results}")
+        print(f"{self.experiment.name}: {total - len(todo)} of {total} results exist, in {self.experiment.results}")
         if any(run.commands for run in todo):
             try:
                 self.stages.make_answers(self.experiment)

@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from itertools import groupby
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from rag_zeval.commands.audit import audit
 from rag_zeval.commands.audit_qrels import audit_qrels
 from rag_zeval.commands.check_set import check_set
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.compare import compare
-from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, ModelSpec, Structured, Timeout, VariantName, evaluate
+from rag_zeval.commands.evaluate import evaluate
 from rag_zeval.commands.failures import failures
 from rag_zeval.commands.gate import gate
+from rag_zeval.commands.judges import mock_judge, serve, smoke
 from rag_zeval.commands.questions import questions
 from rag_zeval.commands.report import report
 from rag_zeval.commands.retrieval import retrieval
 from rag_zeval.commands.sample import sample
+from rag_zeval.commands.scorers import scorers
 from rag_zeval.commands.serve_report import serve_report
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import exit_status
 
+ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"
+MOCK = "--model openai:judge@http://127.0.0.1:8001/v1"  # what `mock-judge --port 8001` serves
+# Group -> command -> its function, and an example that its help begins with.
+COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
+    "Evaluate": {
+        "mock-judge": (mock_judge, "rag-zeval mock-judge --port 8001"),
+        "evaluate": (evaluate, f"rag-zeval evaluate answers.csv {MOCK}"),
+        "report": (report, "rag-zeval report answers.results.jsonl --html report.html"),
+        "serve-report": (serve_report, "rag-zeval serve-report answers.results.jsonl --port 8080"),
+        "scorers": (scorers, "rag-zeval scorers"),
+    },
+    "Decide": {
+        "compare": (compare, "rag-zeval compare old.results.jsonl new.results.jsonl --html changed.html"),
+        "gate": (gate, "rag-zeval gate old.results.jsonl new.results.jsonl --max-drop 0.02"),
+        "failures": (failures, "rag-zeval failures answers.results.jsonl answers.csv"),
+    },
+    "Test sets": {
+        "questions": (questions, f"rag-zeval questions manuals --out made.jsonl --n 6 {MOCK}"),
+        "collect": (
+            collect,
+            "rag-zeval collect questions.jsonl --url http://127.0.0.1:9000/ask --answer $.answer --out answers.jsonl",
+        ),
+        "check-set": (check_set, "rag-zeval check-set golden.jsonl"),
+        "retrieval": (retrieval, "rag-zeval retrieval answers.jsonl --k 5,10"),
+    },
+    "Audit the judge": {
+        "sample": (sample, "rag-zeval sample answers.results.jsonl --n 50 --out sheet.csv"),
+        "audit": (audit, "rag-zeval audit sheet.csv answers.results.jsonl"),
+        "audit-qrels": (audit_qrels, "rag-zeval audit-qrels people.qrels judge.qrels"),
+    },
+    "Serve a judge": {
+        "serve": (serve, "rag-zeval serve runs/train/paper/model --port 8000"),
+        "smoke": (smoke, f"rag-zeval smoke {MOCK}"),
+    },
+}
+FIRST_HOUR = ("mock-judge", "evaluate", "report", "compare", "gate")
 
-class _Commands(TyperGroup):
-    """Its help lists the scorers, which are looked up then and not for every command."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        from rag_zeval.scorers.registry import SCORERS
-
-        self.epilog = f"Scorers (`rag-zeval scorers` says what each needs): {', '.join(SCORERS)}."
-        super().format_help(ctx, formatter)
-
-
-app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,99 +74,45 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")]
+Version = Annotated[
+    bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+]
 
 
-@app.callback()
-def _commands(version: Version = False) -> None:
-    """RAG-Zeval: judge RAG answers claim by claim, in one pass of a compact model."""
+@app.callback(invoke_without_command=True, help=f"{ABOUT}\n\nWithout a command, it prints where to begin.")
+def _start(context: typer.Context, version: Version = False) -> None:
+    if context.invoked_subcommand is None:
+        _print_first_screen()
 
 
-@app.command()
-def scorers() -> None:
-    """List the scorers that `evaluate --scorers` and the benchmarks run: what each is and needs."""
-    from rag_zeval.scorers.registry import overview
-
-    print(f"{'':46}  calls  tokens  needs")
-    for method, lines in groupby(overview(), key=lambda line: line.method):
-        print(f"\n{method}")
-        for line in lines:
-            calls, tokens = ("-" if not count else f"{count:,}" for count in (line.calls, line.tokens))
-            print(f"    {line.name:<42}  {calls:>5}  {tokens:>6}  {line.needs}")
-    print("\nCalls and tokens of a judge that goes by the letter, for a question with two answers and five chunks: an")
-    print("order of size. `rag-zeval evaluate --dry-run` tells them of your own file.")
+def _paragraphs(function: Callable[..., None]) -> list[str]:
+    """The docstring, each paragraph as one line: the terminal decides where lines break."""
+    return [" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n")]
 
 
-for command in (
-    evaluate,
-    report,
-    serve_report,
-    compare,
-    gate,
-    questions,
-    collect,
-    check_set,
-    retrieval,
-    failures,
-    sample,
-    audit,
-    audit_qrels,
-):
-    app.command()(command)
+def _print_first_screen() -> None:
+    examples = {name: (function, example) for group in COMMANDS.values() for name, (function, example) in group.items()}
+    print(f"{ABOUT}\n\nYour first hour:\n")
+    for name in FIRST_HOUR:
+        function, example = examples[name]
+        print(f"  {example}\n      {_paragraphs(function)[0]}")
+    print("\nAll commands:\n")
+    for title, group in COMMANDS.items():
+        print(f"  {title:<17}{', '.join(group)}")
+    print("\n`rag-zeval --help` says what each command does. `rag-zeval COMMAND --help` explains its options.")
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def mock_judge(context: typer.Context) -> None:
-    """Serve a judge without a model, which goes by the letter: to try everything before paying for a real one.
-
-    A statement follows from a text, for it, exactly if its sentence stands there. --port 8001 chooses the port.
-    """
-    from rag_zeval.scripted_judge import main as serve_scripted
-
-    serve_scripted(["--literal", *context.args])
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def serve(
-    context: typer.Context,
-    model: Annotated[str, typer.Argument(help="A model folder, as training leaves it.")],
-) -> None:
-    """Serve MODEL with vLLM's OpenAI-compatible server.
-
-    Further arguments are vLLM's own, such as --port 8001, --dtype float32 or --tensor-parallel-size 2.
-    """
-    from rag_zeval.serve import serve
-
-    serve(model, context.args)
-
-
-@app.command()
-def smoke(
-    model: ModelSpec = None,
-    served: Annotated[Path | None, typer.Option(help="The folder that `serve` was started with here.")] = None,
-    variant: VariantName = None,
-    structured: Structured = False,
-    timeout: Timeout = 45.0,
-    connect_timeout: ConnectTimeout = 10.0,
-    api_key_env: KeyEnv = None,
-) -> None:
-    """Ask a judge about one example: scores, status and speed. Exit code 1 if its reply cannot be read.
-
-    With --served, the judge that `serve` serves on this machine, its prompt as its card says; --model then says where
-    it is if that is another port. With --model alone, any judge.
-    """
-    from rag_zeval.evaluation.metrics import check_structured
-    from rag_zeval.serve import served_spec
-    from rag_zeval.smoke import smoke
-
-    spec = model if served is None else served_spec(served, model)
-    if spec is None:
-        raise InputError("no judge named: add --served with the folder that is served here, or --model with any judge")
-    if structured:
-        check_structured(spec)
-    calls = {"timeout": timeout, "connect_timeout": connect_timeout, "api_key_env": api_key_env}
-    if not smoke(spec, served, variant=variant, structured=structured, **calls):
-        raise typer.Exit(1)
+for _title, _group in COMMANDS.items():
+    for _name, (_function, _example) in _group.items():
+        _about = _paragraphs(_function)
+        _passed_on: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True}
+        app.command(
+            _name,
+            help="\n\n".join([f"$ {_example}", *_about]),
+            short_help=_about[0],
+            rich_help_panel=_title,
+            context_settings=_passed_on if _function is serve else None,  # to vLLM
+        )(_function)
 
 
 def main() -> None:

@@ -107,7 +107,7 @@ def _run(stage: Callable[[], int]) -> int:
         print("error:", *str(error).splitlines(), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: the same command goes on from here", file=sys.stderr)
+        print("interrupted: run the same command again to resume", file=sys.stderr)
         return 130
     except Exception:
         traceback.print_exc()

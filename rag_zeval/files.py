@@ -128,7 +128,7 @@ def _finite(digits: str) -> float:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 DECODER = json.JSONDecoder(parse_int=_whole_number, parse_float=_finite, parse_constant=_no_number)
@@ -187,7 +187,7 @@ def first_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str |
 def check_regular(path: Path) -> None:
     """Raise InputError if something is there that is no regular file: a pipe waits for ever, a device has no end."""
     if path.exists() and not path.is_file():
-        raise InputError(f"{path}: is no regular file; name another")
+        raise InputError(f"{path}: is not a regular file; choose another")
 
 
 def json_line(row: Row) -> bytes:
@@ -258,7 +258,7 @@ def model_sha256(folder: str | Path) -> str:
     """
     folder = Path(folder)
     if not (folder / "config.json").is_file():
-        raise InputError(f"{folder}: no model here (config.json is missing)")
+        raise InputError(f"{folder}: no model in this folder (config.json is missing)")
     files = sorted({path for pattern in WEIGHT_FILES for path in folder.glob(pattern)})
     listing = "".join(f"{path.name} {file_sha256(path)}\n" for path in files)
     return hashlib.sha256(listing.encode()).hexdigest()

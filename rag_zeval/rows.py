@@ -44,7 +44,7 @@ class StoredRows(Mapping[str, T]):
                 row = parse_row(line)
                 check_fields(row, {"id": str})
                 if row["id"] in self._starts:
-                    raise InputError(f"field 'id': {row['id']!r} stands twice")
+                    raise InputError(f"duplicate id {row['id']!r}")
         except InputError:
             if whole:
                 raise
@@ -69,7 +69,7 @@ class StoredRows(Mapping[str, T]):
         with locate(f"{self._path}: row {id_!r}"):
             row = parse_row(line)
             if row.get("id") != id_:  # never another row's scores
-                raise InputError("is not where it was; something else wrote into this file")
+                raise InputError("has moved; another program wrote into this file")
         return self._read(row)
 
     def __getitem__(self, id_: str) -> T:
@@ -121,7 +121,7 @@ class RowWriter:
                 self._take_kept()
             self.done = StoredRows(self.path, dict)
             if not (self.done.torn.startswith(ROW_START) or ROW_START.startswith(self.done.torn)):
-                raise InputError(f"{self.path}: is no file of result rows; name another")
+                raise InputError(f"{self.path}: is not a file of result rows; choose another")
         except BaseException:
             self._file.close()
             raise
@@ -172,7 +172,7 @@ class RowWriter:
         Raises OSError, naming the file, when the disk is full; nothing of the row is then left.
         """
         if row["id"] in self.done:
-            raise ValueError(f"row {row['id']!r} is written already")
+            raise ValueError(f"row {row['id']!r} has already been written")
         if not self._settled:
             self.settle()
         line = json_line({"id": row["id"], **row})

@@ -1,25 +1,20 @@
 """A judge without a model: an OpenAI-compatible server on this machine that replies by script, and fails on request.
 
-For tests of everything that talks to a judge, and for trying a pipeline before paying for one:
-`python -m rag_zeval.scripted_judge --port 8123 --replies replies.json --faults 429,length`, or `--literal` for
-replies by the letter to every prompt of ours.
+For tests of everything that talks to a judge. `rag-zeval mock-judge` serves it from the command line.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import json
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.errors import InputError, exit_status
 from rag_zeval.files import read_json
 from rag_zeval.ports import listen
 
@@ -220,35 +215,3 @@ def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mappi
 def read_replies(path: Path) -> dict[str, str]:
     """`{text in the prompt: reply}`; a reply that is no text is sent as JSON. Raises InputError for any other file."""
     return {key: reply if isinstance(reply, str) else json.dumps(reply) for key, reply in read_json(path).items()}
-
-
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m rag_zeval.scripted_judge", description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
-    parser.add_argument("--replies", type=Path, help="JSON object: text in the prompt -> reply")
-    parser.add_argument("--literal", action="store_true", help="reply by the letter (rag_zeval.literal_judge)")
-    parser.add_argument("--faults", default="", help=f"of the next requests, one each: ok, {', '.join(FAULTS)}")
-    given = parser.parse_args(argv)
-    faults = [name.strip() for name in given.faults.split(",") if name.strip()]
-    for name in faults:
-        if name not in ("ok", *FAULTS):
-            raise InputError(f"--faults: there is no '{name}'; there is: ok, {', '.join(FAULTS)}")
-    replies: Replies = read_replies(given.replies) if given.replies else {}
-    count: Callable[[str], int] | None = None
-    if given.literal:
-        from rag_zeval.literal_judge import count_tokens, literal_reply
-
-        replies, count = literal_reply, count_tokens
-    judge = ScriptedJudge(replies, port=given.port, keep=False)
-    judge.count = count
-    judge.faults.extend(faults)
-    print(f"models=['{judge.spec()}']   (Ctrl-C ends it)", flush=True)
-    try:
-        judge.thread.join()
-    except KeyboardInterrupt:
-        judge.close()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -28,7 +28,7 @@ def serve(folder: str, extra: Sequence[str] = ()) -> None:
         raise InputError(missing("vllm", f"serving {folder}"))
     name = command[command.index("--served-model-name") + 1]
     asked = f"--model openai:{name}@{URL} --variant {variant}"
-    print(f"serving {folder}; without another name or port it is asked as: {asked}", flush=True)
+    print(f"serving {folder}; ask it with: {asked} (unless you set another name or port)", flush=True)
     os.execv(command[0], command)
 
 
@@ -61,7 +61,7 @@ def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
     """
     path = Path(folder) / "config.json"
     if not path.is_file():
-        raise InputError(f"{folder}: no model here (config.json is missing)")
+        raise InputError(f"{folder}: no model in this folder (config.json is missing)")
     window = check_object(path, read_json(path), {"max_position_embeddings": int})["max_position_embeddings"]
     if window < 1:
         raise InputError(f"{path}: field 'max_position_embeddings' must be a whole number above 0, found {window}")

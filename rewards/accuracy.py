@@ -18,7 +18,7 @@ def accuracy_reward(scores: Sequence[float | None], alphas: Sequence[float], rul
     the largest alpha must lie above all others. Raises InputError for another rule.
     """
     if rule not in (rules := get_args(AccuracyRule)):
-        raise InputError(f"accuracy rule '{rule}' does not exist; there is: {', '.join(rules)}")
+        raise InputError(f"accuracy rule '{rule}' does not exist; choose from: {', '.join(rules)}")
     if rule == "best-only":
         return float(strictly_ranked(scores, [float(alpha == max(alphas)) for alpha in alphas]))
     return float(strictly_ranked(scores, alphas))

@@ -85,7 +85,7 @@ def run(asked: DictConfig) -> int:
                     _note(out, config, made_with)
                 _answer(answerer, len(jobs), batches(jobs, settings, config["batch_tokens"]), writer)
             minutes = (time.monotonic() - started) / 60
-            print(f"answered in {minutes:.1f} minutes; memory taken: at most {memory.taken:.1f} GiB")
+            print(f"answered in {minutes:.1f} minutes; peak memory: {memory.taken:.1f} GiB")
         rows = [writer.done[question.id] for question in questions]
     statistics = response_statistics(rows, settings.limits)
     faithfulness = measure_faithfulness(rows, settings.embeddings)
@@ -106,7 +106,7 @@ def run(asked: DictConfig) -> int:
     print_report(**statistics, title=str(responses))
     print_faithfulness(faithfulness)
     if not statistics["statistics"]["answered"]:
-        print(f"error: no question could be answered; the first: {rows[0]['status']}", file=sys.stderr)
+        print(f"error: no question could be answered; the first failure: {rows[0]['status']}", file=sys.stderr)
         return 1
     return 0
 
@@ -131,7 +131,7 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
     config_file = out / "config.yaml"
     if responses.stat().st_size:
         if not config_file.exists():
-            raise InputError(f"{out}: holds responses.jsonl without config.yaml; give another out_dir")
+            raise InputError(f"{out}: holds responses.jsonl without config.yaml; choose another out_dir")
         before = read_yaml(config_file)
         made_before = before.get("made_with")
         rows_of = before | (made_before if isinstance(made_before, dict) else {})
@@ -139,7 +139,7 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
         if key := first_difference({key: rows_of.get(key) for key in now}, now):
             raise InputError(
                 f"{out}: holds responses made with {key}={one_line(str(rows_of.get(key)))}, not {now[key]}; "
-                "give another out_dir, or remove this one"
+                "choose another out_dir, or remove this one"
             )
         if config["batch_tokens"] is None:
             config = {**config, "batch_tokens": before.get("batch_tokens")}
@@ -161,7 +161,7 @@ def _take_over(answers: Mapping[str, Sequence[Row]], jobs: Sequence[Job], writer
     there = [job for job in missing if job.question.id in answers]
     for job in there:
         writer.append(job.row("ok", answers[job.question.id]))
-    print(f"the answers to {len(there)} of {len(missing)} questions are there")
+    print(f"reusing the answers to {len(there)} of {len(missing)} questions")
 
 
 def _note(out: Path, config: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
     except KeyError as error:
-        raise InputError(f"{path}: is no answer set: it lacks {error.args[0]!r}") from error
+        raise InputError(f"{path}: is not an answer set: {error.args[0]!r} is missing") from error
     if key := first_difference(before, made_with):
         raise InputError(f"{path}: its answers were made with {key}={before.get(key)}, not {made_with.get(key)}")
     return {row["id"]: [{**response, "true_support": None} for response in row["responses"]] for row in rows}

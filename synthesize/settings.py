@@ -17,7 +17,7 @@ Limit = Annotated[float, Field(gt=0, le=1)]
 
 def _different(alphas: list[float]) -> list[float]:
     if len(set(alphas)) < len(alphas):
-        raise ValueError("no number may stand twice")
+        raise ValueError("each number may occur only once")
     return alphas
 
 

@@ -117,11 +117,11 @@ def load_questions(
         usable = _of_split(usable, settings.split, tally)
     questions = [q for _, q in usable] if n_questions is None else _draw(usable, n_questions, too_long, tally)
     if not tally.usable:
-        first = next((f"; the first fault: {named[0]}" for named in tally.named.values()), "")
+        first = next((f"; the first problem: {named[0]}" for named in tally.named.values()), "")
         raise InputError(f"{source}: holds no questions ({tally.summary()}{first})")
     if n_questions is not None and n_questions > len(questions):
         raise InputError(
-            f"{source}: holds {len(questions)} questions, n_questions={n_questions} asks for more ({tally.summary()})"
+            f"{source}: holds {len(questions)} questions, fewer than n_questions={n_questions} ({tally.summary()})"
         )
     return questions
 
@@ -133,7 +133,7 @@ def _files(source: str) -> list[Path]:
     candidates = path.iterdir() if path.is_dir() else map(Path, glob.glob(source, recursive=True))
     files = sorted(file for file in candidates if file.name.endswith(SUFFIXES) and file.is_file())
     if not files:
-        raise InputError(f"{source}: no file here, and none that ends in {', '.join(SUFFIXES)}")
+        raise InputError(f"{source}: no such file, and no file that ends in {', '.join(SUFFIXES)}")
     return files
 
 
@@ -185,7 +185,7 @@ def _usable(
             _check_texts(question)
             place = int.from_bytes(hashlib.sha256(f"{seed}:{question.id}".encode()).digest()[:8], "big")
             if place in seen:
-                raise BadRecord("duplicate_id", f"field 'id': {question.id!r} stands twice")
+                raise BadRecord("duplicate_id", f"duplicate id {question.id!r}")
         except InputError as error:
             tally.leave_out(error.reason if isinstance(error, BadRecord) else "bad_field", where, error)
         else:

@@ -37,7 +37,7 @@ class Worker:
         from synthesize.answering import Answerer
 
         if model_sha256(settings.model) != model_hash:
-            raise InputError(f"{settings.model}: on {platform.node()} this is another model")
+            raise InputError(f"{settings.model}: the model on {platform.node()} is a different one")
         self.answerer = Answerer(settings)
 
     def batch_tokens(self, longest: int, sharing: int) -> int:

@@ -103,7 +103,7 @@ def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
         return 1
     exported = folder.best_step() if settings.export == "best" else last
     if not folder.weights_of(exported).is_dir():
-        print(f"error: the checkpoint of step {exported}, the best, is gone: no model is exported", file=sys.stderr)
+        print(f"error: the checkpoint of step {exported}, the best, is missing: no model is exported", file=sys.stderr)
         return 1
     folder.export(exported, settings.base_model, settings.variant)
     folder.prune(last)

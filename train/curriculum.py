@@ -83,7 +83,7 @@ def response_files(pattern: str) -> list[str]:
     """The responses.jsonl files that a path or a glob names. Raises InputError if there is none."""
     paths = sorted(glob.glob(pattern))
     if not paths:
-        raise InputError(f"{pattern}: no responses here; make synthesize writes them, responses=FILE names others")
+        raise InputError(f"{pattern}: no responses found; run `make synthesize`, or name others with responses=FILE")
     return paths
 
 
@@ -108,9 +108,9 @@ def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple
                 chosen = list(answers) if chosen is None else chosen
                 if lacking := [alpha for alpha in chosen if alpha not in answers]:
                     there = ", ".join(f"{alpha:g}" for alpha in answers)
-                    raise InputError(f"field 'responses': no answer for alpha={lacking[0]:g}; there is: {there}")
+                    raise InputError(f"field 'responses': no answer for alpha={lacking[0]:g}; choose from: {there}")
                 if row["id"] in questions:
-                    raise InputError(f"field 'id': {row['id']!r} stands twice")
+                    raise InputError(f"duplicate id {row['id']!r}")
             wanted = {alpha: answers[alpha] for alpha in chosen}
             questions[row["id"]] = Question(row["id"], row["question"], row["passage"], wanted, unfinished)
     return list(questions.values()), failed
@@ -126,7 +126,7 @@ def _read_answers(responses: Sequence[Any]) -> tuple[dict[float, str], frozenset
             check_fields({"finished": True, **response}, {"finished": bool})
         alpha = float(response["alpha"])
         if alpha in answers:
-            raise InputError(f"field 'responses': alpha={alpha:g} stands twice")
+            raise InputError(f"field 'responses': alpha={alpha:g} occurs twice")
         answers[alpha] = response["text"]
         if not response.get("finished", True):
             unfinished.add(alpha)

@@ -104,7 +104,7 @@ def read_rows(settings: TrainSettings) -> Rows:
     curriculum = plan_rows(settings, questions, tokens)
     known = [Stage(c["k"], c["rows"]) for name, c in curriculum.counts.items() if name.startswith("train")]
     if count is None:
-        return Rows(known, None, f"of {settings.responses}; without the model their tokens are not known")
+        return Rows(known, None, f"of {settings.responses}; their tokens are unknown without the model")
     mean = sum(lengths[row["prompt"][-1]["content"]] for row in curriculum.train) / len(curriculum.train)
     return Rows(known, mean, f"of {settings.responses}")
 

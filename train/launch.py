@@ -132,7 +132,7 @@ def logged_steps(
             watch.step(data)
             yield step, data
         if not ended and (silent := watch.silence()):
-            raise StoodStill(f"stood still for {silent:.0f} s and was stopped")
+            raise StoodStill(f"made no progress for {silent:.0f} s and was stopped")
         if time.monotonic() - noted > NOTE_SECONDS:
             note_segments(folder.path)
             noted = time.monotonic()

@@ -46,7 +46,7 @@ class RunFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise InputError(f"{self.path}: a training run is going on in this folder") from error
+                raise InputError(f"{self.path}: another training run is using this folder") from error
             yield
 
     def claim(self, identity: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class RunFolder:
             if logged_through(self.steps()):
                 raise InputError(
                     f"{self.path} holds a run with {key}={flat(before).get(key)!r}, not {flat(identity).get(key)!r}: "
-                    "give another out_dir, or remove this one"
+                    "choose another out_dir, or remove this one"
                 )
             for stale in (self.train_rows.parent, self.attempts, self.checkpoints):
                 shutil.rmtree(stale, ignore_errors=True)

@@ -58,7 +58,7 @@ class CadPairs(Benchmark):
     def __init__(self, responses: Path):
         self.pairs = [pair for row in _read(responses) if (pair := draw_pair(row)) is not None]
         if not self.pairs:
-            raise InputError(f"{responses}: holds no two different answers to a question")
+            raise InputError(f"{responses}: has no question with two different answers")
         self.examples = [pair.example for pair in self.pairs]
         self.data_hash = examples_hash(self.examples, [[pair.alphas, pair.gold] for pair in self.pairs])
 

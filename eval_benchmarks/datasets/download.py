@@ -196,7 +196,7 @@ def _fetch(url: str, part: Path) -> None:
     except (OSError, HTTPException) as error:
         raise InputError(f"{url}: cannot be downloaded: {getattr(error, 'reason', None) or error}") from error
     if total is not None and part.stat().st_size != total:
-        raise InputError(f"{url}: the connection ended early; the same command goes on from there")
+        raise InputError(f"{url}: the connection ended early; run the same command again to resume")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -74,9 +74,9 @@ def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
     data_dir = Path(settings.data_dir)
     labelled, shipped = (data_dir / FOLDER / name for name in (LABELLED, SHIPPED))
     if not labelled.is_file():
-        return None, [f"ragchecker_meta (Table 2, every scorer): data_dir/{FOLDER}/{LABELLED} is not there; {FETCH}"]
+        return None, [f"ragchecker_meta (Table 2, every scorer): data_dir/{FOLDER}/{LABELLED} is missing; {FETCH}"]
     missing = (
-        f"ragchecker_meta, the row of RAGChecker's shipped scores: data_dir/{FOLDER}/{SHIPPED} is not there; {FETCH}"
+        f"ragchecker_meta, the row of RAGChecker's shipped scores: data_dir/{FOLDER}/{SHIPPED} is missing; {FETCH}"
     )
     return RagcheckerMeta(data_dir), [] if shipped.is_file() else [missing]
 
@@ -123,7 +123,7 @@ def _read_labelled(path: Path) -> tuple[list[Example], dict[str, list[int]]]:
         )
         example = Example(id_, row["query"], truth, answers, truth=truth)
         if examples.setdefault(id_, example) != example:
-            raise InputError(f"{place}: field 'instance_id': {id_} stands for other texts in an earlier row")
+            raise InputError(f"{place}: field 'instance_id': {id_} has different texts in an earlier row")
         if abs(label) > 2:
             raise InputError(f"{place}: field 'correctness_label' must be -2 to 2, found {label}")
         labels.setdefault(id_, []).append(label)

@@ -76,7 +76,7 @@ def comparison_rows(scorers: Iterable[ScorerTrials], draws: int, seed: int) -> t
     for name, its_scorers in by_benchmark(scorers).items():
         judges = [scorer for scorer in its_scorers if scorer.scorer == RagZeval.name]
         if not judges:
-            untested.append(f"{name}: no tests against RAG-Zeval, for it gave no scores here")
+            untested.append(f"{name}: no tests against RAG-Zeval, because it has no scores here")
             continue
         for other in its_scorers:
             if other is not judges[-1]:

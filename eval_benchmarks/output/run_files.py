@@ -33,7 +33,7 @@ def write_run_files(
     for name, (first, *_) in by_benchmark(scorers).items():
         notes += first.benchmark.about
         if first.benchmark.no_ceiling:
-            notes.append(f"{name}: no row of annotators against each other: {first.benchmark.no_ceiling}")
+            notes.append(f"{name}: no row for how well annotators agree with each other: {first.benchmark.no_ceiling}")
     if image is None:
         notes.append("densities.png is not drawn: it needs scores of the RAGChecker meta-evaluation")
     if case is None:

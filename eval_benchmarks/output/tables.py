@@ -98,10 +98,12 @@ def tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]:
         tests = of_averages(tests) if labelled else tests
         if tests:
             ours = scorer_name(tests[0]["scorer"], tests[0]["model"])
-            sections.append(make_table(f"{benchmark}: {ours}, minus each other scorer", TEST_COLUMNS, tests))
+            sections.append(make_table(f"{benchmark}: {ours}, minus every other scorer", TEST_COLUMNS, tests))
     asked = [row for row in rows if row["calls"] or row["cached"]]
     if asked:
-        costs = make_table("cost (seconds: by the clock, beside whatever else ran)", COST_COLUMNS, asked)
+        costs = make_table(
+            "cost (seconds: wall-clock time, with whatever else ran on the machine)", COST_COLUMNS, asked
+        )
         sections.append(Table(costs.title, costs.heads, list(dict.fromkeys(costs.lines))))  # once for all metrics
     return [_trimmed(table) for table in sections]
 

@@ -33,7 +33,7 @@ def base_card(model: Path, training: Row, synthesis: Row, summary: Sequence[Row]
     Raises InputError if the measurements are of another model than the folder holds now.
     """
     if training["model_sha256"] != model_sha256(model):
-        raise InputError(f"{model}: its weights are not those that {model / 'training.json'} tells of")
+        raise InputError(f"{model}: its weights are not those described in {model / 'training.json'}")
     rows = {row["metric"]: row for row in summary if row["benchmark"] == "nano_eval" and row["value"] is not None}
     return fill(
         "nano_base_card.md.j2",

@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     run, summary, out = map(Path, argv)
     manifest, model = read_json(run / "manifest.json"), run / "model"
     if model_sha256(model) != manifest["model"]:
-        raise InputError(f"{model}: its weights are not those that {run / 'manifest.json'} tells of")
+        raise InputError(f"{model}: its weights are not those described in {run / 'manifest.json'}")
     text = judge_card(manifest, read_json(summary, list), str(model))
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(model, out)

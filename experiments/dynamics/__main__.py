@@ -36,7 +36,7 @@ def dynamics(argv: Sequence[str]) -> int:
     paths = [Path(word) for word in argv if not re.match(r"[a-z_]+=", word)]
     for key in options:
         if key not in KEYS:
-            raise InputError(f"command line: there is no key '{key}'{nearest(key, KEYS)}")
+            raise InputError(f"command line: unknown key '{key}'{nearest(key, KEYS)}")
     if not paths:
         raise InputError("command line: name the folder of a training run (--help says more)")
     if len(paths) > 1 and "out_dir" not in options:

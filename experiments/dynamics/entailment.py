@@ -94,7 +94,7 @@ def entailment_by_step(run: Path, steps: Steps, which: str, scorer: Scorer) -> t
     left_out = {
         "rollouts without the format": counts["broken"],
         "claims it cannot read": counts["unread"],
-        "lines that are no rollouts": len(damaged),
+        "lines that are not rollouts": len(damaged),
     }
     listed = ", ".join(f"{count:,} {what}" for what, count in left_out.items() if count) or "nothing"
     listed += f" (first: {damaged[0]})" if damaged else ""

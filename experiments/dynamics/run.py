@@ -132,9 +132,9 @@ def _state(path: Path, logged: Curves) -> str:
     known = k[~np.isnan(k)]
     later = [f"K={of:g} from step {step}" for step, of in switches(k) if of.is_integer()]
     stages = ", ".join([f"K={known[0]:g}", *later]) if len(known) else "K is not logged"
-    ended = "finished" if (path / "manifest.json").is_file() else "not finished: going on, or cut off"
+    ended = "finished" if (path / "manifest.json").is_file() else "not finished: still running, or interrupted"
     attempts = len(attempt_files(path / "metrics"))
-    again = f"; {attempts} attempts, a step done again counts once" if attempts > 1 else ""
+    again = f"; {attempts} attempts, a repeated step counts once" if attempts > 1 else ""
     lost = np.nansum(logged.get("lost", np.zeros(1)))
     failing = np.sum(logged.get("errors", np.zeros(1)) > 0)
     trouble = f"; {lost:g} rollouts lost" if lost else ""

@@ -70,7 +70,7 @@ def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[C
     for check in checks:
         kept = scene.folder / f"{check.name}.json"
         if (before := passed_before(kept, facts)) is not None:
-            print(f"{check.name}: PASS before ({before.seconds:.0f} s), not run again")
+            print(f"{check.name}: PASS in an earlier run ({before.seconds:.0f} s), not repeated")
             results.append(before)
             continue
         print(f"{check.name}: {check.risk}?", flush=True)
@@ -96,7 +96,7 @@ def run_check(scene: Scene, check: Check, alone: Sequence[str], facts: dict[str,
         for folder in (scene.folder / "tiny-train", scene.folder / "first-steps"):
             if folder.exists():
                 stop_leftovers(folder)
-        status, reason = FAIL, f"it had not ended after {check.minutes:g} minutes"
+        status, reason = FAIL, f"it did not end within {check.minutes:g} minutes"
     else:
         status = next((status for status, known in EXITS.items() if known == code), FAIL)
         reason = "" if status == PASS else last_line(log)
@@ -142,5 +142,5 @@ def summary(results: list[Result], total: int) -> str:
     if count[CANNOT]:
         parts.append(f"{len(count[CANNOT])} could not run here: {', '.join(count[CANNOT])}")
     if left := total - len(results):
-        parts.append(f"{left} not come to")
+        parts.append(f"{left} not reached")
     return "; ".join(parts)

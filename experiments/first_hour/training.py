@@ -32,7 +32,7 @@ def tiny_train(scene: Scene) -> None:
     make = command("synthesize", "profile=nano", f"n_questions={questions}", f"out_dir={answers}")
     if status := run(make, scene.folder / "answers.log", SYNTHESIZE_SECONDS):
         raise CheckFailed(f"the answers could not be made ({status}): {last_line(scene.folder / 'answers.log')}")
-    print(f"answers to {questions} questions are there")
+    print(f"answers to {questions} questions exist")
     before = set(SHARED.glob("*"))
     words = [f"responses={answers / 'responses.jsonl'}", f"out_dir={out_dir}"]
     arguments = command("train", f"profile={scene.here.profile}", *words, *scene.tiny)
@@ -42,7 +42,7 @@ def tiny_train(scene: Scene) -> None:
     if status != 0:
         raise CheckFailed(f"the resumed training {'did not end' if status is None else f'ended with {status}'} ({log})")
     if not re.search(r"^resuming after step [1-9]", log.read_text(encoding="utf-8"), re.MULTILINE):
-        raise CheckFailed("after the SIGKILL the training began anew: no checkpoint was taken up")
+        raise CheckFailed("after the SIGKILL the training started over: no checkpoint was resumed")
     check_agreement(read_run(out_dir), fp32=not scene.gpus)
     if left := stop_leftovers(out_dir):
         raise CheckFailed(f"{left} processes of the training were still there (they are stopped now)")

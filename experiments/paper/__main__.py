@@ -36,7 +36,7 @@ def run(words: Sequence[str]) -> int:
     config: Any = OmegaConf.to_container(load_config("paper", words), resolve=True)
     settings = check_settings(PaperSettings, config)
     literal = [name for name, spec in settings.models.items() if spec == LITERAL]
-    notes = [f"{', '.join(literal)}: the judge by the letter stands in, which is no model"] if literal else []
+    notes = [f"{', '.join(literal)}: the rule-based mock judge stands in, which is not a model"] if literal else []
     models = with_stand_ins(settings.models, settings.literal_port)
     plan = plan_runs(settings.model_copy(update={"models": models}))
     if settings.dry_run:

@@ -34,7 +34,7 @@ class Arms:
             raise InputError(f"seed: must be one of the experiment's, {self.experiment.seeds}, found {settings.seed}")
         for name, folder in settings.arms.items():
             if name not in runs:
-                raise InputError(f"arms.{name}: there is no such arm; there is: {', '.join(runs)}")
+                raise InputError(f"arms.{name}: unknown arm; choose from: {', '.join(runs)}")
             if folder is not None:
                 runs[name] = replace(runs[name], commands=(), model=folder)
         self.runs: Mapping[str, ArmRun] = runs

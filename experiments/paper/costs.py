@@ -33,7 +33,7 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
         bench = read_bench(load_config("bench", [f"profile={settings.profile}", *run.words]), BenchSettings)
         for planned in plan(bench, load_benchmarks(bench)[0]):
             lines.append((run.judge, *line(planned, bench.judge.reply_tokens_per_second, prices)))
-    return Table("what would be run", ("run", *HEADS), lines)
+    return Table("what would run", ("run", *HEADS), lines)
 
 
 def _training(command: Command) -> tuple[str, str, str, str] | None:

@@ -105,7 +105,7 @@ class Plan:
 def plan_runs(settings: PaperSettings) -> Plan:
     """Raises InputError for a table, an arm or a benchmark that does not exist."""
     if unknown := [number for number in settings.tables if number not in TABLES]:
-        raise InputError(f"tables: there is no {unknown[0]}; there is: {', '.join(map(str, TABLES))}")
+        raise InputError(f"tables: unknown table {unknown[0]}; choose from: {', '.join(map(str, TABLES))}")
     arms = Arms(settings)
     of_tables = {
         number: list(paper_rows(number, settings.benchmark_of_arms))
@@ -158,7 +158,7 @@ def _original_lacking(row: PaperRow, spec: str) -> str | None:
         if check_spec(spec) is None:
             return f"models.{row.model}: an endpoint, which is all that original packages ask"
         if is_stand_in(spec) and not original.embeds:
-            return f"models.{row.model}: a model; the judge by the letter knows our prompts alone"
+            return f"models.{row.model}: a model; the mock judge knows only our prompts"
     return None
 
 
@@ -204,7 +204,7 @@ def check_data(run: BenchRun, profile: str) -> None:
     benchmark, _ = BENCHMARKS[run.benchmark](read_settings(config, RunSettings))
     if benchmark is not None and data_hashes(path).get(run.benchmark) != benchmark.data_hash:
         raise InputError(
-            f"{path}: field 'data': {run.benchmark} is not what was scored: give another out_dir, or remove this one"
+            f"{path}: field 'data': {run.benchmark} is not what was scored: choose another out_dir, or remove this one"
         )
 
 

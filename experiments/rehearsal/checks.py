@@ -115,7 +115,7 @@ def resumed_as_before(before: Mapping[str, list[str]], after: Mapping[str, list[
     same = sum(one == other for one, other in pairs)
     all_of_them = max(sum(map(len, written.values())) for written in (before, after))
     figure = f"step {step}: {same} of {all_of_them} rollouts word for word the same"
-    return Check("what is resumed goes on", 0 < same == all_of_them, figure)
+    return Check("a resumed run continues", 0 < same == all_of_them, figure)
 
 
 def greedy_is_transformers(run: Path) -> Check:

@@ -105,7 +105,7 @@ def prepare(run: Run) -> None:
 def _clear(folder: Path) -> None:
     """An empty folder, marked as a rehearsal's; what runs of one that was killed have left behind goes first."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
-        raise InputError(f"{folder} holds something that is no rehearsal: give another out_dir")
+        raise InputError(f"{folder} holds something other than a rehearsal: choose another out_dir")
     for run in (path.parent for path in folder.glob("*/run.json")):
         stop_leftovers(run)
     shutil.rmtree(folder, ignore_errors=True)

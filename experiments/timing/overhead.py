@@ -128,7 +128,7 @@ def kill_and_resume(n: int, url: str, out: Path) -> str:
     run_harness(benchmark, url, out)
     after = _row_ids(out)
     assert before == after[: len(before)], "rows of before the kill were not kept"
-    assert sorted(after) == sorted(example.id for example in benchmark.examples), "a row is missing, or there twice"
+    assert sorted(after) == sorted(example.id for example in benchmark.examples), "a row is missing or duplicated"
     return f"killed after {len(before)} of {len(after)} rows, resumed: each row once, those of before as they were"
 
 

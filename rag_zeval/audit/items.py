@@ -61,7 +61,7 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
     judged = read_judged(path)
     metrics = list(dict.fromkeys(one.metric for one in judged if unit == ANSWER or one.claims is not None))
     if not metrics:
-        raise InputError(f"{path}: no metric of it has claims: --unit answer takes whole answers")
+        raise InputError(f"{path}: no metric in it has claims: add --unit answer to label whole answers")
     if metric is None and len(metrics) == 1:
         metric = metrics[0]
     if metric not in metrics:
@@ -108,7 +108,10 @@ def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
     for item in sorted(items, key=lambda item: item.id):
         strata.setdefault(item.stratum, []).append(item)
     if n < len(strata):
-        raise InputError(f"--n {n}: there are {len(strata)} strata (score band and slice), and each gets a row or more")
+        raise InputError(
+            f"--n {n} is too small: there are {len(strata)} strata (score band and slice), "
+            "and each needs at least one row"
+        )
     random = Random(seed)
     drawn = []
     names = sorted(strata)

@@ -59,7 +59,7 @@ def read_qrels(path: str | Path) -> Qrels:
                     )
             lines.setdefault(pair, number)
     if not grades:
-        raise InputError(f"{path}:1: no line has a grade")
+        raise InputError(f"{path}:1: the file has no grades")
     return grades
 
 
@@ -80,7 +80,7 @@ def graded_pairs(people: Qrels, judge: Qrels) -> GradedPairs:
     """
     both = [pair for pair in people if pair in judge]
     if not both:
-        raise InputError("no pair of topic and document has a grade in both files")
+        raise InputError("no pair of topic and document is graded in both files")
     grades = np.array([(judge[pair], people[pair]) for pair in both], dtype=float)
     top = max(1, int(grades.max()))
     first, second = grades.T / top

@@ -57,7 +57,7 @@ def write_sheet(path: Path, metric: str, unit: str, drawn: Sequence[tuple[Item, 
     """
     for file in (path, plan_path(path)):
         if file.exists():
-            raise InputError(f"{file}: is there already, and may hold labels; name another --out")
+            raise InputError(f"{file}: already exists and may hold labels; choose another --out")
     sources = dict.fromkeys(name for item, _ in drawn for name, _ in item.sources)
     columns = [*FIRST, *sources, *JUDGED[unit], *LAST]
     rows = [{**vars(item), **dict(item.sources)} for item, _ in drawn]
@@ -71,7 +71,8 @@ def read_plan(sheet: Path) -> Plan:
     path = plan_path(sheet)
     if not path.exists():
         raise InputError(
-            f"{path}: is missing: `rag-zeval sample` wrote it beside the sheet; copies need it by their name"
+            f"{path}: is missing: `rag-zeval sample` writes it beside the sheet. If you copy the sheet, copy it too, "
+            "under the matching name"
         )
     plan = read_json(path)
     with locate(path):
@@ -100,9 +101,9 @@ def read_labels(path: Path, plan: Plan) -> dict[str, Label]:
             check_fields(row, {"id": str, "label": str})
             id_, text = row["id"], row["label"]
             if id_ not in plan.probabilities:
-                raise InputError(f"field 'id': '{one_line(id_)}' is no row that was drawn")
+                raise InputError(f"unknown id '{one_line(id_)}': this row was not drawn")
             if id_ in seen:
-                raise InputError(f"field 'id': '{id_}' stands twice")
+                raise InputError(f"duplicate id '{id_}'")
             seen.add(id_)
             word = " ".join(text.split()).casefold()
             if word and word not in LABELS[plan.unit]:

@@ -108,7 +108,9 @@ def _chunk(item: Any) -> tuple[str | None, str | None]:
         return None, None
     if len({str(text) for text in texts.values()}) != 1:
         found = "none" if not texts else " and ".join(texts)
-        raise InputError(f"a chunk is an object, whose text must be in one of {', '.join(CHUNK_TEXT)}; found {found}")
+        raise InputError(
+            f"a chunk that is an object must have its text in one of {', '.join(CHUNK_TEXT)}; found {found}"
+        )
     metadata = item.get("metadata")
     places = [item, *([metadata] if isinstance(metadata, Mapping) else [])]
     ids = [as_id(place[name]) for place in places for name in CHUNK_ID if not is_nothing(place.get(name))]
@@ -159,9 +161,7 @@ def printed(text: str) -> Any:
         if bare[0] == "(":
             return text
         shown = bare[:MOST_SHOWN] + ("…" if len(bare) > MOST_SHOWN else "")
-        raise InputError(
-            f"begins like a list and cannot be read as one, perhaps because it was cut off: {shown!r}"
-        ) from error
+        raise InputError(f"looks like a list but cannot be read as one; was it cut off?: {shown!r}") from error
 
 
 def _with_commas(text: str) -> str:
@@ -174,7 +174,7 @@ def _with_commas(text: str) -> str:
     if not gaps:
         return text
     if text[0] == "(" or any(token.string == "," for token in tokens):
-        raise ValueError("some items have commas between them and some not")
+        raise ValueError("some items are separated by commas and some are not")
     lines = text.splitlines(keepends=True)
     for at in reversed(gaps):
         row, column = tokens[at].end

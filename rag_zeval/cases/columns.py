@@ -72,8 +72,8 @@ def check_names(names: Mapping[str, str]) -> None:
     """Raises InputError for a field of the user's own that does not exist."""
     for name in names:
         if name not in FIELDS:
-            hint = nearest(name, FIELDS) or f"; there is: {', '.join(FIELDS)}"
-            raise InputError(f"--map {name}={names[name]}: there is no field '{name}'{hint}")
+            hint = nearest(name, FIELDS) or f"; choose from: {', '.join(FIELDS)}"
+            raise InputError(f"--map {name}={names[name]}: unknown field '{name}'{hint}")
 
 
 def choose(
@@ -134,7 +134,7 @@ def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str |
     if field in filled and field != "answer":
         return field
     way_out = " or ".join(f"--map {field}={name}" for name in filled)
-    raise InputError(f"columns {_listed(filled)} may each hold the {FIELDS[field]}: add {way_out}")
+    raise InputError(f"columns {_listed(filled)} could each hold the {FIELDS[field]}: add {way_out}")
 
 
 def _check_reference(taken: dict[str, str], names: Mapping[str, str], layout: Layout | None) -> None:
@@ -144,8 +144,8 @@ def _check_reference(taken: dict[str, str], names: Mapping[str, str], layout: La
     column = taken.pop("reference")
     if "truth" not in taken:
         raise InputError(
-            f"column '{column}' beside '{taken.get('contexts') or taken['passage']}' may hold the ground truth, or the "
-            f"text to judge by: add --map truth={column} or --map reference={column}"
+            f"column '{column}' beside '{taken.get('contexts') or taken['passage']}' could hold the ground truth, or "
+            f"the text to judge by: add --map truth={column} or --map reference={column}"
         )
 
 
@@ -154,7 +154,7 @@ def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
     if "answers" in taken and "answer" in taken and not {"answer", "answers"} & names.keys():
         several, one = taken["answers"], taken["answer"]
         raise InputError(
-            f"columns '{one}' and '{several}' may both hold answers to judge: if '{several}' are gold answers, add "
+            f"columns '{one}' and '{several}' could both hold answers to judge: if '{several}' are gold answers, add "
             f"--map answer={one} --map truth={several}; if they are those of systems, --map answers={several}"
         )
 
@@ -191,7 +191,7 @@ def _missing(lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[st
     told = ", the ".join(FIELDS[field] for field in lacking)
     options = " ".join(f"--map {shlex.quote(f'{field}={column}')}" for field, column in found.items())
     guess = ", if that is what they hold" if any(map(found.get, lacking)) and "COLUMN" not in found.values() else ""
-    return f"no column is known to hold the {told}; columns: {_listed(there) or 'none'}. Add {options}{guess}"
+    return f"no column found for the {told}; columns: {_listed(there) or 'none'}. Add {options}{guess}"
 
 
 def _suggested(

@@ -52,13 +52,13 @@ class CaseFile:
                 column = self.columns.of["passage" if name == "contexts" and "passage" in self.columns.of else name]
                 yield f"  {FIELDS[name]}: column '{column}', in {self.counts[name]} of {count}"
         if self.unnamed:
-            yield f"  id: none in {self.unnamed} of {count}, which pair with other files by their question"
+            yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
-            yield f"  system: '{self.system}', after the source"
+            yield f"  system: '{self.system}', named after the source"
         if self.columns.unused:
             yield f"  not used: {', '.join(map(repr, self.columns.unused))}"
         if self.left_out:
-            yield f"  left out: {len(self.left_out)} bad rows"
+            yield f"  skipped: {len(self.left_out)} bad rows"
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
 
@@ -74,7 +74,7 @@ class BadRows(InputError):
         if len(reasons) > MOST_TOLD:
             shown.append(f"and {len(reasons) - MOST_TOLD} more")
         if len(reasons) > 1:
-            shown.append(f"{len(reasons)} of {rows} rows cannot be read; --skip-bad-rows leaves them out")
+            shown.append(f"{len(reasons)} of {rows} rows cannot be read; fix them, or add --skip-bad-rows")
         self._lines = shown
         super().__init__("; ".join(shown))
 
@@ -236,7 +236,7 @@ class _Reader:
                    if not is_nothing(value := columns.value(row, "answer"))}  # fmt: skip
         if len(answers) > 1:
             places = " and ".join(sorted(answers.values())[:2])
-            raise InputError(f"its query has {len(answers)} different answers, at {places}: give each an id of its own")
+            raise InputError(f"its query has {len(answers)} different answers, at {places}: give each its own id")
 
     def _case(self, row: Row, columns: Columns, place: str) -> Case:
         def read(name: str, convert: Callable[[Any], Any]) -> Any:
@@ -275,11 +275,11 @@ class _Reader:
             other = earlier[1]
             if other.answers == case.answers and other.contexts != case.contexts:
                 raise InputError(
-                    f"has the question and answer of {earlier[0]} and another context: if each row is one retrieved "
-                    f"passage, add --map passage={columns.of['contexts']}"
+                    f"has the same question and answer as {earlier[0]} but another context: if each row is one "
+                    f"retrieved passage, add --map passage={columns.of['contexts']}"
                 )
         if given is not None and earlier[0] != place and "run" not in columns.of:
-            raise InputError(f"duplicate id '{id_}', which {earlier[0]} has as well")
+            raise InputError(f"duplicate id '{id_}', also in {earlier[0]}")
         self.repeated[of] += 1
         return id_ if self.repeated[of] == 1 else f"{id_}#{self.repeated[of]}"
 
@@ -291,7 +291,7 @@ class _Reader:
                 several = {LETTERS[at] if at < len(LETTERS) else str(at): answer for at, answer in enumerate(several)}
             if isinstance(several, list):
                 raise InputError(
-                    f"column '{name}' is a list, which does not say whose answers these are: for gold answers, add "
+                    f"column '{name}' is a list that does not name the systems: for gold answers, add "
                     f"--map truth={name}; for answers of systems, --map answers={name}, which calls them A, B, ..."
                 )
             if is_nothing(several):
@@ -349,5 +349,5 @@ def _seconds(value: Any) -> float | None:
     except (TypeError, ValueError):
         seconds = math.nan
     if not 0 <= seconds < math.inf:
-        raise InputError(f"must be a number of at least 0, found {value!r}")
+        raise InputError(f"must be a number, 0 or more, found {value!r}")
     return seconds

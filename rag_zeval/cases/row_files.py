@@ -63,7 +63,7 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[Placed]:
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
     if head.startswith(b"\xd0\xcf\x11\xe0"):
-        raise InputError(f"{path}: is an Excel file of before 2007; save it as .xlsx or CSV")
+        raise InputError(f"{path}: is in the old Excel format .xls: save it as .xlsx or CSV")
     if head.startswith(b"\x1f\x8b"):
         with _told(path), gzip.open(path, "rb") as file:
             head = file.read(HEAD)
@@ -71,7 +71,7 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[Placed]:
     try:
         start = codecs.getincrementaldecoder(encoding)().decode(head).lstrip()[:1]
     except LookupError as error:
-        raise InputError(f"--encoding {encoding}: there is no such encoding") from error
+        raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeDecodeError:
         start = ""  # told with its place by who reads on
     if name.endswith((".csv", ".tsv")) or (
@@ -102,7 +102,7 @@ def _told(path: Path, encoding: str = "") -> Iterator[None]:
     except InputError:
         raise
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is no {encoding.upper()} text{_named_encoding(path)}") from error
+        raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path)}") from error
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: cannot be unpacked: {error}") from error
     except OSError as error:
@@ -111,7 +111,7 @@ def _told(path: Path, encoding: str = "") -> Iterator[None]:
 
 def _named_encoding(path: Path) -> str:
     """Which encoding a file seems to have. Raises InputError without charset-normalizer."""
-    with needed("charset-normalizer", f"{path}: is no UTF-8 text; naming its encoding"):
+    with needed("charset-normalizer", f"{path}: is not UTF-8 text; naming its encoding"):
         from charset_normalizer import from_bytes
     with _bytes(path) as file:
         content = file.read(HEAD)
@@ -145,7 +145,7 @@ def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Pla
             except StopIteration:
                 return
             except csv.Error as error:
-                raise InputError(f"{place}: cannot be read from here on: {error}") from error
+                raise InputError(f"{place}: cannot be read from this point on: {error}") from error
             line = reader.line_num + 1 + skipped
             if not names:
                 names = _header(path, cells)
@@ -199,7 +199,9 @@ def _excel(path: Path) -> Iterator[Placed]:
         sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
     filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
     if len(filled) > 1:
-        raise InputError(f"{path}: has {len(filled)} sheets with rows: {', '.join(filled)}; save the one as a file")
+        raise InputError(
+            f"{path}: has {len(filled)} sheets with rows: {', '.join(filled)}; save the right one as its own file"
+        )
     names: list[str] = []
     for number, cells in enumerate(next(iter(filled.values()), []), 1):
         if not _is_filled(cells):
@@ -292,7 +294,7 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
     """
     if isinstance(content, list):
         if content and all(isinstance(item, list) for item in content):
-            raise InputError(f"{source}: holds rows without the names of their columns; write them as objects")
+            raise InputError(f"{source}: has rows without column names; write each row as an object")
         return content
     if not isinstance(content, Mapping):
         raise InputError(f"{source}: must hold a JSON list or object, found {type(content).__name__}")
@@ -304,7 +306,7 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
     held = [key for key in ENTRIES if isinstance(content.get(key), (list, Mapping)) and _holds_rows(content[key])]
     if len(held) > 1:
         raise InputError(
-            f"{source}: may hold its rows in {' or '.join(map(repr, held))}; save the one as a file of its own"
+            f"{source}: could hold its rows in {' or '.join(map(repr, held))}; save the right one as its own file"
         )
     if held:
         return rows_of(content[held[0]], source)

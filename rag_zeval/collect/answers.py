@@ -49,7 +49,7 @@ def read_questions(path: str | Path) -> list[Row]:
             check_fields(row, {name: kind for name, kind in KEPT.items() if name in row})
             id_ = str(row.get("id", number))
             if id_ in questions:
-                raise InputError(f"field 'id': '{id_}' stands twice")
+                raise InputError(f"duplicate id '{id_}'")
             if not all(isinstance(chunk, str) for chunk in row.get("gold_chunk_ids", [])):
                 raise InputError("field 'gold_chunk_ids': must be a list of strings")
         kept = {name: row[name] for name in KEPT if name in row}
@@ -96,11 +96,11 @@ def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list
         with locate(f"{rows.path}:{number}"):
             check_fields(row, {"status": str, "latency_s": (float, int, type(None))})
             if row["id"] not in asked:
-                raise InputError(f"row {row['id']!r} answers none of the questions; name another --out")
+                raise InputError(f"row {row['id']!r} belongs to none of the questions; choose another --out")
             now = parse_row(json_line({**asked[row["id"]], **made_by}))
             if differing := first_difference({name: row.get(name) for name in now}, now):
                 field = differing.removeprefix("collected.")
-                raise InputError(f"row {row['id']!r} was collected with another {field}; name another --out")
+                raise InputError(f"row {row['id']!r} was collected with a different {field}; choose another --out")
         if row["status"].startswith("failed"):
             failed.append(row["id"])
     return failed

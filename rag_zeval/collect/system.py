@@ -25,7 +25,7 @@ _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
 class AnswerPaths:
     """Where a system's JSON has its answer, its contexts and their ids: JSONPath (RFC 9535), the latter two if at all.
 
-    Raises InputError for what is no JSONPath.
+    Raises InputError for what is not a JSONPath.
     """
 
     def __init__(self, answer: str, contexts: str | None = None, context_ids: str | None = None):
@@ -38,13 +38,15 @@ class AnswerPaths:
                 self._compiled[name] = None if path is None else jsonpath.compile(path)
             except jsonpath.JSONPathError as error:
                 option = "--" + name.replace("_", "-")
-                raise InputError(f"{option} '{path}' is no JSONPath: {one_line(str(error))}") from error
+                raise InputError(f"{option} '{path}' is not a JSONPath: {one_line(str(error))}") from error
 
     def read(self, body: Any) -> Found:
         """What stands there. Raises ValueError where there is not one answer, or something is no text."""
         answers = self._compiled["answer"].findall(body)
         if len(answers) != 1:
-            raise ValueError(f"{self.paths['answer']} finds {len(answers)} values in what the system sent, not one")
+            raise ValueError(
+                f"{self.paths['answer']} finds {len(answers)} values in the system's response, expected one"
+            )
         return Found(answers[0], self._texts("contexts", body), self._texts("context_ids", body))
 
     def _texts(self, name: str, body: Any) -> tuple[str, ...] | None:
@@ -123,7 +125,7 @@ def _check_url(url: str) -> None:
 
 def _value(name: str, variable: str) -> str:
     if not _HEADER.fullmatch(name):
-        raise InputError("--header: expected NAME=VARIABLE, and what stands before the = is no name of an HTTP header")
+        raise InputError("--header: write NAME=VARIABLE, where NAME is the name of an HTTP header")
     with locate("--header"):
         value = needed_key(variable, f"the header {name}")
     hide_header(value)

@@ -22,7 +22,7 @@ def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
         for other, before in seen:
             hard = path.exists() and before.exists() and path.samefile(before)
             if hard or os.path.realpath(path) == os.path.realpath(before):
-                raise InputError(f"{name} {path}: is the file of {other}; name another")
+                raise InputError(f"{name} {path} is the same file as {other}: name another file")
         seen.append((name, path))
 
 
@@ -32,8 +32,10 @@ def read_names(words: Sequence[str]) -> Mapping[str, str]:
     for word in words:
         ours, sign, theirs = word.partition("=")
         if not (ours and sign and theirs):
-            raise InputError(f"--map {word}: must be like question=q")
+            raise InputError(f"--map {word}: write field=column, such as question=q")
         if ours in names:
-            raise InputError(f"--map {word}: {ours}={names[ours]} is given as well; a field has one column")
+            raise InputError(
+                f"--map {word}: field '{ours}' already has the column '{names[ours]}'; remove one of the two"
+            )
         names[ours] = theirs
     return names

@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
 
 def audit(
-    sheet: Annotated[Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, its .json beside it.")],
-    results: Annotated[Path, typer.Argument(help="The result rows that it was drawn from.")],
-    sheet2: Annotated[Path | None, typer.Argument(help="A copy of the sheet that another person labelled.")] = None,
-    fail_below: Annotated[float, typer.Option(help="Exit status 1 if Cohen's kappa is below.")] = 0.7,
-    threshold: Annotated[float, typer.Option(help="Answers with this score or more are good, 0 to 1.")] = 0.5,
+    sheet: Annotated[
+        Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, with its .json file beside it.")
+    ],
+    results: Annotated[Path, typer.Argument(help="The result file that the sheet was drawn from.")],
+    sheet2: Annotated[
+        Path | None, typer.Argument(help="A copy of the sheet, labelled by another person. Optional.")
+    ] = None,
+    fail_below: Annotated[float, typer.Option(help="Cohen's kappa below this value gives exit status 1.")] = 0.7,
+    threshold: Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as a good answer.")] = 0.5,
 ) -> None:
-    """Compare the judge with people's labels: agreement, kappa, and the rows on which they differ.
+    """Compare the judge with people's labels: agreement, kappa and every row on which they differ.
 
-    Figures are weighted, so that they hold for all of RESULTS and not only for the rows drawn. With a copy of the sheet
-    that another person labelled, also whether people agree more with each other than with the judge.
+    Rows are weighted by how they were drawn, so the figures hold for all of RESULTS. With a second labelled copy of the
+    sheet, the command also compares how well people agree with each other and with the judge.
     """
     from rich.console import Console
 
@@ -39,16 +43,16 @@ def audit(
 
     for name, value, lowest in (("--fail-below", fail_below, -1), ("--threshold", threshold, 0)):
         if not lowest <= value <= 1:
-            raise InputError(f"{name} is {value}, must be from {lowest} to 1")
+            raise InputError(f"{name} is {value}, but must be from {lowest} to 1")
     plan = read_plan(sheet)
     items = {item.id: item for item in read_items(results, plan.unit, plan.metric).items}
     gone = [id_ for id_ in plan.probabilities if id_ not in items]
     if gone:
         way_out = "audit the file that the sheet was drawn from, or draw a new sheet"
-        raise InputError(f"{sheet}: row {gone[0]} (and {len(gone) - 1} more) is not of {results}: {way_out}")
+        raise InputError(f"{sheet}: {results} does not have row {gone[0]} (and {len(gone) - 1} more): {way_out}")
     labels = read_labels(sheet, plan)
     if not labels:
-        raise InputError(f"{sheet}: field 'label': no row has one")
+        raise InputError(f"{sheet}: column 'label' is empty in every row: fill it in")
     others = read_labels(sheet2, plan) if sheet2 else {}
     rows = [(items[id_], label) for id_, label in labels.items()]
     values = _ratings(rows, plan)
@@ -56,8 +60,8 @@ def audit(
 
     console = Console(markup=False, highlight=False)
     console.print(
-        f"{plan.metric}: {len(rows)} {plan.unit}s labelled, of {len({item.case for item, _ in rows})} cases; "
-        f"{len(plan.probabilities) - len(rows)} of the sheet not labelled",
+        f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len({item.case for item, _ in rows})} cases; "
+        f"{len(plan.probabilities) - len(rows)} rows of the sheet not labelled",
         soft_wrap=True,
     )
     good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
@@ -91,8 +95,8 @@ def _print_statistics(values: Ratings, classes: Ratings, good: tuple[str, str]) 
     from rag_zeval.audit import agreement as of
 
     lines: list[tuple[str, Measure, Ratings]] = [
-        (f"{good[0]}, says the judge", of.share_first, classes),
-        (f"{good[0]}, say people", of.share_second, classes),
+        (f"{good[0]}, according to the judge", of.share_first, classes),
+        (f"{good[0]}, according to people", of.share_second, classes),
         ("raw agreement", of.raw_agreement, classes),
         ("balanced accuracy", of.balanced_accuracy, classes),
         ("Cohen's kappa", of.kappa, classes),
@@ -159,14 +163,16 @@ def _print_ceiling(
 
     both = np.array([item.id in others for item, _ in rows])
     if not both.any():
-        raise InputError(f"{sheet2}: field 'label': no row has one that the other sheet labels too")
+        raise InputError(
+            f"{sheet2}: shares no labelled row with the other sheet; at least one row must be labelled in both"
+        )
     judge = classes.only(both)
     second = [others[item.id].value >= threshold for item, _ in rows if item.id in others]
     people = dataclasses.replace(judge, first=np.array(second, dtype=float))
     apart = difference(kappa, judge, people)
     console.print(
-        f"on the {len(second)} rows that both people labelled, kappa with the first of them: the other "
-        f"person {estimate(kappa, people)}, the judge {estimate(kappa, judge)}, the judge's minus that {apart}",
+        f"kappa with the first person, on the {len(second)} rows that both people labelled: the second person "
+        f"{estimate(kappa, people)}, the judge {estimate(kappa, judge)}, difference (judge minus person) {apart}",
         soft_wrap=True,
     )
     if apart.interval is None:
@@ -176,17 +182,15 @@ def _print_ceiling(
     elif apart.interval[0] > 0:
         told = "the judge agrees with the first person more than the second does"
     else:
-        told = "these rows do not tell the judge from a second person"
+        told = "on these rows, the judge and the second person are indistinguishable"
     console.print(told)
 
 
 def _conclusion(found: Estimate, bar: float) -> str:
     if found.value is None:
-        return (
-            f"Cohen's kappa is undefined, for judge and people put all rows into one class: not shown to reach {bar:g}"
-        )
+        return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
     side = "below" if found.value < bar else "at least"
     if found.interval is None:
-        return f"Cohen's kappa {found} is {side} {bar:g}; one case has no interval"
+        return f"Cohen's kappa {found} is {side} {bar:g}; a single case gives no interval"
     inside = found.interval[0] <= bar <= found.interval[1]
     return f"Cohen's kappa {found} is {side} {bar:g}, which the interval {'includes' if inside else 'excludes'}"

@@ -10,17 +10,21 @@ import typer
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_table
 
-ONE_TOPIC = "no intervals: they need two topics or more"
+ONE_TOPIC = "no intervals: they need at least two topics"
 
 
 def audit_qrels(
-    people: Annotated[Path, typer.Argument(help="Grades by people: lines `topic iteration document grade`.")],
-    judge: Annotated[Path, typer.Argument(help="The judge's grades of the same documents, in the same form.")],
+    people: Annotated[
+        Path, typer.Argument(help="A file with the grades of people, with lines `topic iteration document grade`.")
+    ],
+    judge: Annotated[
+        Path, typer.Argument(help="A file with the judge's grades of the same documents, in the same format.")
+    ],
 ) -> None:
-    """Compare two qrels files (TREC's format): kappas, rank correlations, confusion matrix.
+    """Compare a judge's relevance grades with people's, from two qrels files in TREC's format.
 
-    Each statistic is over the pairs of topic and document that both files grade, from 0 to 10, with a 95% interval
-    over topics. Pairs of one file alone are counted and left out.
+    The command prints kappas, rank correlations and the confusion matrix, with 95% intervals over topics. It uses the
+    pairs of topic and document that both files grade, from 0 to 10. Pairs in only one file are counted and left out.
     """
     from rag_zeval.audit import agreement as of
     from rag_zeval.audit.qrels import graded_pairs, read_qrels
@@ -30,8 +34,8 @@ def audit_qrels(
         pairs = graded_pairs(*grades)
     topics = len(set(pairs.ratings.cases))
     print(
-        f"{len(pairs.ratings.first):,} pairs of topic and document graded by both, of {topics:,} topics; "
-        f"{pairs.people_only:,} by people alone, {pairs.judge_only:,} by the judge alone"
+        f"{len(pairs.ratings.first):,} pairs of topic and document graded by both, from {topics:,} topics; "
+        f"{pairs.people_only:,} by people only, {pairs.judge_only:,} by the judge only"
     )
     rows = []
     for name, measure in {
@@ -45,7 +49,11 @@ def audit_qrels(
         found = of.estimate(measure, pairs.ratings)
         rows.append((name, str(found), f"{found.n:,}"))
     print_table(("", "value [95% interval]", "pairs"), rows)
-    print("intervals: bootstrap over topics, whose documents are drawn together" if topics > 1 else ONE_TOPIC)
+    print(
+        "Intervals: bootstrap over topics; all documents of a topic are resampled together."
+        if topics > 1
+        else ONE_TOPIC
+    )
     matrix = pairs.matrix()
     heads = (f"people: {grade}" for grade in range(len(matrix)))
     print_table(

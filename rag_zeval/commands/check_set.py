@@ -10,16 +10,20 @@ import typer
 from rag_zeval.terminal_tables import print_table
 
 GoldenFile = Annotated[
-    Path, typer.Argument(help="JSONL with question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin.")
+    Path,
+    typer.Argument(
+        help="JSONL with the fields question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin."
+    ),
 ]
 
 
 def check_set(file: GoldenFile) -> None:
-    """Say what is missing in a golden set, by file and line.
+    """Check a golden set, and list what to fix by file and line.
 
-    It should have 50 to 200 questions, each with gold chunks, true answer and slice, none of them twice or nearly so,
-    five or more in a slice, half of them from production. Exit status: 0 if nothing is to be mended, 1 with findings,
-    2 if FILE cannot be read.
+    A good set has 50 to 200 questions, each with gold chunks, a ground truth and a slice. It has no duplicates or near
+    duplicates and at least five questions in each slice. Half of the questions come from production.
+
+    The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
     from rag_zeval.golden.check_set import by_tag, findings, from_production, read_set
 
@@ -30,7 +34,7 @@ def check_set(file: GoldenFile) -> None:
     print_table(("slice", "questions", "from production"), of_slices)
     found = findings(rows, bad)
     if not found:
-        print("nothing to mend")
+        print("nothing to fix")
         return
-    print_table(("where", "field", "to mend"), [(f"{file}:{one.line}", one.field, one.text) for one in found])
+    print_table(("where", "field", "what to fix"), [(f"{file}:{one.line}", one.field, one.text) for one in found])
     raise typer.Exit(1)

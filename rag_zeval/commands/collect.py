@@ -18,21 +18,38 @@ from rag_zeval.terminal_tables import print_framed
 
 
 def collect(
-    questions: Annotated[Path, typer.Argument(help="JSONL: {id?, question, truth?, slice_tag?, gold_chunk_ids?}.")],
-    url: Annotated[str, typer.Option(help="Where the system takes questions, by POST.")],
-    out: Annotated[Path, typer.Option(help="The answers, JSONL, as `evaluate` reads them.")],
-    answer: Annotated[str, typer.Option(help="JSONPath of the answer in what it sends, such as '$.answer'.")],
-    contexts: Annotated[str | None, typer.Option(help="Of the retrieved chunks, such as '$.docs[*].text'.")] = None,
-    context_ids: Annotated[str | None, typer.Option(help="Of their ids, such as '$.docs[*].id'.")] = None,
-    question_field: Annotated[str, typer.Option(help="The field in which it wants the question.")] = "question",
-    header: Annotated[list[str] | None, typer.Option(help="NAME=VARIABLE: a header, its value in a variable.")] = None,
-    system: Annotated[str | None, typer.Option(help="The system's name, for comparisons.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Open requests at once.")] = 4,
-    timeout: Annotated[float, typer.Option(help="Seconds for an answer.")] = 60.0,
+    questions: Annotated[
+        Path,
+        typer.Argument(help="JSONL with the field question, and optionally id, truth, slice_tag and gold_chunk_ids."),
+    ],
+    url: Annotated[str, typer.Option(help="The address to which the system takes questions, by POST.")],
+    out: Annotated[Path, typer.Option(help="The file for the answers, JSONL, as `evaluate` reads it.")],
+    answer: Annotated[
+        str, typer.Option(help="The JSONPath of the answer in the system's response, such as '$.answer'.")
+    ],
+    contexts: Annotated[
+        str | None,
+        typer.Option(help="The JSONPath of the retrieved contexts, such as '$.docs[*].text'. Default: none."),
+    ] = None,
+    context_ids: Annotated[
+        str | None, typer.Option(help="The JSONPath of the contexts' ids, such as '$.docs[*].id'. Default: none.")
+    ] = None,
+    question_field: Annotated[str, typer.Option(help="The field of the request that holds the question.")] = "question",
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A request header, as NAME=VARIABLE. Its value is read from the environment variable VARIABLE. "
+            "Default: none."
+        ),
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="The name of the system, for comparisons. Default: none.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="The maximum number of requests that are open at once.")] = 4,
+    timeout: Annotated[float, typer.Option(help="How many seconds to wait for an answer.")] = 60.0,
 ) -> None:
-    """Ask a running RAG system every question of QUESTIONS, and keep answers, retrieved chunks and seconds.
+    """Ask your running RAG system every question, and keep answers, retrieved contexts and latency.
 
-    Rows are written as they finish; the same command goes on after a stop, and asks the questions that failed again.
+    Rows are written as they finish. Run the same command again to resume: it skips questions that have an answer and
+    retries those that failed.
     """
     from rag_zeval.collect.answers import failed_rows, read_questions
     from rag_zeval.collect.system import AnswerPaths, System
@@ -40,14 +57,16 @@ def collect(
     from rag_zeval.rows import RowWriter
 
     if not 0 < timeout < math.inf:
-        raise InputError(f"--timeout is {timeout:g}, must be a number above 0")
+        raise InputError(f"--timeout is {timeout:g}, but must be more than 0 seconds")
     check_files([("INPUT", questions), ("--out", out)])
     asked = read_questions(questions)
     headers = {}
     for given in header or []:
         name, equals, variable = given.partition("=")
         if not equals:
-            raise InputError("--header: expected NAME=VARIABLE, VARIABLE being one of the environment")
+            raise InputError(
+                "--header: write NAME=VARIABLE, where VARIABLE is an environment variable that holds the value"
+            )
         headers[name] = variable
     paths = AnswerPaths(answer, contexts, context_ids)
     source = System(url, paths, question_field=question_field, headers=headers, timeout=timeout)
@@ -61,10 +80,10 @@ def collect(
     _print_table(answers)
     print(f"answers: {out}")
     if contexts is not None and not any(row.get("contexts") for row in answers):
-        print(f"note: {contexts} finds no chunk in any answer", file=sys.stderr)
+        print(f"note: --contexts {contexts} found no chunk in any response", file=sys.stderr)
     if failed := [row["status"] for row in answers if row["status"].startswith("failed")]:
-        print(f"{len(failed)} of {len(asked)} questions have no answer ({failed[0]});", file=sys.stderr)
-        print("the same command asks them again", file=sys.stderr)
+        print(f"{len(failed)} of {len(asked)} questions have no answer ({failed[0]}).", file=sys.stderr)
+        print("Run the same command again to retry them", file=sys.stderr)
     if len(failed) == len(asked):
         raise typer.Exit(1)
 

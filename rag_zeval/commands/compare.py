@@ -10,21 +10,30 @@ import typer
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
 
-Sides = Annotated[list[str], typer.Argument(help="Result files of `evaluate`; FILE#SYSTEM where one holds several.")]
-Metrics = Annotated[list[str] | None, typer.Option(help="Only this metric; may be given several times.")]
-HtmlPath = Annotated[Path | None, typer.Option(help="Also write a page with the answers that changed, side by side.")]
-OutPath = Annotated[Path | None, typer.Option(help="Also write everything as JSON.")]
-Changed = Annotated[int, typer.Option(min=0, help="Print at most this many of the questions that changed, per metric.")]
+Sides = Annotated[
+    list[str],
+    typer.Argument(help="Two or more result files of `evaluate`. Write FILE#SYSTEM if a file holds several systems."),
+]
+Metrics = Annotated[
+    list[str] | None, typer.Option(help="A metric to compare; repeat the option for several. Default: all they share.")
+]
+HtmlPath = Annotated[
+    Path | None, typer.Option(help="Also write a page with the changed answers side by side. Default: none.")
+]
+OutPath = Annotated[Path | None, typer.Option(help="Also write all numbers as JSON. Default: none.")]
+Changed = Annotated[int, typer.Option(min=0, help="The maximum number of changed questions to print for each metric.")]
 
 
 def compare(
     sides: Sides, metric: Metrics = None, html: HtmlPath = None, out: OutPath = None, changed: Changed = 20
 ) -> None:
-    """Compare result files A and B: B - A by each metric, for all cases and each slice, and whether it may be chance.
+    """Show what changed between result files, and whether it could be noise.
 
-    Cases are paired by id, or by question where the files share no id. Intervals are 95% bootstrap intervals over
-    cases, p is of the paired randomisation test, Holm's over the slices of a metric. More than two files: every two of
-    them, and how many a metric tells apart.
+    The table shows B minus A for each metric, over all cases and in each slice. Cases are paired by id, or by question
+    if the files share no id. Intervals are 95% bootstrap intervals over cases. The p-values come from a paired
+    randomisation test, with Holm's correction over the slices of a metric.
+
+    With more than two files, every pair is compared, and the command counts the pairs that a metric tells apart.
     """
     import dataclasses
 
@@ -36,11 +45,11 @@ def compare(
     from rag_zeval.files import write_json
 
     if len(sides) < 2:
-        raise InputError("compare: one result file given, must be two or more")
+        raise InputError("compare needs two or more result files, got one")
     if len(set(sides)) < len(sides) > 2:
-        raise InputError("compare: a result file is given twice")
+        raise InputError("compare: the same result file is given twice; remove one")
     if html is not None and len(sides) > 2:
-        raise InputError(f"--html shows two sides, {len(sides)} are given")
+        raise InputError(f"--html compares two files, got {len(sides)}: name two, or leave out --html")
     inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
     check_files([*(("INPUT", path) for path in inputs), ("--html", html), ("--out", out)])
     first, *others = read = read_sides(sides)

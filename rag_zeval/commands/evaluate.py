@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,45 +30,130 @@ if TYPE_CHECKING:
     from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import Summary
 
+WHAT, JUDGE, ENDPOINT, COST, OUTPUT = "What to judge", "Judge", "Calls to the endpoint", "Cost", "Output"  # of --help
+
+
+def _option(panel: str, help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
 Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="[NAME=]FILE...",
-        help="Questions with answers: CSV, TSV, JSON, JSONL, Parquet or Excel. NAME is what the system is called.",
+        help="Questions with answers: CSV, TSV, JSON, JSONL, Parquet or Excel. Each FILE is a system; NAME= names it.",
+        rich_help_panel=WHAT,
     ),
 ]
-Scorers = Annotated[str, typer.Option(help="Names with commas between them; `rag-zeval scorers` lists them.")]
-Against = Annotated[str | None, typer.Option(help="contexts (faithfulness), truth (correctness), both, or reference.")]
-Map = Annotated[list[str], typer.Option(help="Say which column holds what: question=q, or answer=out.text.")]
-Encoding = Annotated[str | None, typer.Option(help="Encoding of text files that are not UTF-8, such as cp1252.")]
+Scorers = Annotated[str, _option(WHAT, "The scorers to run, separated by commas. `rag-zeval scorers` lists them all.")]
+Against = Annotated[
+    str | None,
+    _option(
+        WHAT,
+        "The text that answers are judged by: contexts (faithfulness), truth (correctness), both, or reference. "
+        "Default: the first of reference, contexts and truth that the file has.",
+    ),
+]
+Map = Annotated[
+    list[str],
+    _option(
+        WHAT,
+        "The column that holds a field, such as question=q or answer=output.text. Give it once for each field. "
+        "Default: columns are found by their names.",
+    ),
+]
+Encoding = Annotated[
+    str | None, _option(WHAT, "The encoding of text files, such as cp1252. Default: UTF-8, or UTF-16 with a mark.")
+]
 SkipBadRows = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Leave out rows that cannot be read, and count them.")
+    bool,
+    _option(
+        WHAT, "Skip rows that cannot be read, and count them. Default: such a row stops the run.", "--skip-bad-rows"
+    ),
 ]
-CsvPath = Annotated[Path | None, typer.Option("--csv", help="Also write a table of scores, in the order of the input.")]
-ModelSpec = Annotated[str | None, typer.Option(help=f"The judge: {SPECS}.")]
-VariantName = Annotated[str | None, typer.Option(help="Prompt variant: paper, verdict-last, compact, no-evidence.")]
-OutPath = Annotated[Path | None, typer.Option(help="Result rows (default: INPUT's name + .results.jsonl, here).")]
-HtmlPath = Annotated[Path | None, typer.Option(help="Also write a report that shows every claim.")]
-CachePath = Annotated[Path | None, typer.Option(help="SQLite file that keeps replies, to never pay twice.")]
-Trials = Annotated[int, typer.Option(min=1, help="How often to judge each case (samples differ).")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Judge the first N cases only.")]
-Sample = Annotated[int | None, typer.Option(min=1, help="Judge N cases drawn at random (always the same).")]
+Limit = Annotated[int | None, _option(COST, "Judge only the first N cases. Default: all.", min=1)]
+Sample = Annotated[
+    int | None,
+    _option(COST, "Judge only N cases, drawn at random with a fixed seed: always the same ones. Default: all.", min=1),
+]
+ModelSpec = Annotated[str | None, _option(JUDGE, f"The model that judges: {SPECS}.")]
+VariantName = Annotated[
+    str | None,
+    _option(
+        JUDGE,
+        "The prompt of the rag_zeval scorer: paper, verdict-last, compact or no-evidence. "
+        "Default: the one that the model was trained with, else paper.",
+    ),
+]
+Trials = Annotated[
+    int, _option(JUDGE, "How often to judge each case. Replies are sampled, so scores differ between trials.", min=1)
+]
+MaxTokens = Annotated[int, _option(JUDGE, "The maximum length of a reply, in tokens.", min=1)]
+Temperature = Annotated[float, _option(JUDGE, "The temperature of sampling. 0 always takes the likeliest token.")]
+Structured = Annotated[
+    bool,
+    _option(
+        JUDGE,
+        "Force the reply into the JSON schema. Works with endpoints and vLLM. Default: only the prompt asks for it.",
+        "--structured",
+    ),
+]
+Embeddings = Annotated[
+    str | None,
+    _option(JUDGE, "The model that embeds sentences, for scorers that need one: a folder, or openai:MODEL@URL."),
+]
+ClaimChecker = Annotated[
+    str | None, _option(JUDGE, "The folder of an NLI model, for hhem, checked_sentences and checked_claims.")
+]
+BertScore = Annotated[str | None, _option(JUDGE, "The folder of an encoder model, for bert_score.")]
+KeyEnv = Annotated[
+    str | None,
+    _option(
+        ENDPOINT,
+        "The NAME of the environment variable that holds the API key. Default: OPENAI_API_KEY.",
+    ),
+]
+Concurrency = Annotated[int, _option(ENDPOINT, "The maximum number of requests that are open at once.", min=1)]
+Timeout = Annotated[float, _option(ENDPOINT, "How many seconds to wait for a reply, retries included.")]
+ConnectTimeout = Annotated[
+    float, _option(ENDPOINT, "How many seconds to wait for a connection, and for the endpoint's first answer.")
+]
+MaxBodyMib = Annotated[float, _option(ENDPOINT, "The maximum size of an answer of the endpoint, in MiB.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show how files are read and what a run would ask; ask nothing.")
+    bool, _option(COST, "Show how files are read and what a run would ask, then stop. Calls no judge.", "--dry-run")
 ]
-Prices = Annotated[Path | None, typer.Option(help='JSON: {MODEL: {"prompt": $, "completion": $}} per million tokens.')]
-MaxCost = Annotated[float | None, typer.Option(help="Dollars that may be spent on the judge (needs --prices).")]
-Embeddings = Annotated[str | None, typer.Option(help="Model of sentences: a folder, or openai:MODEL@URL.")]
-ClaimChecker = Annotated[str | None, typer.Option(help="Folder of an NLI model, for hhem and checked_claims.")]
-BertScore = Annotated[str | None, typer.Option(help="Folder of an encoder, for bert_score.")]
-Concurrency = Annotated[int, typer.Option(min=1, help="Open requests at once (endpoints only).")]
-Timeout = Annotated[float, typer.Option(help="Seconds for a reply, retries included (endpoints only).")]
-ConnectTimeout = Annotated[float, typer.Option(help="Seconds for a connection, and for an endpoint's first answer.")]
-MaxBodyMib = Annotated[float, typer.Option(help="MiB that an endpoint's answer may have.")]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens a reply may have.")]
-Temperature = Annotated[float, typer.Option(help="Of sampling; 0 is greedy.")]
-Structured = Annotated[bool, typer.Option("--structured", help="Send the reply's JSON schema (endpoints and vLLM).")]
-KeyEnv = Annotated[str | None, typer.Option(help="NAME of the environment variable with the API key.")]
+Prices = Annotated[
+    Path | None,
+    _option(
+        COST,
+        'A JSON file with prices in dollars per million tokens: {MODEL: {"prompt": 0.15, "completion": 0.60}}. '
+        "Default: costs are shown in tokens only.",
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    _option(COST, "Stop asking the judge after this many dollars. Needs --prices. Default: no limit."),
+]
+CachePath = Annotated[
+    Path | None,
+    _option(
+        COST,
+        "An SQLite file that keeps replies, so that no reply is paid for twice. "
+        "Default: beside --out for scorers that share prompts, none for others.",
+    ),
+]
+OutPath = Annotated[
+    Path | None,
+    _option(
+        OUTPUT,
+        "The file for the result rows, JSONL. Default: the name of the first FILE with .results.jsonl, in this folder.",
+    ),
+]
+HtmlPath = Annotated[Path | None, _option(OUTPUT, "Also write a report that shows every claim. Default: none.")]
+CsvPath = Annotated[
+    Path | None,
+    _option(OUTPUT, "Also write a table of scores, in the order of the input. Default: none.", "--csv"),
+]
 
 
 def evaluate(
@@ -102,12 +187,15 @@ def evaluate(
     structured: Structured = False,
     api_key_env: KeyEnv = None,
 ) -> None:
-    """Score every answer in each FILE, which is a system of its own.
+    """Score every answer in FILE, and print the means with their 95% intervals.
 
-    Columns are known by their names; what will be judged is shown first, and --dry-run shows no more than that.
+    Columns are found by their names. The command first shows what it will judge; --dry-run stops there.
 
-    rag_zeval gives supported claims / claims: faithfulness against the retrieved contexts, correctness against the true
-    answer. Rows are written as they finish; the same command goes on after a stop, and tries failed rows again.
+    The scorer rag_zeval gives the share of an answer's claims that are supported: faithfulness if judged by the
+    retrieved contexts, correctness if judged by the ground truth.
+
+    Rows are written as they finish. Run the same command again to resume: it skips rows that have a score and retries
+    rows that failed.
     """
     from rag_zeval.budget import Account, Budget
     from rag_zeval.cases.case import CaseSet
@@ -125,14 +213,14 @@ def evaluate(
 
     names = scorer_names(scorers)
     if not 0 <= temperature < math.inf:
-        raise InputError(f"--temperature is {temperature}, must be a number of at least 0")
+        raise InputError(f"--temperature is {temperature}, but must be 0 or more")
     if max_cost is not None and not 0 < max_cost < math.inf:
-        raise InputError(f"--max-cost is {max_cost}, must be a number of dollars above 0")
+        raise InputError(f"--max-cost is {max_cost}, but must be more than 0 dollars")
     price = price_of(model, read_prices(prices)) if prices is not None else None
     if max_cost is not None and price is None:
-        raise InputError(f"--max-cost: needs --prices with a price of {model or 'the judge, and --model'}")
+        raise InputError(f"--max-cost needs the price of {model or 'the judge'}: add --prices with a file that has it")
     if max_cost is not None and check_spec(str(model)) is None:
-        raise InputError(f"--max-cost: {model} is no endpoint, and only calls to endpoints are counted: leave it out")
+        raise InputError(f"--max-cost works for endpoints only, and {model} is not one: remove --max-cost")
     account = Account(Budget(max_cost), price) if max_cost is not None and price is not None else None
     judges = Judges(
         model, variant, Sampling(temperature=temperature, max_tokens=max_tokens), structured, trials, embeddings,
@@ -181,11 +269,11 @@ def evaluate(
             write_report(html, rows)
             print(f"report: {html}")
     if spending.unasked:
-        left = f"{spending.unasked} rows were not asked, or not to their end"
-        print(f"stopped: --max-cost {max_cost} is reached; {left}. A larger one goes on from here", file=sys.stderr)
+        left = f"{spending.unasked} rows are not judged, or not completely"
+        print(f"stopped at --max-cost {max_cost}: {left}. Run again with a larger value to resume", file=sys.stderr)
         raise typer.Exit(1)
     if not summary.scored:
-        print(f"error: no answer could be scored; the reasons stand above and in {out}", file=sys.stderr)
+        print(f"error: no answer could be scored; see the reasons above and in {out}", file=sys.stderr)
         raise typer.Exit(1)
 
 
@@ -202,7 +290,7 @@ def _check_systems(files: Sequence[CaseFile]) -> None:
         if count > 1:
             same = [file.name for file in files if file.system == name][:2]
             told = " ".join(f"{letter}={path}" for letter, path in zip(("old", "new"), same, strict=True))
-            raise InputError(f"{' and '.join(same)}: both systems are called '{name}'; name them, as in {told}")
+            raise InputError(f"{' and '.join(same)}: both systems are called '{name}'. Give them names: {told}")
 
 
 def _print_examples(plan: Plan) -> None:

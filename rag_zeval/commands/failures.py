@@ -19,15 +19,21 @@ if TYPE_CHECKING:
     from rag_zeval.golden.failure_classes import Classified, Share
     from rag_zeval.results import Judged
 
-ResultFile = Annotated[Path, typer.Argument(help="What `rag-zeval evaluate` wrote.")]
-GoldFiles = Annotated[list[Path], typer.Argument(help="The files it read, with context_ids and gold_chunk_ids.")]
-Correct = Annotated[str | None, typer.Option(help="Metric of a right answer (default: ...@truth or is_correct).")]
-Supported = Annotated[
-    str | None, typer.Option(help="Metric of a supported answer (default: ...@contexts or rag_zeval).")
+ResultFile = Annotated[Path, typer.Argument(help="The result file that `rag-zeval evaluate` wrote.")]
+GoldFiles = Annotated[
+    list[Path], typer.Argument(help="The files that it judged, with the columns context_ids and gold_chunk_ids.")
 ]
-Threshold = Annotated[float, typer.Option(help="From which score on an answer is right, or supported; 0 to 1.")]
-InPrompt = Annotated[int | None, typer.Option(min=1, help="How many retrieved chunks the prompt held (default: all).")]
-OutPath = Annotated[Path | None, typer.Option(help="Also write every answer with its class, JSONL.")]
+Correct = Annotated[
+    str | None,
+    typer.Option(help="The metric that says whether an answer is correct. Default: ...@truth or is_correct."),
+]
+Supported = Annotated[
+    str | None,
+    typer.Option(help="The metric that says whether an answer is supported. Default: ...@contexts or rag_zeval."),
+]
+Threshold = Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as correct, or as supported.")]
+InPrompt = Annotated[int | None, typer.Option(min=1, help="How many retrieved chunks the prompt held. Default: all.")]
+OutPath = Annotated[Path | None, typer.Option(help="Also write every answer with its class, JSONL. Default: none.")]
 EXAMPLES, SHOWN = 10, 120  # of each class; characters of a text
 
 
@@ -41,10 +47,13 @@ def failures(
     map: Map = [],  # noqa: B006 (typer reads it)
     out: OutPath = None,
 ) -> None:
-    """Put every answer of RESULTS in one class: why it is wrong, or whether what is right is supported.
+    """Find out why answers fail: the retriever, the ranking or the generator.
 
-    Wrong answers: no gold chunk was retrieved, or it stood below the first K, or it stood in the prompt. Where a score
-    or an id is missing the class is not known. Counts by slice with 95% Wilson intervals, ten examples of each class.
+    Every answer gets one class. A wrong answer fails because no gold chunk was retrieved, because the gold chunk was
+    ranked below the first K, or although it was in the prompt. A correct answer is supported or not. If a score or an
+    id is missing, the class is unknown.
+
+    The table counts classes by slice, with 95% Wilson intervals. Up to ten examples of each class follow.
     """
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.files import json_line, write_chunks
@@ -52,7 +61,7 @@ def failures(
     from rag_zeval.results import read_judged
 
     if not 0 <= threshold <= 1:
-        raise InputError(f"--threshold is {threshold}, must be 0 to 1")
+        raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
     check_files([("INPUT", results), *(("INPUT", path) for path in gold), ("--out", out)])
     judged = read_judged(results)
     metrics = choose_metrics(judged, correct, supported, threshold)
@@ -61,9 +70,8 @@ def failures(
         judged, [case for path in gold for case in read_cases(path, names, judged=False).cases], metrics, k
     )
     several = len({one.system for one in classified}) > 1
-    print(
-        f"right: {_rule(metrics.correct, judged, threshold)}; supported: {_rule(metrics.supported, judged, threshold)}"
-    )
+    rules = (("correct", metrics.correct), ("supported", metrics.supported))
+    print("; ".join(f"{name}: {_rule(metric, judged, threshold)}" for name, metric in rules))
     heads = ("slice", "class", "answers", "of", "share", "95% Wilson")
     print_table(("system", *heads) if several else heads, [_cells(share, several) for share in shares(classified)])
     for name in CLASSES:
@@ -75,7 +83,7 @@ def failures(
             print_table(("case", "question", "answer", last), examples)
     if out is not None:
         write_chunks(out, (json_line(dataclasses.asdict(one)) for one in classified))
-        print(f"all of them: {out}")
+        print(f"all answers with their class: {out}")
 
 
 def _rule(metric: str, judged: Sequence[Judged], threshold: float) -> str:

@@ -9,14 +9,20 @@ import typer
 
 from rag_zeval.commands.arguments import check_files
 
-Baseline = Annotated[str, typer.Argument(metavar="A", help="The baseline: a result file, or FILE#SYSTEM.")]
-Candidate = Annotated[str, typer.Argument(metavar="B", help="The new version: the same.")]
-MaxDrop = Annotated[float, typer.Option(help="How much worse the mean of a metric may be, in its units.")]
-SliceMaxDrop = Annotated[float, typer.Option(help="The same in a slice.")]
-MinCoverage = Annotated[float, typer.Option(help="The share of cases that B must have a score for.")]
-Metrics = Annotated[list[str] | None, typer.Option(help="Only this metric; may be given several times.")]
-JunitPath = Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML.")]
-SummaryPath = Annotated[Path | None, typer.Option(help="Also write them as Markdown, for a pull request.")]
+Baseline = Annotated[
+    str, typer.Argument(metavar="A", help="The baseline: a result file, or FILE#SYSTEM if it holds several systems.")
+]
+Candidate = Annotated[str, typer.Argument(metavar="B", help="The new version, named in the same way.")]
+MaxDrop = Annotated[float, typer.Option(help="How much worse the mean of a metric may get, in the metric's own units.")]
+SliceMaxDrop = Annotated[float, typer.Option(help="How much worse the mean of a metric may get within a slice.")]
+MinCoverage = Annotated[float, typer.Option(help="The share of cases, 0 to 1, for which B must have a score.")]
+Metrics = Annotated[
+    list[str] | None, typer.Option(help="A metric to check; repeat the option for several. Default: all metrics of A.")
+]
+JunitPath = Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML. Default: none.")]
+SummaryPath = Annotated[
+    Path | None, typer.Option(help="Also write the checks as Markdown, for a pull request. Default: none.")
+]
 
 
 def gate(
@@ -29,11 +35,12 @@ def gate(
     junit: JunitPath = None,
     summary: SummaryPath = None,
 ) -> None:
-    """Exit status 0 if B may replace the baseline A, else 1.
+    """Decide whether B may replace the baseline A: exit status 0 if so, 1 if not.
 
-    It may not if it has too few scores, or if the mean of a metric, over all cases or in a slice, is worse by more than
-    its limit and a test says that this is no chance. What may be chance is a warning. At most 5 of 100 comparisons of
-    equal systems fail.
+    B fails if too few of its cases have a score. It also fails if a metric drops by more than its limit, over all cases
+    or in a slice, and a test shows that the drop is not noise. A drop that could be noise is a warning.
+
+    Two equally good systems fail at most 5 times in 100.
     """
     from rag_zeval.decisions.comparison import compare
     from rag_zeval.decisions.gate import Limits, decide, passed

@@ -23,24 +23,38 @@ if TYPE_CHECKING:
 
 
 def questions(
-    docs: Annotated[list[Path], typer.Argument(help="Files or folders of text, Markdown, HTML or PDF.")],
-    model: Annotated[str, typer.Option(help=f"The model that writes: {SPECS}.")],
-    out: Annotated[Path, typer.Option(help="The questions, JSONL.")],
-    n: Annotated[int, typer.Option(min=1, help="How many questions.")] = 50,
-    kinds: Annotated[str, typer.Option(help="Kinds of questions, in equal parts.")] = "easy,multi-hop,unanswerable",
-    embeddings: Annotated[str | None, typer.Option(help="Tells duplicates: FOLDER or openai:MODEL@URL.")] = None,
-    cache: Annotated[Path | None, typer.Option(help="SQLite file that keeps replies, to never pay twice.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws the order in which the documents are asked about.")] = 0,
+    docs: Annotated[list[Path], typer.Argument(help="Files or folders with text, Markdown, HTML or PDF.")],
+    model: Annotated[str, typer.Option(help=f"The model that writes the questions: {SPECS}.")],
+    out: Annotated[Path, typer.Option(help="The file for the questions, JSONL.")],
+    n: Annotated[int, typer.Option(min=1, help="How many questions to write.")] = 50,
+    kinds: Annotated[
+        str, typer.Option(help="The kinds of questions, separated by commas, in equal parts.")
+    ] = "easy,multi-hop,unanswerable",
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            help="The model that embeds questions to find duplicates: FOLDER or openai:MODEL@URL. "
+            "Default: duplicates are found by their words."
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="An SQLite file that keeps replies, so that no reply is paid for twice. Default: none."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed for the order in which chunks are used.")] = 0,
     timeout: Timeout = 600.0,
     connect_timeout: ConnectTimeout = 10.0,
     api_key_env: KeyEnv = None,
 ) -> None:
-    """Write questions with their true answers, and the snippets that give them, from DOCS.
+    """Write a test set from your documents: questions, their ground truth and the snippets that prove it.
 
-    Files, pages and links that are not read are listed before anything is sent to the model.
-    The documents are cut into chunks of whole paragraphs, at most 200 words each. Questions whose snippet does not
-    stand in its chunk word for word are dropped, duplicates too, and unanswerable ones that are answered after all.
-    Rows are written as they finish; the same command goes on after a stop.
+    The command first lists the files, pages and links that it cannot read. Then it splits the documents into chunks of
+    whole paragraphs, at most 200 words each.
+
+    It drops a question if its snippet does not occur in the chunk word for word, if it is a duplicate, or if it should
+    be unanswerable and the documents answer it.
+
+    Rows are written as they finish. Run the same command again to resume.
     """
     from rag_zeval.documents.chunks import split_document
     from rag_zeval.documents.documents import read_documents
@@ -53,7 +67,7 @@ def questions(
     names = [name.strip() for name in kinds.split(",")]
     for name in names:
         if name not in KINDS or names.count(name) > 1:
-            raise InputError(f"--kinds: '{name}' must be one of {', '.join(KINDS)}, once")
+            raise InputError(f"--kinds: '{name}' must be one of {', '.join(KINDS)}, and may be given only once")
     check_files([("--out", out), ("--cache", cache)])
     reading = read_documents(docs)
     for line in reading.unread():
@@ -75,7 +89,10 @@ def questions(
     _print_table(wanted, written, dropped)
     print(f"questions: {out}")
     if short := [kind for kind in wanted if written[kind] < wanted[kind]]:
-        print(f"error: fewer than {n} questions: {', '.join(short)}; the same command tries again", file=sys.stderr)
+        print(
+            f"error: got fewer than {n} questions; short of: {', '.join(short)}. Run the same command again to retry",
+            file=sys.stderr,
+        )
         raise typer.Exit(1)
 
 
@@ -94,7 +111,7 @@ def _write(outcomes: Iterable[Outcome], rows: RowWriter, n: int) -> Counter[str]
             elif outcome.row is None:
                 dropped[outcome.reason] += 1
     if failed:
-        dropped[f"no reply that can be read (the first: {failed[0]})"] = len(failed)
+        dropped[f"reply could not be read (first: {failed[0]})"] = len(failed)
     return dropped
 
 

@@ -9,19 +9,22 @@ import typer
 
 from rag_zeval.errors import InputError
 
-Results = Annotated[Path, typer.Argument(help="Result rows, as `rag-zeval evaluate` writes them.")]
-HtmlPath = Annotated[Path | None, typer.Option(help="Write the page here: one file, to be opened in a browser.")]
-Figures = Annotated[Path | None, typer.Option(help="Write figures as PNG into this folder (needs matplotlib).")]
+Results = Annotated[Path, typer.Argument(help="The result file that `rag-zeval evaluate` wrote.")]
+HtmlPath = Annotated[Path | None, typer.Option(help="Write the report to this file. It works offline in any browser.")]
+Figures = Annotated[Path | None, typer.Option(help="Write figures as PNG files into this folder. Needs matplotlib.")]
 
 
 def report(results: Results, html: HtmlPath = None, figures: Figures = None) -> None:
-    """Show RESULTS: a page with every case, which can be searched and sent around, or figures for a paper."""
+    """Turn a result file into one HTML page that shows every claim, or into figures.
+
+    Give --html, --figures or both.
+    """
     from rag_zeval.commands.arguments import check_files
     from rag_zeval.report.embedded import SHOWN
     from rag_zeval.results import ResultFile
 
     if html is None and figures is None:
-        raise InputError("nothing to write: add --html FILE or --figures FOLDER")
+        raise InputError("report has nothing to write: add --html FILE or --figures FOLDER")
     check_files([("INPUT", results), ("--html", html)])
     rows = ResultFile(results, SHOWN)
     if html is not None:

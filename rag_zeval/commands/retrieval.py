@@ -14,16 +14,24 @@ from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_table
 
 RankingFile = Annotated[
-    Path, typer.Argument(help="JSONL with context_ids (or retrieved: ids, best first), gold_chunk_ids and slice_tag.")
+    Path,
+    typer.Argument(help="JSONL with the fields context_ids (or retrieved), best first, gold_chunk_ids and slice_tag."),
 ]
-Ks = Annotated[str, typer.Option(help="Among how many of the first ids to look: what prompt, reranker, index give.")]
+Ks = Annotated[
+    str,
+    typer.Option(
+        help="Cut-offs k, separated by commas: how many chunks the prompt, the reranker and the index each return."
+    ),
+]
 
 
 def retrieval(file: RankingFile, k: Ks = "5,10,50") -> None:
-    """Hit rate, recall, precision, nDCG, MRR and MAP of a retriever at each K, with 95% intervals, by slice.
+    """Measure whether the retriever finds the gold chunks: hit rate, recall, precision, nDCG, MRR and MAP.
 
-    A row that cannot be used is told on stderr and does not count. Exit status: 0, 1 if there was one, 2 if there is
-    nothing to measure.
+    Each measure is computed at every k and for every slice, with 95% intervals. Rows that cannot be used are listed on
+    stderr and left out.
+
+    The exit status is 0 if all rows were used, 1 if some were left out, and 2 if there is nothing to measure.
     """
     from rag_zeval.golden.retrieval import estimates, read_rankings, short_lists
 
@@ -36,11 +44,11 @@ def retrieval(file: RankingFile, k: Ks = "5,10,50") -> None:
         shown = [f"{one.value:.3f} [{interval}]" for one, interval in zip(at_each_k, intervals, strict=True)]
         rows.append((name, str(at_each_k[0].n), measure, *shown))
     print_table(("slice", "questions", "measure", *(f"k = {one}" for one in ks)), rows)
-    print("in brackets the 95% interval: Wilson's for the hit rate, else percentile bootstrap over questions")
+    print("In brackets: 95% intervals. Wilson's for the hit rate, a percentile bootstrap over questions for the rest.")
     if unanswerable:
-        print(f"{unanswerable} questions are unanswerable: there is nothing to find for them")
+        print(f"{unanswerable} questions are unanswerable and left out: they have no gold chunks")
     for at, n in short_lists(rankings, ks):
-        print(f"k = {at}: {n} of {len(rankings)} rows list fewer ids")
+        print(f"k = {at}: {n} of {len(rankings)} rows have fewer than {at} ids")
     for line, text in bad.items():
         print(f"left out: {file}:{line}: {text}", file=sys.stderr)
     if bad:
@@ -51,5 +59,5 @@ def parse_ks(text: str) -> list[int]:
     """Numbers between commas, in rising order, each once. Raises InputError for anything else."""
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch("[1-9][0-9]{0,5}", part) for part in parts):
-        raise InputError(f"--k is {text!r}, must be whole numbers from 1 to 999999, with commas between")
+        raise InputError(f"--k is {text!r}, but must be whole numbers from 1 to 999999, separated by commas")
     return sorted({int(part) for part in parts})

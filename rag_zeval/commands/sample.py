@@ -13,19 +13,21 @@ from rag_zeval.terminal_tables import print_framed
 
 
 def sample(
-    results: Annotated[Path, typer.Argument(help="Result rows, as `rag-zeval evaluate` writes them.")],
-    n: Annotated[int, typer.Option("--n", min=1, help="Rows to label.")] = 50,
-    metric: Annotated[str | None, typer.Option(help="Whose verdicts to check, where the results hold several.")] = None,
-    unit: Annotated[str, typer.Option(help="What a row asks about: claim or answer.")] = "claim",
+    results: Annotated[Path, typer.Argument(help="The result file that `rag-zeval evaluate` wrote.")],
+    n: Annotated[int, typer.Option("--n", min=1, help="How many rows to draw.")] = 50,
+    metric: Annotated[
+        str | None, typer.Option(help="The metric whose verdicts people check. Default: the only one of RESULTS.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="What people label in each row: claim or answer.")] = "claim",
     out: Annotated[
-        Path, typer.Option(help="The sheet; how it was drawn goes beside it, into its name + .json.")
+        Path, typer.Option(help="The file for the sheet, CSV. A .json file beside it records how rows were drawn.")
     ] = Path("sheet.csv"),
-    seed: Annotated[int, typer.Option(help="Another seed draws other rows.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the random draw.")] = 0,
 ) -> None:
-    """Draw claims (or answers) for people to label, the judge's scores hidden: a CSV sheet.
+    """Draw claims or answers for people to label, into a CSV sheet that hides the judge's scores.
 
-    Of every score band and slice at least one row, the others in proportion. Give people the CSV alone. `rag-zeval
-    audit` then compares their labels with the judge's.
+    Every score band and slice gets at least one row; the other rows are drawn in proportion. Give people only the CSV.
+    Then `rag-zeval audit` compares their labels with the judge's verdicts.
     """
     from rich.console import Console
 
@@ -33,7 +35,7 @@ def sample(
     from rag_zeval.audit.sheet import ASKED, plan_path, write_sheet
 
     if unit not in UNITS:
-        raise InputError(f"--unit is '{unit}', must be one of {', '.join(UNITS)}")
+        raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")
     population = read_items(results, unit, metric)
     drawn = draw(population.items, n, seed)
     write_sheet(out, population.metric, unit, drawn, seed)
@@ -48,5 +50,7 @@ def sample(
             f"{population.without} answers have no {'score' if unit == 'answer' else 'claim'} and are left out"
         )
     console.print(f"{out}: {len(drawn)} of {len(population.items)} {unit}s by {population.metric}", soft_wrap=True)
-    console.print(f"column label: {ASKED[unit]}; empty if you cannot say", soft_wrap=True)
-    console.print(f"{plan_path(out)}: how they were drawn; not for those who label", soft_wrap=True)
+    console.print(f"column label: write {ASKED[unit]}; leave it empty if you cannot tell", soft_wrap=True)
+    console.print(
+        f"{plan_path(out)}: records how the rows were drawn; do not show it to the people who label", soft_wrap=True
+    )

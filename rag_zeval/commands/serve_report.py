@@ -12,12 +12,17 @@ import typer
 from rag_zeval.commands.report import Results
 from rag_zeval.ports import listen
 
-Host = Annotated[str, typer.Option(help="Who may look: 127.0.0.1 is this machine alone, 0.0.0.0 every network.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")]
+Host = Annotated[
+    str, typer.Option(help="The address to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for every network.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on. 0 picks any free port.")]
 
 
 def serve_report(results: Results, host: Host = "127.0.0.1", port: Port = 8080) -> None:
-    """Show the page of RESULTS at an address until Ctrl-C. The file is read once, at the start."""
+    """Serve the report of a result file to a browser, also on another machine, until Ctrl-C.
+
+    The file is read once, at the start.
+    """
     from rag_zeval.report.embedded import SHOWN
     from rag_zeval.report.html import write_report
     from rag_zeval.results import ResultFile
@@ -30,7 +35,7 @@ def serve_report(results: Results, host: Host = "127.0.0.1", port: Port = 8080) 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = self.path in ("/", "/report.html")
-            body = content if found else b"there is one page here: /"
+            body = content if found else b"not found; the report is at /"
             self.send_response(200 if found else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8" if found else "text/plain")
             self.send_header("Content-Length", str(len(body)))
@@ -41,6 +46,6 @@ def serve_report(results: Results, host: Host = "127.0.0.1", port: Port = 8080) 
             pass
 
     server = listen(host, port, Page)
-    print(f"report: http://{host}:{server.server_port}/   (Ctrl-C ends it)", flush=True)
+    print(f"report: http://{host}:{server.server_port}/   (Ctrl-C stops it)", flush=True)
     with server:
         server.serve_forever()

@@ -47,7 +47,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_drop", "slice_max_drop"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"--{name.replace('_', '-')} is {getattr(self, name)}, must be a number of at least 0")
+                raise InputError(f"--{name.replace('_', '-')} is {getattr(self, name)}, must be a number, 0 or more")
         if not 0 <= self.min_coverage <= 1:
             raise InputError(f"--min-coverage is {self.min_coverage}, must be from 0 to 1")
 
@@ -101,12 +101,12 @@ def _drop(comparison: Comparison, difference: Difference, limit: float, p: float
     if worse <= limit + ROUNDING:
         outcome, reason = "passed", f"not worse by more than {limit:g}: {seen}"
     elif p <= ALPHA:
-        outcome, reason = "failed", f"worse by more than {limit:g}, and not by chance: {seen}"
+        outcome, reason = "failed", f"worse by more than {limit:g}, and this is not noise: {seen}"
     else:
-        outcome, reason = "warning", f"worse by more than {limit:g}, which may be chance: {seen}"
+        outcome, reason = "warning", f"worse by more than {limit:g}, which could be noise: {seen}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
-            reason += f"; to tell a drop of {worse:.3f} from chance takes about {needed} cases"
+            reason += f"; about {needed} cases would tell a drop of {worse:.3f} from noise"
     return Check(comparison.metric, name, outcome, reason, difference, p)
 
 

@@ -53,7 +53,7 @@ def read_sides(specs: Sequence[str]) -> list[Side]:
     for other in sides[1:]:
         check_questions(sides[0], other)
     if not by_id:
-        print("note: no id in common; cases are paired by their questions", file=sys.stderr)
+        print("note: the files share no id, so cases are paired by their questions", file=sys.stderr)
     return sides
 
 
@@ -72,9 +72,9 @@ def read_side(spec: str) -> Side:
     rows = read_judged(path)
     systems = list(dict.fromkeys(row.system for row in rows))
     if system and system not in systems:
-        raise InputError(f"{path}: there is no system {system!r}; there is: {_list(systems)}")
+        raise InputError(f"{path}: unknown system {system!r}; choose from: {_list(systems)}")
     if not system and len(systems) > 1:
-        raise InputError(f"{path}: holds {len(systems)} systems, name one as {path}#SYSTEM: {_list(systems)}")
+        raise InputError(f"{path}: holds {len(systems)} systems; name one as {path}#SYSTEM: {_list(systems)}")
     judged: dict[str, dict[str, Judged]] = {}
     for row in rows:
         if row.system == (system or systems[0]):
@@ -87,17 +87,15 @@ def check_questions(first: Side, second: Side) -> None:
     ours, theirs = first.questions, second.questions
     shared = [case for case in ours if case in theirs]
     if not shared:
-        raise InputError(
-            f"{second.name}: has none of the cases of {first.name}: neither an id nor a question is the same"
-        )
+        raise InputError(f"{second.name}: has no case in common with {first.name}: no id and no question is the same")
     other = [case for case in shared if ours[case] != theirs[case]]
     if other:
         case = other[0]
         asked = f"{one_line(theirs[case])!r} instead of {one_line(ours[case])!r}"
         raise InputError(
-            f"{second.name}: is of another input: {len(other)} of {len(shared)} cases ask something else than in "
-            f"{first.name}, the first is case {case!r}: {asked}. "
-            "Run `evaluate` on both inputs again: cases without an id pair by question now, no more by line"
+            f"{second.name}: comes from a different input: in {len(other)} of {len(shared)} cases the question differs "
+            f"from {first.name}, the first is case {case!r}: {asked}. "
+            "Run `evaluate` on both inputs again: it now pairs cases without an id by their question"
         )
 
 
@@ -115,7 +113,7 @@ def shared_metrics(sides: Sequence[Side], wanted: Sequence[str] = ()) -> list[st
     shared = [metric for metric in sides[0].judged if all(metric in side.judged for side in sides)]
     if not shared:
         has = "; ".join(f"{side.name} has {_list(side.judged)}" for side in sides)
-        raise InputError(f"there is no metric that all have: {has}")
+        raise InputError(f"the files share no metric: {has}")
     return shared
 
 

@@ -35,7 +35,7 @@ def coverage(name: str, of: Coverage) -> str:
 def other_judge(comparison: Comparison) -> str | None:
     """What is to be said where A and B were not judged by the same; None where they were."""
     ours, theirs = (one_line(judge) if judge else "?" for judge in comparison.judges)
-    return f"A was judged by {ours}, B by {theirs}: the change may be the judge's" if ours != theirs else None
+    return f"A was judged by {ours}, B by {theirs}, so the change could come from the judge" if ours != theirs else None
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -48,10 +48,10 @@ def notes(comparison: Comparison) -> list[str]:
     if comparison.only_first or comparison.only_second:
         lines.append(f"not compared: {comparison.only_first} cases only in A, {comparison.only_second} only in B")
     if comparison.lost:
-        lines.append(f"not compared: {comparison.lost} cases in both without a score on one side or both")
+        lines.append(f"not compared: {comparison.lost} cases without a score in A, in B or in both")
     if comparison.bounds:
         low, high = comparison.bounds
         lines.append(
-            f"B - A over all cases, were each missing score anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
+            f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
     return lines

@@ -64,9 +64,7 @@ def read_documents(paths: Sequence[Path]) -> Reading:
     files: dict[str, Path] = {}
     for name, path in _files(paths, reading):
         if name in files:
-            raise InputError(
-                f"{path}: its name '{name}' is also that of {files[name]}; give the folder that holds both"
-            )
+            raise InputError(f"{path}: has the same name '{name}' as {files[name]}; give the folder that contains both")
         files[name] = path
     kinds = [path.suffix.lower() for path in files.values()]
     if ".pdf" in kinds:
@@ -91,7 +89,7 @@ def _files(paths: Sequence[Path], reading: Reading) -> Iterator[tuple[str, Path]
         if given.is_dir():
             yield from _below(given, reading)
         elif not given.exists():
-            raise InputError(f"{given}: there is no such file or folder")
+            raise InputError(f"{given}: no such file or folder")
         elif not given.is_file():
             raise InputError(f"{given}: is neither a file nor a folder")
         elif given.suffix.lower() not in SUFFIXES:

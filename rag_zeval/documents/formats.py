@@ -69,7 +69,7 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
     if unknown := sum(text.count("\ufffd") for text in texts):
         doubts.append(f"{unknown} letters could not be read")
     if told.count:
-        doubts.append(f"pypdf met faults ({told.count}), and text may be missing; the first: {told.first}")
+        doubts.append(f"pypdf reported {told.count} problems, and text may be missing; the first: {told.first}")
     # One line end between two pages: a sentence may go on over them, and a paragraph's end is not to be seen.
     return "\n".join(texts), doubts
 

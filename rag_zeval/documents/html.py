@@ -103,7 +103,7 @@ def _end_of(pattern: re.Pattern[str], page: str, at: int, what: str, start: int)
 
 def _unclosed(page: str, what: str, start: int) -> NoReturn:
     line = page.count("\n", 0, start) + 1
-    raise Unreadable(f"ends inside {what} that line {line} opens and nothing closes")
+    raise Unreadable(f"ends inside {what} that line {line} opens and no line closes")
 
 
 def _one_space(text: str) -> str:

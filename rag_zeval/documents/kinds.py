@@ -15,8 +15,8 @@ from rag_zeval.replies.values import a_list, a_text, yes_or_no
 from rag_zeval.scorers.asking import Judge
 
 NO_QUESTION = "the model found nothing to ask"
-NOT_VERBATIM = "snippet not word for word in its chunk"
-ANSWERED = "answered by the documents after all"
+NOT_VERBATIM = "its chunk does not contain the snippet word for word"
+ANSWERED = "the documents do answer it"
 LOOKED_AT = 5  # chunks in which an answer to an unanswerable question is looked for
 AGAIN = 0.7  # the temperature of all but the first time that one chunk is asked about; that of the first is 0
 

@@ -97,11 +97,11 @@ class QuestionWriter:
             with locate(f"{rows.path}:{number}"):
                 check_fields(row, {"question": str, "slice_tag": str})
                 if row["slice_tag"] not in wanted:
-                    raise InputError(f"row {row['id']!r} is of a kind that --kinds does not name; name another --out")
+                    raise InputError(f"row {row['id']!r} is of a kind that is not in --kinds; choose another --out")
                 now = self._made_by(row["slice_tag"])
                 del now["model"]  # a name; `identity` says what it is
                 if differing := first_difference({name: row.get(name) for name in now}, now):
-                    raise InputError(f"row {row['id']!r} was made with another {differing}; name another --out")
+                    raise InputError(f"row {row['id']!r} was made with a different {differing}; choose another --out")
 
     def _made_by(self, kind: str) -> Row:
         """What a row of this kind depends on."""

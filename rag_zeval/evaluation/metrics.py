@@ -64,7 +64,7 @@ def scorer_names(given: str | Sequence[str]) -> list[str]:
     names = given.split(",") if isinstance(given, str) else map(str, given)
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not found:
-        raise InputError("--scorers: there is no name in it; `rag-zeval scorers` lists them")
+        raise InputError("--scorers is empty; `rag-zeval scorers` lists the names")
     return found
 
 
@@ -78,17 +78,19 @@ def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> 
 
     for name in names:
         if name not in SCORERS:
-            raise InputError(f"--scorers: there is no '{name}'{nearest(name, SCORERS)}; `rag-zeval scorers` lists them")
+            raise InputError(
+                f"--scorers: unknown scorer '{name}'{nearest(name, SCORERS)}; `rag-zeval scorers` lists them"
+            )
         if asking and judges.model is None and _asks(name):
-            raise InputError(f"no judge named: add --model with one of {SPECS}, for example --model {EXAMPLE}")
+            raise InputError(f"no judge: add --model with one of {SPECS}, for example --model {EXAMPLE}")
         if judges.embeddings is None and name in MEASURES and MEASURES[name].embeds:
-            raise InputError(f"{name}: embeds texts: add --embeddings with a folder or an endpoint's model")
+            raise InputError(f"{name} embeds texts: add --embeddings with a folder or an endpoint's model")
         if judges.claim_checker is None and name in (*CHECKERS, CHECKED_CLAIMS):
-            raise InputError(f"{name}: asks a claim checker: add --claim-checker with its folder")
+            raise InputError(f"{name} needs a claim checker: add --claim-checker with its folder")
         if judges.bert_score is None and name == BERT_SCORE:
-            raise InputError(f"{name}: add --bert-score with the folder of an encoder")
+            raise InputError(f"{name} needs an encoder: add --bert-score with its folder")
     if CHECKED_CLAIMS in names and RAG_ZEVAL not in names:
-        raise InputError(f"{CHECKED_CLAIMS}: checks the claims of {RAG_ZEVAL}: name both in --scorers")
+        raise InputError(f"{CHECKED_CLAIMS} checks the claims of {RAG_ZEVAL}: name both in --scorers")
     if judges.variant is not None:
         find_variant(judges.variant)
     if judges.structured and judges.model is not None:
@@ -98,9 +100,7 @@ def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> 
 def check_structured(model: str) -> None:
     """Raises InputError if replies should follow a schema and this model's cannot be made to."""
     if not can_constrain(model):
-        raise InputError(
-            f"--structured: replies of {model} cannot be held to a schema; those of an endpoint or vLLM can"
-        )
+        raise InputError(f"--structured: {model} cannot be forced into a JSON schema; endpoints and vLLM can")
 
 
 def check_needs(names: Sequence[str], cases: CaseSet) -> None:
@@ -111,7 +111,7 @@ def check_needs(names: Sequence[str], cases: CaseSet) -> None:
     examples = [cases.example(at, source) for source in SOURCES for at in range(len(cases.cases))]
     for name in names:
         if missing := missing_everywhere(examples, NEEDS[name]):
-            raise InputError(f"{name}: needs the {' and the '.join(missing)}, which no case has")
+            raise InputError(f"{name} needs the {' and the '.join(missing)}, which no case has")
 
 
 def _asks(name: str) -> bool:

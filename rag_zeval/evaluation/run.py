@@ -58,7 +58,7 @@ def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: 
         if account.budget.is_spent:  # the failed rows are worth keeping then
             spending.unasked, again = len(again), {}
     if again:
-        print(f"trying {len(again)} failed rows again", file=sys.stderr)
+        print(f"retrying {len(again)} failed rows", file=sys.stderr)
     for metric in metrics:
         _forget(metric, [plan.cases.example(at, metric.against) for at, of in again.values() if of is metric])
     if again:
@@ -86,7 +86,7 @@ def _failed_rows(plan: Plan, metrics: Sequence[Metric], writer: RowWriter) -> di
         try:
             check_fields(row, {"case": str, "metric": str, "statuses": list})
             if row["case"] not in plan.known:
-                raise InputError(f"row {row['id']!r} is of another input")
+                raise InputError(f"row {row['id']!r} comes from a different input")
             if row["id"] in places:
                 at, metric = places[row["id"]]
                 example = cases.example(at, metric.against)
@@ -94,7 +94,7 @@ def _failed_rows(plan: Plan, metrics: Sequence[Metric], writer: RowWriter) -> di
                 if row["trajectory"] is None and _may_score(row["statuses"], metric.scorer.lacking(example)):
                     failed[row["id"]] = at, metric  # with a trajectory it has no claims
         except InputError as error:
-            raise InputError(f"{writer.path}:{number}: {error}; name another --out") from error
+            raise InputError(f"{writer.path}:{number}: {error}; choose another --out") from error
     return failed
 
 
@@ -107,7 +107,7 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
     now = {**metric.made_by, "input_sha256": input_sha256(example, metric.scorer.lacking(example))}
     now.pop("model")  # a name; `identity` says what it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
-        raise InputError(f"row {row['id']!r} was made with another {differing}")
+        raise InputError(f"row {row['id']!r} was made with a different {differing}")
 
 
 def _forget(metric: Metric, examples: Sequence[Example]) -> None:

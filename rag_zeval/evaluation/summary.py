@@ -132,7 +132,7 @@ def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for kind in kinds.values():
         first, others = next(iter(kind)), kind.total() - kind[next(iter(kind))]
-        counts[f"{first} (and {others} like it)" if others else first] = kind.total()
+        counts[f"{first} (and {others} more like it)" if others else first] = kind.total()
     return dict(sorted(counts.items(), key=lambda item: (item[0].startswith("failed"), -item[1])))
 
 
@@ -168,5 +168,5 @@ def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
     if spending.dollars is not None:
         lines.append(("dollars", f"{exactness}{spending.dollars:.4f}"))
     if spending.unasked:
-        lines.append(("rows not asked", str(spending.unasked)))
+        lines.append(("rows not judged", str(spending.unasked)))
     return lines

@@ -80,7 +80,7 @@ def _missing(rows: Rows) -> list[Finding]:
         unanswerable = is_unanswerable(row)
         for field, names in TEXTS.items():
             if not (unanswerable and field == "truth") and all(_text(row, name) is None for name in names):
-                found.append(Finding(line, field, f"{' or '.join(names)} must be a text with something in it"))
+                found.append(Finding(line, field, f"{' or '.join(names)} must be a text that is not empty"))
         try:
             if not chunk_ids(row, "gold_chunk_ids") and not unanswerable:
                 found.append(Finding(line, "gold_chunk_ids", "is empty"))
@@ -122,9 +122,15 @@ def _repeated(rows: Rows) -> list[Finding]:
 def _size(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
     n = len(rows)
     if n < LEAST:
-        return [Finding(max([*rows, *bad]), "set", f"ends with {n} questions, should have {LEAST} to {MOST}")]
+        return [Finding(max([*rows, *bad]), "set", f"the set has {n} questions, should have {LEAST} to {MOST}")]
     if n > MOST:
-        return [Finding(list(rows)[MOST], "set", f"{n} questions, should be {LEAST} to {MOST}: from here too many")]
+        return [
+            Finding(
+                list(rows)[MOST],
+                "set",
+                f"the set has {n} questions, should have {LEAST} to {MOST}: this line and all after it are too many",
+            )
+        ]
     return []
 
 
@@ -141,5 +147,5 @@ def _origins(rows: Rows) -> list[Finding]:
     if 2 * len(others) <= len(rows):
         return []
     untold = sum("origin" not in row for row in rows.values())
-    text = f"{len(rows) - len(others)} of {len(rows)} questions are from {PRODUCTION}, should be half"
-    return [Finding(others[0], "origin", f"{text} ({untold} do not say)" if untold else text)]
+    text = f"{len(rows) - len(others)} of {len(rows)} questions are from {PRODUCTION}, should be at least half"
+    return [Finding(others[0], "origin", f"{text} ({untold} do not say where they are from)" if untold else text)]

@@ -78,7 +78,9 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
     held = [name for name in there if name.endswith("@contexts") or name == "rag_zeval"]
     for option, name, defaults in (("--correct", correct, right), ("--supported", supported, held)):
         if name not in there and (name is not None or not defaults):
-            raise InputError(f"{option}: no rows by {name or 'such a metric'}; there are {', '.join(there)}")
+            raise InputError(
+                f"{option}: the results have no metric {name or 'of this kind'}; they have {', '.join(there)}"
+            )
     return Metrics(correct or right[0], supported or held[0], threshold)
 
 
@@ -96,7 +98,7 @@ def classify(judged: Sequence[Judged], cases: Sequence[Case], metrics: Metrics, 
     for one in judged:
         rows.setdefault((one.system, one.case), {})[one.metric] = one
     if not any(id_ in of_case for _, id_ in rows):
-        raise InputError("no case of the results is among these cases: their ids differ")
+        raise InputError("the results and these files have no case in common: their ids differ")
     found = [_classified(by_metric, of_case.get(id_, []), metrics, k) for (_, id_), by_metric in rows.items()]
     for system in dict.fromkeys(system for system, _ in rows):
         for id_, (case, *_) in of_case.items():
@@ -125,7 +127,7 @@ def _classified(by_metric: Mapping[str, Judged], cases: Sequence[Case], metrics:
         else:
             name = SUPPORTED if supported.score >= metrics.threshold else UNSUPPORTED
     elif case is None:
-        why = "the answer that was judged is none of the case's" if cases else "no such case"
+        why = "the file has a different answer than the one that was judged" if cases else "no such case"
     elif not case.gold_chunk_ids or not case.context_ids:
         why = "no context_ids" if case.gold_chunk_ids else "no gold_chunk_ids"
     elif rank is None:

@@ -183,7 +183,7 @@ def _example(question: str, reference: str, answers: Sequence[str]) -> Example:
 
 def _check_list(name: str, texts: Sequence[str]) -> None:
     if isinstance(texts, str):  # it would be read letter by letter
-        raise InputError(f"{name}: one string given, must be a list of strings")
+        raise InputError(f"{name}: must be a list of strings, got one string")
 
 
 def _check(example: Example) -> None:
@@ -191,10 +191,10 @@ def _check(example: Example) -> None:
         _check_list("answers", example.answers)
         _check_list("chunks", example.chunks)
     if not 1 <= len(example.answers) <= len(LETTERS):
-        raise InputError(f"example '{example.id}': {len(example.answers)} answers, must be 1 to {len(LETTERS)}")
+        raise InputError(f"example '{example.id}' has {len(example.answers)} answers, must have 1 to {len(LETTERS)}")
     for text in _texts(example):
         if not isinstance(text, str):
-            raise InputError(f"example '{example.id}': found {type(text).__name__} where a string must be")
+            raise InputError(f"example '{example.id}': expected a string, found {type(text).__name__}")
 
 
 def _texts(example: Example) -> tuple[str, ...]:

@@ -225,7 +225,7 @@ def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Seq
         raise FormatError("JSON within a sentence")
     values = [value.value for value in found]
     if _FIELD.search(outside):
-        raise FormatError("fields of claims stand outside of any list")
+        raise FormatError("fields of claims are outside of any list")
     own: Trajectory | None = None
     for items in _lists(values):
         trajectory = tuple(_read_candidate(item, variant, lenient=True) for item in items)
@@ -250,7 +250,7 @@ def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
         elif _count_fields(value):
             items = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
             if not isinstance(items, list):
-                raise FormatError("fields of claims stand outside of any list")
+                raise FormatError("fields of claims are outside of any list")
             yield items
     if row:
         yield row
@@ -259,13 +259,13 @@ def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
 def _is_own(trajectory: Trajectory, items: Any, echo: Echo) -> bool:
     """False if all its claims are spelled out in what the model was shown.
 
-    Raises FormatError if some are, if a claim says nothing, or if fields stand where they do not belong.
+    Raises FormatError if some are, if a claim is empty, or if fields stand where they do not belong.
     """
     claims = [claim.claim for candidate in trajectory for claim in candidate.atomic_claims]
     if not all(map(says_something, claims)):
-        raise FormatError("a claim says nothing")
+        raise FormatError("a claim is empty")
     if _count_fields(items) != len(trajectory) + 2 * len(claims):
-        raise FormatError("fields of claims stand where they do not belong")
+        raise FormatError("fields of claims are in the wrong place")
     if echo and any(next(iter(claim)) != "claim" for item in items for claim in item["atomic_claims"]):
         raise FormatError("a claim does not begin with its text, where the texts to be judged spell out claims")
     repeated = [echo.begins(claim) for claim in claims]

@@ -83,9 +83,9 @@ PROMPTS: dict[str, Prompt] = {**VARIANTS, RANKING.name: RANKING}
 def find_variant(name: str) -> Variant:
     """The variant of that name. Raises InputError listing the names there are, and for a prompt without trajectory."""
     if name == RANKING.name:
-        raise InputError(f"prompt '{name}' asks for a ranking, not for a trajectory: benchmarks alone can read it")
+        raise InputError(f"prompt '{name}' asks for a ranking, not for claims: only the benchmarks can read it")
     if name not in VARIANTS:
-        raise InputError(f"prompt variant '{name}' does not exist; there is: {', '.join(VARIANTS)}")
+        raise InputError(f"unknown prompt variant '{name}'; choose from: {', '.join(VARIANTS)}")
     return VARIANTS[name]
 
 

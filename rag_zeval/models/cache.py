@@ -78,7 +78,7 @@ class ReplyCache:
         self._db.text_factory = bytes  # what an edited file holds may be no text
         tables = self._db.execute("SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
         if tables not in ([], [(SCHEMA.encode(),)]):
-            raise InputError(f"{self.path}: is another program's database; name another file for the reply cache")
+            raise InputError(f"{self.path}: belongs to another program; choose another file for the reply cache")
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         with self._db:
@@ -190,7 +190,7 @@ class ReplyCache:
         while not self._failed and (waited := time.monotonic() - started) < LOCK_SECONDS:
             if waited > QUIET_SECONDS and not self._told:
                 self._told = True
-                told = f"another program locks this reply cache; waiting for it, at most {LOCK_SECONDS:g} s"
+                told = f"another program has locked this reply cache; waiting for at most {LOCK_SECONDS:g} s"
                 print(f"note: {self.path}: {told}", file=sys.stderr)
             yield PAUSE
 
@@ -198,7 +198,7 @@ class ReplyCache:
         self._unstored.clear()
         if not self._failed:
             self._failed = True
-            meaning = "every reply is used all the same; those that cannot be kept, or read, are paid for again"
+            meaning = "this run uses every reply, but replies that cannot be kept or read are paid for again"
             print(f"warning: {self.path}: the reply cache fails ({error}): {meaning}", file=sys.stderr)
 
 

@@ -149,12 +149,12 @@ def _pools_first_token(folder: str) -> bool:
     for module in read_json(Path(folder) / "modules.json", list):
         kind = str(module.get("type")).rpartition(".")[2] if isinstance(module, dict) else ""
         if kind not in ("Transformer", "Pooling", "Normalize"):  # a cosine knows no lengths
-            raise InputError(f"{folder}: module '{kind}' of modules.json is not one that can be run here")
+            raise InputError(f"{folder}: modules.json names a module '{kind}', which is not supported")
         if kind == "Pooling":
             pooling = read_json(Path(folder) / str(module.get("path")) / "config.json", dict)
             modes = [key for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True]
             if modes not in (["pooling_mode_mean_tokens"], ["pooling_mode_cls_token"]):
-                raise InputError(f"{folder}: pools by {modes}; only the mean and the first token are known")
+                raise InputError(f"{folder}: pools by {modes}; only the mean and the first token are supported")
             first_token = modes == ["pooling_mode_cls_token"]
     return first_token
 

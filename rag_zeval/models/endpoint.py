@@ -103,13 +103,13 @@ class Endpoint:
                 async with http.stream("GET", url, headers=headers, timeout=timeout) as answer:
                     status = answer.status_code
         except TimeoutError:  # it took the connection, so it is there: requests have their own time limit
-            told = f"no answer within {self._connect_timeout:g} s; requests are sent all the same"
+            told = f"no answer within {self._connect_timeout:g} s; sending requests anyway"
             print(f"note: {url}: {told}", file=sys.stderr)
         except Exception as error:
             raise InputError(f"cannot reach {self.url}: {one_line(scrub(self._connection_reason(error)))}") from None
         else:
             if status == 401:
-                raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401)")
+                raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401); check the key")
 
     async def post(self, path: str, body: Body, read: Reader, mend: Mend | None = None) -> Reply:
         """Post one request and `read` the JSON of its answer; whatever goes wrong is the fate of this request only.

@@ -15,7 +15,9 @@ def read_key(variable: str) -> str | None:
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise InputError(f"environment variable {variable} is no API key: no HTTP header can carry what it holds")
+        raise InputError(
+            f"environment variable {variable} does not hold an API key: an HTTP header cannot carry its value"
+        )
     hide(key)
     return key or None
 

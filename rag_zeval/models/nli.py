@@ -52,7 +52,7 @@ class NLI:
         labels = {label.lower(): at for at, label in self._model.config.id2label.items()}
         if (labels != UNNAMED and "entailment" not in labels) or missing:
             raise InputError(
-                f"{folder}: is no trained NLI model (labels: {', '.join(labels)}; weights that are missing: {missing})"
+                f"{folder}: is not a trained NLI model (labels: {', '.join(labels)}; missing weights: {missing})"
             )
         self._supported = labels.get("entailment", 1)
         self._between = self._tokenizer.eos_token if labels == UNNAMED else None
@@ -107,7 +107,7 @@ class OwnCode:
         self.identity = f"code {hashlib.sha256(code.encode()).hexdigest()} weights {model_sha256(folder)}"
         _, self._model, missing = load_folder(folder, "AutoModelForSequenceClassification", own_code=True)
         if missing:  # they would be random
-            raise InputError(f"{folder}: weights that are missing: {missing}")
+            raise InputError(f"{folder}: missing weights: {missing}")
         if not callable(getattr(self._model, "predict", None)):
             raise InputError(f"{folder}: its code has no predict(pairs)")
 
@@ -134,6 +134,6 @@ def wants_code(folder: str) -> bool:
     named = read_json(path).get("auto_map")
     if "--" in json.dumps(named):  # REPOSITORY--MODULE.CLASS
         raise InputError(
-            f"{path}: field 'auto_map': names code of another repository; only the folder's own can be run"
+            f"{path}: field 'auto_map': names code of another repository; only code in the folder itself can be run"
         )
     return bool(named)

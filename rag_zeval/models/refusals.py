@@ -75,7 +75,7 @@ class Refusals:
         name = parameter if parameter in named else named[0]
         if name in TOKEN_LIMITS and (longest := _number(LONGEST, said)) is not None and 1 <= longest < sent[name]:
             if self._longest is None:
-                self._tell(f"replies have at most {longest:,} tokens, where {asked['max_tokens']:,} were asked for")
+                self._tell(f"replies are limited to {longest:,} tokens, but {asked['max_tokens']:,} were requested")
             self._longest = min(longest, self._longest or longest)
             limit = longest
         elif self._is_sent_yet(name, asked, sent):
@@ -91,7 +91,9 @@ class Refusals:
     def _lower_limit(self, wanted: int, limit: int, window: int, prompt: int | None) -> int | None:
         """Tokens of a reply to ask for where `limit` was too many, None if there is no such number."""
         if self._window is None:
-            self._tell(f"the window is {window:,} tokens: replies get what a prompt leaves of it, at most {wanted:,}")
+            self._tell(
+                f"the window is {window:,} tokens: a reply gets what the prompt leaves of it, at most {wanted:,}"
+            )
         self._window = min(window, self._window or window)
         least = max(1, min(wanted, window // REPLY_SHARE))
         if prompt is None or prompt + limit == window + 1:  # vLLM counts a prompt's tokens no further than that
@@ -126,10 +128,10 @@ def _other_form(name: str, value: Any) -> Body | None:
 
 def _consequence(name: str, body: Body) -> str:
     if name == "max_tokens":
-        return "max_tokens is refused; max_completion_tokens is sent in its place"
+        return "the endpoint rejects max_tokens; sending max_completion_tokens instead"
     if name in body:
-        return "the schema of a list is refused; the list is asked for within an object"
-    return f"{name} is refused as it was asked for; it is left out, and the endpoint decides"
+        return "the endpoint rejects the schema of a list; asking for an object that holds the list"
+    return f"the endpoint rejects this {name}; leaving it out, so that the endpoint decides"
 
 
 def _number(pattern: re.Pattern[str], text: str) -> int | None:

@@ -119,7 +119,7 @@ def _lost_process(name: str) -> Iterator[None]:
         yield
     except BrokenProcessPool as error:
         _processes.cache_clear()
-        raise InputError(f"{name}: a process with this model was killed; was the memory full?") from error
+        raise InputError(f"{name}: a process with this model was killed; did the machine run out of memory?") from error
 
 
 def _end_with_parent() -> None:

@@ -97,7 +97,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """`object_pairs_hook` for json: raises Unreadable for a key that stands twice, since either may be meant."""
     read = dict(pairs)
     if len(read) < len(pairs):
-        raise Unreadable("a key stands twice in one object")
+        raise Unreadable("an object has a duplicate key")
     return read
 
 
@@ -129,7 +129,7 @@ class _Reader:
 
     def value(self, depth: int, in_list: bool = False) -> Any:
         if depth > DEPTH:
-            raise Unreadable(f"brackets stand more than {DEPTH} deep")
+            raise Unreadable(f"brackets are nested more than {DEPTH} deep")
         found = self._next()
         if found == "{":
             return unique_keys(list(self._members(depth)))
@@ -145,7 +145,7 @@ class _Reader:
         try:
             return _CONSTANTS[word] if word in _CONSTANTS else _number(word)
         except ValueError:
-            raise Unreadable(f"'{word}' is no number") from None
+            raise Unreadable(f"'{word}' is not a number") from None
 
     def _members(self, depth: int) -> Iterator[tuple[str, Any]]:
         for _ in self._until("}", depth):
@@ -193,7 +193,7 @@ class _Reader:
                 if in_list and self._parting[mark].search(self.text, start + 1, found.start()):
                     raise Unreadable("a string of a list holds what may part two: where it ends cannot be told")
                 if elisions.WITHIN_STRING.search(self.text, start + 1, found.start()):
-                    raise Unreadable("dots stand in place of items")
+                    raise Unreadable("dots in place of items")
                 return unescaped(self.text[start + 1 : found.start()])
             else:
                 at = found.end()
@@ -215,7 +215,7 @@ class _Reader:
             comment, _, rest = skipped.lstrip(" \t").partition("\n")
             beside_item = behind_comma and comment and not rest.strip() and self._next() != closing
             if not beside_item or elisions.COMMENT.search(comment):
-                raise Unreadable("a comment stands in place of items")
+                raise Unreadable("a comment in place of items")
 
     def _error(self, lacking: str) -> Unreadable:
         rest = one_line(self.text[self.at : self.at + 40])

@@ -76,7 +76,7 @@ def read_values(
             failure = Unreadable(fault)
             continue
         if cut and spans and any(map(str.isalnum, _FENCE.sub("", without_tags(pieces[0])))):
-            raise Unreadable("the reply was cut off, and what stands before its JSON may be thoughts")
+            raise Unreadable("the reply was cut off, and the text before its JSON may be thoughts")
         values = [
             Value(value, final[start:end], stands_alone(before, after))
             for (value, start, end), before, after in zip(spans, pieces, pieces[1:], strict=False)
@@ -148,7 +148,7 @@ def _check_whole(value: Any, names_outside: set[str]) -> None:
         value = todo.pop()
         if isinstance(value, dict):
             if outside := names_outside & value.keys():
-                raise Unreadable(f"a field stands outside of the value as well: {quoted(min(outside))}")
+                raise Unreadable(f"a field also occurs outside the value: {quoted(min(outside))}")
             todo.extend(value.values())
         elif isinstance(value, list):
             if any(map(stands_for_others, value)):
@@ -172,7 +172,7 @@ def read_text(text: str, read: Callable[[str], T], asked: Asked | None = None, s
     if fault := fault_outside([prose]):
         raise Unreadable(fault)
     if tag := next(unknown_tags(prose), None):
-        raise Unreadable(f"the reply has a tag that is not known: '{tag[0]}'")
+        raise Unreadable(f"the reply has an unknown tag: '{tag[0]}'")
     if asked.is_repeated_by(final):
         raise Unreadable(f"the reply repeats its prompt: {quoted(text)}")
     if spelled and any(re.search(spelled, shown) for shown in asked.echo.plain):

@@ -103,7 +103,7 @@ def fault_outside(pieces: Sequence[str]) -> str | None:
     if any(map(_OPENING.search, pieces)) or any(map(_CLOSING.search, pieces)):
         return "the reply does not end its thoughts"
     if any(any(map(str.isalnum, without_tags(after))) for after in _after_turn(pieces)):
-        return "the reply goes on behind its end"
+        return "the reply continues after its end"
     opened: list[str] = []
     for at, piece in enumerate(pieces):
         for name, closing in unknown_tags(piece):
@@ -112,9 +112,9 @@ def fault_outside(pieces: Sequence[str]) -> str | None:
             elif name in opened:
                 opened.remove(name)
             elif at:  # its opening tag stands in the prompt: all before it is inside
-                return f"its answer stands inside a tag that is not known: '{name}'"
+                return f"its answer is inside an unknown tag: '{name}'"
         if opened and at < len(pieces) - 1:
-            return f"its answer stands inside a tag that is not known: '{opened[-1]}'"
+            return f"its answer is inside an unknown tag: '{opened[-1]}'"
     return None
 
 

@@ -11,16 +11,16 @@ from rag_zeval.replies.reading import Unreadable, quoted
 def a_text(value: Any) -> str:
     """A string with something in it."""
     if not isinstance(value, str) or not value.strip():
-        raise Unreadable(f"{quoted(str(value))} is no text")
+        raise Unreadable(f"{quoted(str(value))} is not a text")
     return value.strip()
 
 
 def a_list(value: Any, length: int | None = None) -> Sequence[Any]:
     """A list, of that length if one is given: what is missing is not filled up, what is too much is not cut."""
     if not isinstance(value, list):
-        raise Unreadable(f"{quoted(str(value))} is no list")
+        raise Unreadable(f"{quoted(str(value))} is not a list")
     if length is not None and len(value) != length:
-        raise Unreadable(f"{len(value)} judgements of {length}")
+        raise Unreadable(f"got {len(value)} judgement{'s' * (len(value) != 1)}, expected {length}")
     return value
 
 
@@ -38,7 +38,7 @@ def one_of(value: Any, labels: Sequence[str]) -> str:
     known = {label.lower(): label for label in labels}
     label = known.get(value.strip().lower()) if isinstance(value, str) else None
     if label is None:
-        raise Unreadable(f"{quoted(str(value))} is none of {', '.join(labels)}")
+        raise Unreadable(f"{quoted(str(value))} is not one of {', '.join(labels)}")
     return label
 
 
@@ -47,7 +47,7 @@ def a_number(value: Any, low: float, high: float) -> float:
     if isinstance(value, str):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise Unreadable(f"{quoted(str(value))} is no number from {low:g} to {high:g}")
+        raise Unreadable(f"{quoted(str(value))} is not a number from {low:g} to {high:g}")
     return float(value)
 
 
@@ -55,5 +55,5 @@ def a_whole_number(value: Any, low: int, high: int) -> int:
     """A whole number from low to high, also as text."""
     number = a_number(value, low, high)
     if not number.is_integer():
-        raise Unreadable(f"{quoted(str(value))} is no whole number")
+        raise Unreadable(f"{quoted(str(value))} is not a whole number")
     return int(number)

@@ -88,7 +88,7 @@ def _slices(figure: Any, table: ScoreTable) -> None:
         labels = [f"{_short(tag)} (n = {_counts(columns)})" for tag, columns in slices]
         _lines(ax, metric, labels, table.scale(metric))
         if rest := len(table.slices) - len(slices):
-            ax.set_xlabel(f"{rest} better slices are not drawn", fontsize=8)
+            ax.set_xlabel(f"{rest} better slices are not shown", fontsize=8)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
 
 

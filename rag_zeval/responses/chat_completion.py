@@ -48,7 +48,7 @@ def _choice(completion: Any) -> dict[str, Any]:
         choices = [choice for choice in completion["choices"] if isinstance(choice["message"], dict)]
         return min(choices, key=lambda choice: choice.get("index") != 0)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError("the endpoint's answer is no chat completion") from error
+        raise ValueError("the endpoint's answer is not a chat completion") from error
 
 
 def _refusal(message: Mapping[str, Any]) -> Any:
@@ -66,14 +66,14 @@ def _text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        raise ValueError("the content is no text")
+        raise ValueError("the content is not a text")
     return "".join(_part_text(part) for part in content if not _is_thought(part))
 
 
 def _part_text(part: Mapping[str, Any]) -> str:
     kind, text = part.get("type", "text"), part.get("text")
     if kind not in TEXTS:
-        raise ValueError(f"the content has a part of type {kind}, which is no text")
+        raise ValueError(f"the content has a part of type {kind}, which is not a text")
     text = text.get("value") if isinstance(text, dict) else text
     if not isinstance(text, str):
         raise ValueError(f"the content has a part of type {kind} without a text")
@@ -89,14 +89,14 @@ def _why_empty(message: Mapping[str, Any], reason: str, cut: bool) -> str:
     thoughts = next((name for name in THOUGHT_FIELDS if isinstance(message.get(name), str) and message[name]), None)
     ended = "" if reason in ("None", "stop") else f" (finish_reason {reason})"
     if cut:
-        stands = f"; what there is stands in {thoughts}: {quoted(message[thoughts])}" if thoughts else ""
+        stands = f"; the text so far is in {thoughts}: {quoted(message[thoughts])}" if thoughts else ""
         return f"the reply was cut off before its text began{ended}{stands}"
     if message.get("tool_calls") or message.get("function_call"):
         return f"the model called a tool{_tool(message)} and wrote no text"
     if thoughts:
-        return f"the content is empty; the text stands in {thoughts}: {quoted(message[thoughts])}"
+        return f"the content is empty; the text is in {thoughts}: {quoted(message[thoughts])}"
     if isinstance(message.get("content"), list) and any(map(_is_thought, message["content"])):
-        return "the content holds thoughts alone"
+        return "the content holds only thoughts"
     return f"the reply is empty{ended}"
 
 

@@ -32,7 +32,7 @@ def error_text(response: Any, text: str, sent: int | None) -> str:
     """
     status = f"HTTP {response.status_code}"
     if response.has_redirect_location:
-        return f"{status}: sends us on to {response.headers['location']}, where prompts do not follow"
+        return f"{status}: redirects to {response.headers['location']}; prompts are not sent there"
     if sent not in (None, response.status_code):
         named = _named_status(_error(json_or_none(text)) or {})
         status = f"HTTP {sent} with {f'error {named}' if named else 'an error'}"

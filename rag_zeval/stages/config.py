@@ -122,13 +122,13 @@ def _profile(configs: Path, name: str) -> DictConfig:
     path = configs / "profile" / f"{name}.yaml"
     if not path.is_file():
         names = sorted(p.stem for p in (configs / "profile").glob("*.yaml"))
-        raise InputError(f"profile '{name}' does not exist{nearest(name, names)}; there is: {', '.join(names)}")
+        raise InputError(f"unknown profile '{name}'{nearest(name, names)}; choose from: {', '.join(names)}")
     loaded = _load_yaml(path)
     extended = loaded.pop("extends", None)
     stages = [p.stem for p in configs.glob("*.yaml")]
     for section in map(str, loaded):
         if section not in stages:
-            raise InputError(f"{path}: there is no stage '{section}'{nearest(section, stages)}")
+            raise InputError(f"{path}: unknown stage '{section}'{nearest(section, stages)}")
     return loaded if extended is None else DictConfig(OmegaConf.merge(_profile(configs, str(extended)), loaded))
 
 
@@ -146,7 +146,7 @@ def _check_keys(source: str, config: DictConfig, layer: DictConfig) -> None:
     known = set(key_paths(config))
     for key in key_paths(layer):
         if key not in known and not (FREE in known and key.startswith(FREE + ".")):
-            raise InputError(f"{source}: there is no key '{key}'{nearest(key, known)}")
+            raise InputError(f"{source}: unknown key '{key}'{nearest(key, known)}")
 
 
 def key_paths(config: Any, prefix: str = "") -> Iterator[str]:

@@ -21,7 +21,7 @@ class _PlainLoader(yaml.SafeLoader):
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
         if self.flow_level == DEEPEST:
-            raise yaml.YAMLError(f"more than {DEEPEST} brackets stand in one another")
+            raise yaml.YAMLError(f"brackets are nested more than {DEEPEST} deep")
         super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -36,7 +36,7 @@ class _PlainLoader(yaml.SafeLoader):
 def _finite(loader: _PlainLoader, node: yaml.ScalarNode) -> float:
     value: float = loader.construct_yaml_float(node)
     if not math.isfinite(value):
-        raise yaml.YAMLError(f"{node.value} is no number")
+        raise yaml.YAMLError(f"{node.value} is not a number")
     return value
 
 

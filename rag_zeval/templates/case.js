@@ -22,7 +22,7 @@ function caseBody(one) {
     grid.append(make("h4", "across", make("span", "name", title)));
     for (const system of shown) grid.append(verdicts(row, row.systems.indexOf(system), marks));
     if (row.reply !== null) {
-      const note = make("p", "note", "The judge's reply, as it came:");
+      const note = make("p", "note", "The judge's reply, unchanged:");
       grid.append(make("div", "across", note, textBox("text reply long", row.reply)));
     }
     if (row.cost) grid.append(make("p", "across note", row.cost));
@@ -124,7 +124,7 @@ function claimItem(claim, source, marks) {
 function quoteBox(quote, source, marks) {
   if (!quote.at) {
     const run = quote.share ? `, only ${Math.round(100 * quote.share)}% of its words in a row` : "";
-    const said = quote.share === null ? "not looked for: too long" : `≠ does not stand in the ${source}${run}`;
+    const said = quote.share === null ? "not checked: too long" : `≠ not in the ${source} word for word${run}`;
     return make("div", "quote absent", textBox("text", quote.text), make("span", "note", said));
   }
   const box = make("button", "quote", quote.text);

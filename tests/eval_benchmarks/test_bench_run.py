@@ -84,9 +84,9 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(judge_server: An
     assert [(row["value"], row["ci_low"], row["n"], row["coverage"]) for row in unread] == [(None, None, 0, 0)] * 2
     assert (rows["rag_zeval", prose, "format_rate"]["value"], rows["rag_zeval", prose, "format_rate"]["n"]) == (0, 12)
     shown = capfd.readouterr()
-    (line,) = [line for line in shown.out.splitlines() if line.endswith(" (and 71 like it)")]
+    (line,) = [line for line in shown.out.splitlines() if line.endswith(" (and 71 more like it)")]
     assert line.startswith(f"nano_eval, rag_zeval by {prose}: an answer without a score: failed: format: ")
-    assert shown.err.startswith(f"error: no score at all: nano_eval, rag_zeval by {prose}: failed: format: ")
+    assert shown.err.startswith(f"error: nothing has a score: nano_eval, rag_zeval by {prose}: failed: format: ")
     assert shown.err.count("\n") == 1 and fenced not in shown.err
     assert (nano.out / "manifest.json").is_file()  # all is written all the same
 
@@ -98,7 +98,7 @@ def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown(make
 
     who = "nano_eval, rag_zeval by M: "
     assert lines(["failed: no claims", "failed: cut at 9", "failed: cut at 10", "failed: cut at 9"]) == [
-        f"{who}an answer without a score: failed: cut at 9 (and 2 like it)",
+        f"{who}an answer without a score: failed: cut at 9 (and 2 more like it)",
         f"{who}an answer without a score: failed: no claims",
     ]
     rest = "2 more answers without a score, for other reasons: see rows/rag_zeval-M-0.jsonl"
@@ -238,32 +238,38 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["scorers=[blue]"], "scorers: there is no 'blue' (did you mean 'bleu'?)"),
-        (["benchmarks=[nano]"], "benchmarks: there is no 'nano'"),
+        (["scorers=[blue]"], "scorers: unknown name 'blue' (did you mean 'bleu'?)"),
+        (["benchmarks=[nano]"], "benchmarks: unknown name 'nano'"),
         (["bert_score.model=no/such"], "bert_score.model: no/such: no model there (no/such/config.json is missing)"),
         (["scorers=[rag_zeval]", "models=[no/such/folder]"], "models: no/such/folder: no model there"),
         (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "models: transformers:no/such: no model there"),
         (["scorers=[rag_zeval]", "models=[]"], "models: a judge needs at least one"),
         (["scorers=[rag_zeval]", "models=[openai:m@http://h/v1,openai:m@http://h/v1]"], "stands 2 times"),
         (["judge.api_key_env=NO_SUCH_KEY"], "judge.api_key_env: environment variable NO_SUCH_KEY is not set"),
-        (["scorers=[rag_zeval]", "models=['openai:m@http://h/v1']"], "variable OPENAI_API_KEY is no API key: no HTTP"),
+        (
+            ["scorers=[rag_zeval]", "models=['openai:m@http://h/v1']"],
+            "variable OPENAI_API_KEY does not hold an API key: an HTTP",
+        ),
         (
             ["scorers=[embedding_similarity]", "embeddings.model='openai:m@http://h/v1'"],
-            "environment variable OPENAI_API_KEY is no API key",
+            "environment variable OPENAI_API_KEY does not hold an API key",
         ),
         (
             ["models='openai:m@http://me:secret@h/v1'"],
             "models: must be a list of names, such as models=[checkpoints/nano-base]",
         ),
         (["models=['openai:m@http://me:secret@h/v1']"], "without user, password or query"),
-        (["judge.structured=true", "scorers=[rag_zeval]"], "cannot be held to a schema; leave it out of models"),
+        (
+            ["judge.structured=true", "scorers=[rag_zeval]"],
+            "cannot be forced into a JSON schema; remove it from models",
+        ),
         (
             ["scorers=[ragas_answer_similarity]"],
             "embeddings.model: ragas_answer_similarity needs one: a folder, or open",
         ),
         (["embeddings.model=no/such"], "embeddings.model: no/such: no model there (no/such/config.json is missing)"),
         (["embeddings.model='openai:m@http://me:secret@h/v1'"], "without user, password or query"),
-        (["judge.variant=papre"], "prompt variant 'papre' does not exist"),
+        (["judge.variant=papre"], "unknown prompt variant 'papre'"),
         (["out_dir=null"], "out_dir: must be a folder, found null"),
         (["out_dir={folder}/file/out"], "directory"),
     ],

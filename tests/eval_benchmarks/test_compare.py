@@ -47,8 +47,8 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
 
 def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path) -> None:
     for words, message in (
-        (["bleu", "blue"], r"'blue' is no scorer of this run; there is: bleu, rag_zeval by "),
-        (["rag_zeval", "bleu"], r"'rag_zeval' has several models; there is: rag_zeval by .*yes.*, rag_zeval by "),
+        (["bleu", "blue"], r"'blue' is not a scorer of this run; choose from: bleu, rag_zeval by "),
+        (["rag_zeval", "bleu"], r"'rag_zeval' has several models; choose from: rag_zeval by .*yes.*, rag_zeval by "),
     ):
         with pytest.raises(InputError, match=message):
             main([str(run), *words])
@@ -75,7 +75,7 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path) -> None:
         (lambda m: m["config"]["nano_eval"].update(n=10**9), r"n: must be a whole number from 1 to 100,000, fo"),
         (
             lambda m: m["config"]["bootstrap"].update(draws=float("nan")),
-            r"manifest\.json: not valid JSON: NaN is no nu",
+            r"manifest\.json: not valid JSON: NaN is not a nu",
         ),
     ],
 )
@@ -94,8 +94,8 @@ def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str
     [
         ({"scores": [[]]}, "not rows of a benchmark run: "),
         ({"scores": [{"value": 1}]}, "field 'scores': has 1, must have 4"),
-        ({"scores": [{"value": "1"}] * 4}, "'1' is no number"),
-        ({"calls": None, "seconds": [7]}, r"'\[7\]' is no number"),
+        ({"scores": [{"value": "1"}] * 4}, "'1' is not a number"),
+        ({"calls": None, "seconds": [7]}, r"'\[7\]' is not a number"),
     ],
 )
 def test_rows_of_another_kind_are_refused(run: Path, change: dict[str, Any], message: str) -> None:

@@ -73,7 +73,7 @@ def test_a_limit_stops_the_run_and_a_larger_one_goes_on(
     said, asked = capsys.readouterr().err, len(literal_judge.requests)
     rows = run.rows("rag_zeval")
     assert asked == len(rows) == 5 and [row["final"] for row in rows].count(False) == 3
-    assert "stopped: max_cost=0.5 is reached; 7 rows of ragchecker_meta rag_zeval " in said
+    assert "stopped at max_cost=0.5: 7 rows of ragchecker_meta rag_zeval " in said
     assert "spent: at most $0.5350, of max_cost=0.5" in said and not (out / "summary.json").exists()
     assert run(*words, "max_cost=0.5") == 1 and len(literal_judge.requests) == asked and run.rows("rag_zeval") == rows
     assert run(*words, "max_cost=100") == 0 and len(literal_judge.requests) == 3 + 12 + 24

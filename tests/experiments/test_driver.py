@@ -212,7 +212,7 @@ def test_a_stage_is_a_process_with_a_log_and_its_minutes_add_up(tmp_path: Path, 
 
 
 def test_a_stage_that_ends_badly_says_why(tmp_path: Path) -> None:
-    with pytest.raises(StageError, match=r"synthesize ended with code 2 .*error: .* there is no key 'alpha'"):
+    with pytest.raises(StageError, match=r"synthesize ended with code 2 .*error: .* unknown key 'alpha'"):
         StageProcesses().run(Command("synthesize", ("alpha=1",), {}), tmp_path / "log", "answers")
 
 
@@ -239,7 +239,7 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("benchmarks=[nano]", "benchmarks: there is no 'nano'"),
+        ("benchmarks=[nano]", "benchmarks: unknown name 'nano'"),
         ("bench.nano_eval.n=0", "nano_eval.n: must be a whole number from 1 to 100,000"),
         ("benchmarks=[ragchecker_meta]", "ragchecker_meta has metrics that are no means"),
     ],

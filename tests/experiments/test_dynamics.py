@@ -116,8 +116,8 @@ def test_a_run_that_goes_on_is_read_up_to_its_last_whole_step(run: Path) -> None
     [found] = read_runs([run], "val", None)
     assert found.name == "runs/nano" and found.last_step == 8
     assert found.state == (
-        "8 steps logged: K=3, K=4 from step 5; not finished: going on, or cut off; "
-        "2 attempts, a step done again counts once"
+        "8 steps logged: K=3, K=4 from step 5; not finished: still running, or interrupted; "
+        "2 attempts, a repeated step counts once"
     )
     assert found.curves["reward"].tolist() == pytest.approx([0.51, 0.52, 0.53, 0.54, -0.25, -0.25, -0.25, -0.25])
     (run / "manifest.json").write_text("{}")
@@ -239,7 +239,7 @@ def test_rollouts_that_cannot_be_used_are_counted_and_named(run: Path) -> None:
     [found] = read_runs([run], "val", open_scorer("oracle"))
     assert found.entailment and found.entailment.endswith(
         "over 1 supported claims of 2 rollouts; left out: 1 rollouts without the format, 1 claims it cannot read, "
-        "4 lines that are no rollouts (first: val/8.jsonl:3: not valid JSON: Expecting value at column 1)"
+        "4 lines that are not rollouts (first: val/8.jsonl:3: not valid JSON: Expecting value at column 1)"
     )
 
 

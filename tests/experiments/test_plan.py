@@ -96,8 +96,8 @@ def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_a
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("experiment=prof", "experiment: there is no 'prof' (did you mean 'proof'?)"),
-        ("arms=[best]", "arms: there is no 'best'"),
+        ("experiment=prof", "experiment: unknown name 'prof' (did you mean 'proof'?)"),
+        ("arms=[best]", "arms: unknown name 'best'"),
         ("arms=[]", "arms: expected a list"),
         ("seeds=[1,1]", "seeds: must be a list of different whole numbers"),
         ("jobs=0", "jobs: must be a whole number of at least 1"),

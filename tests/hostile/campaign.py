@@ -82,7 +82,7 @@ def main() -> int:
     arguments.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)} (default: all)")
     given = arguments.parse_args().parts or list(PARTS)
     if unknown := [name for name in given if name not in PARTS]:
-        arguments.error(f"there is no part {unknown[0]}; there is: {', '.join(PARTS)}")
+        arguments.error(f"there is no part {unknown[0]}; choose from: {', '.join(PARTS)}")
     FOLDER.mkdir(parents=True, exist_ok=True)
     if len(given) == 1:
         return bool(play(given[0]))

@@ -285,12 +285,12 @@ OF_ANY: dict[str, Respond] = {
     "a length too long": hung(lambda at: head("Content-Length: 99999") + raw(at)),
     "a length too short": lambda at: head("Content-Length: 60") + raw(at),
     "a negative length": then_closed(lambda at: head("Content-Length: -5") + raw(at)),
-    "a length that is no number": then_closed(lambda at: head("Content-Length: lots") + raw(at)),
+    "a length that is not a number": then_closed(lambda at: head("Content-Length: lots") + raw(at)),
     "two lengths": then_closed(lambda at: head("Content-Length: 5", "Content-Length: 9") + b"{}"),
     "a length and chunks": then_closed(
         lambda at: head("Content-Length: 5", "Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n"
     ),
-    "a chunk's size is no number": then_closed(lambda at: CHUNKED_HEAD + b"zz\r\n{}\r\n"),
+    "a chunk's size is not a number": then_closed(lambda at: CHUNKED_HEAD + b"zz\r\n{}\r\n"),
     "a huge chunk": then_closed(lambda at: CHUNKED_HEAD + b"fffffffffffffff0\r\n{}\r\n"),
     "chunks without an end": then_closed(lambda at: CHUNKED_HEAD + b"".join(chunked([raw(at)]))),
     "tiny chunks": tiny_chunks,

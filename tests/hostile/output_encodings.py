@@ -157,7 +157,7 @@ class Campaign(Findings):
                 f"{stage} --help": Command([stage, "--help"])
                 for stage in (
                     "eval_benchmarks", "eval_benchmarks.compare", "eval_benchmarks.datasets.download", "synthesize",
-                    "train", "train.sft", "rag_zeval.scripted_judge", "experiments", "experiments.run_report",
+                    "train", "train.sft", "experiments", "experiments.run_report",
                 )
             },
         }  # fmt: skip

@@ -30,7 +30,7 @@ CPU_SECONDS = 1.0  # 0.4 to 0.6 as measured; a heavy package takes a second or m
 COMMANDS = (
     "-c 'import rag_zeval'", "-m rag_zeval --help", "-m rag_zeval evaluate --help", "-m rag_zeval serve --help",
     *(f"-m rag_zeval {name} --help" for name in "compare gate questions collect check-set sample audit".split()),
-    "-m rag_zeval scorers", "-m rag_zeval.scripted_judge --help", "-m synthesize --help", "-m train --help",
+    "-m rag_zeval scorers", "-m rag_zeval mock-judge --help", "-m synthesize --help", "-m train --help",
     "-m train.sft --help", "-m train.nano.base --help", "-m eval_benchmarks --help",
     "-m eval_benchmarks.datasets.download --help", "-m experiments --help", "-m experiments.run_report --help",
     "-m experiments.dynamics --help", "-m experiments.first_hour --help", "-m experiments.rehearsal --help",

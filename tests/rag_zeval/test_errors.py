@@ -40,7 +40,7 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "matplotlib": (lambda: write_charts(Path("f"), []), "--figures"),
     "pandas": (lambda: Results((), Summary(0, (), (), 0, {})).to_pandas(), "to_pandas"),
     "pyarrow": (lambda: read_cases("x.parquet"), "x.parquet: reading Parquet"),
-    "charset-normalizer": (lambda: read_cases("x.csv"), "x.csv: is no UTF-8 text; naming its encoding"),
+    "charset-normalizer": (lambda: read_cases("x.csv"), "x.csv: is not UTF-8 text; naming its encoding"),
     "python-calamine": (lambda: read_cases("x.xlsx"), "x.xlsx: reading Excel files"),
     "pypdf": (lambda: read_documents([Path("x.pdf")]), "a PDF"),
     "python-jsonpath": (lambda: AnswerPaths("$.a"), "reading an answer by JSONPath"),

@@ -43,7 +43,7 @@ def test_a_row_written_twice_is_refused(tmp_path):
             writer.append({"id": "a"})
     with open(tmp_path / "r.jsonl", "a") as file:
         file.write('{"id": "a"}\n')
-    with pytest.raises(InputError, match=r"r\.jsonl:2: field 'id'"):
+    with pytest.raises(InputError, match=r"r\.jsonl:2: duplicate id"):
         RowWriter(tmp_path / "r.jsonl")
 
 
@@ -144,7 +144,7 @@ def test_a_row_that_another_hand_moved_is_never_read_as_another(tmp_path):
     path = written(tmp_path / "r.jsonl", [11, 12, 13])
     with RowWriter(path) as writer:
         written(path, [13, 12, 11])
-        with pytest.raises(InputError, match=r"r\.jsonl: row '11': is not where it was"):
+        with pytest.raises(InputError, match=r"r\.jsonl: row '11': has moved"):
             writer.done["11"]
 
 

@@ -17,7 +17,7 @@ from rag_zeval.literal_judge import LITERAL, literal_reply
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Request, open_backend
 from rag_zeval.scorers.asking import ScorerPrompt
-from rag_zeval.scripted_judge import SPOILED, ScriptedJudge, main, word_vector
+from rag_zeval.scripted_judge import SPOILED, ScriptedJudge, word_vector
 
 ROOT = Path(__file__).parents[2]
 RIGHT = {"verdict": 1, "reason": "It's so."}
@@ -54,13 +54,13 @@ def test_by_hand_it_reads_replies_and_faults_and_ends_with_ctrl_c(tmp_path: Path
     (tmp_path / "replies.json").write_text(json.dumps({"first": RIGHT, "second": "plain"}))
     words: list[Any] = ["--replies", tmp_path / "replies.json", "--faults", "ok,fenced"]
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # `pytest &` ignores it
-    started = f"{handled}; import runpy; runpy.run_module('rag_zeval.scripted_judge', run_name='__main__')"
+    started = f"{handled}; import sys; sys.argv[1:1] = ['mock-judge']; from rag_zeval.cli import main; main()"
     with subprocess.Popen(
         [sys.executable, "-c", started, *words], cwd=ROOT, text=True, stdout=-1, stderr=-1
     ) as process:
         try:
             assert process.stdout and process.stderr
-            found = re.match(r"models=\['(openai:judge@http://127\.0\.0\.1:\d+/v1)'\]", process.stdout.readline())
+            found = re.match(r"mock judge: --model (openai:judge@\S+/v1) ", process.stdout.readline())
             assert found
             replies = [text(found[1], prompt) for prompt in ("the first", "the second", "a third")]
             assert replies == [json.dumps(RIGHT), SPOILED["fenced"]("plain"), None]
@@ -88,8 +88,8 @@ def test_by_the_letter_it_knows_every_prompt_and_no_other(scripted_judge: Script
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["--faults", "429,hank"], "there is no 'hank'"), (["--replies", __file__], "not valid JSON")],
+    [(["--faults", "429,hank"], "unknown fault 'hank'"), (["--replies", __file__], "not valid JSON")],
 )
-def test_what_it_cannot_use_is_refused(words: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        main(words)
+def test_what_it_cannot_use_is_refused(words: list[str], message: str, run: Any) -> None:
+    done = run("mock-judge", *words)
+    assert done.returncode == 2 and message in done.stderr

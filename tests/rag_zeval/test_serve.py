@@ -46,7 +46,7 @@ def test_the_window_is_the_models_up_to_what_it_was_trained_with(window: int, se
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (None, "no model here"),
+        (None, "no model in this folder"),
         ("{}", r"config\.json: field 'max_position_embeddings' is missing"),
         ('{"max_position_embeddings": 0}', "must be a whole number above 0, found 0"),
     ],
@@ -71,7 +71,7 @@ def test_serve_becomes_the_server_of_a_model_named_by_its_weights(tmp_path: Path
     pid, *arguments = said[1].split()
     assert started.returncode == 0 and int(pid) == started.pid  # it became the server
     name = value(arguments, "--served-model-name")
-    assert said[0].endswith(f" asked as: --model openai:{name}@{URL} --variant compact")
+    assert f" ask it with: --model openai:{name}@{URL} --variant compact (" in said[0]
     assert arguments[-3:] == ["--port", "8001", "--enforce-eager"] and value(arguments, "--max-model-len") == "1024"
     assert re.fullmatch("judge-[0-9a-f]{12}", name) and name.endswith(model_sha256(NANO)[:12])
 
@@ -127,12 +127,12 @@ NOBODY = "http://127.0.0.1:1/v1"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["smoke"], "no judge named: add --served with the folder that is served here, or --model with any judge"),
-        (["smoke", "--served", "."], ".: no model here (config.json is missing)"),
+        (["smoke"], "no judge: add --model with any judge, or --served with the folder that is served here"),
+        (["smoke", "--served", "."], ".: no model in this folder (config.json is missing)"),
         (["smoke", "--served", NANO, "--model", OTHER], f"{NANO} is served as {served_name(NANO)}, not as {OTHER}"),
         (["smoke", "--served", NANO, "--model", NANO], f"{NANO} is served as {served_name(NANO)}, not as {NANO}"),
         (["smoke", "--model", f"openai:judge@{NOBODY}"], f"error: cannot reach {NOBODY}: connection refused\n"),
-        (["smoke", "--model", NANO, "--structured"], "cannot be held to a schema"),
+        (["smoke", "--model", NANO, "--structured"], "cannot be forced into a JSON schema"),
         (["serve", NANO], f"error: serving {NANO} needs the vllm package: pip install 'rag-zeval[vllm]'\n"),
     ],
 )

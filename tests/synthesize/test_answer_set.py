@@ -87,7 +87,7 @@ def test_files_that_are_none(run, tmp_path, capsys):
     text = tmp_path / "text.parquet"
     text.write_text("no table")
     for path, said in (
-        (other, "is no answer set"),
+        (other, "is not an answer set"),
         (text, "cannot be read as Parquet"),
         (tmp_path / "none", "Parquet"),
     ):

@@ -28,7 +28,7 @@ FAULTS = [
     ({**GOOD, "id": "", "passage": "x"}, "empty", "field 'id' is empty"),
     ({**GOOD, "id": "b", "passage": "half \ud83d"}, "lone_surrogate", f"field 'passage' {SURROGATE}"),
     ({**GOOD, "id": "b \udc00"}, "lone_surrogate", f"field 'id' {SURROGATE}"),
-    (GOOD, "duplicate_id", "field 'id': 'a' stands twice"),
+    (GOOD, "duplicate_id", "duplicate id 'a'"),
     ('{"id": "b", ', "not_json", "not valid JSON"),
     ("[" * 100_000, "not_json", "not valid JSON"),
     ('{"id": ' + "7" * 5000 + "}", "not_json", "not valid JSON"),
@@ -101,7 +101,7 @@ def test_a_broken_file_gives_the_rows_before_the_break_and_the_next_is_read(
 def test_a_source_without_files_is_an_error(load, tmp_path):
     (tmp_path / "notes.txt").write_text("{}")
     for source in (tmp_path, tmp_path / "*", tmp_path / "nowhere.jsonl"):
-        with pytest.raises(InputError, match=r"no file here, and none that ends in .*\.parquet"):
+        with pytest.raises(InputError, match=r"no such file, and no file that ends in .*\.parquet"):
             load(source)
 
 

@@ -255,10 +255,10 @@ def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, t
     "word, message",
     [
         ("alphas=[]", "alphas: "),
-        ("alphas=[0,0.0]", "alphas: no number may stand twice"),
+        ("alphas=[0,0.0]", "alphas: each number may occur only once"),
         ("n_questions=null", "config: key 'n_questions' must be a number for the nano world"),
         ("alpha=[0]", "did you mean 'alphas'"),
-        ("model=nowhere", "nowhere: no model here"),
+        ("model=nowhere", "nowhere: no model in this folder"),
         ("source=nowhere.jsonl", "nowhere.jsonl"),
         ("address=auto", "'address' is auto, but workers=1"),
     ],

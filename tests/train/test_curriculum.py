@@ -265,11 +265,11 @@ def test_questions_are_read_and_failed_rows_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([line("a", [response(0)]), line("a", [response(0)])], r":2: field 'id': 'a' stands twice"),
+        ([line("a", [response(0)]), line("a", [response(0)])], r":2: duplicate id 'a'"),
         ([line("a", [response(True)])], r":1: field 'responses\[0\]': field 'alpha' .* found bool"),
         ([line("a", [response(0, None)])], r":1: field 'responses\[0\]': field 'text' must be str"),
         ([line("a", [response(0), 3])], r":1: field 'responses\[1\]': expected a JSON object, found int"),
-        ([line("a", [response(0), response(0)])], r":1: field 'responses': alpha=0 stands twice"),
+        ([line("a", [response(0), response(0)])], r":1: field 'responses': alpha=0 occurs twice"),
         ([line("a", [response(0)]), line("b", [response(-1)])], r":2: field 'responses': no answer for alpha=0"),
         ([{"id": "a"}], r":1: field 'status' is missing"),
     ],

@@ -41,7 +41,7 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
     ("words", "message"),
     [
         (["accuracy=best"], "^accuracy: .*'all-pairs' or 'best-only'"),
-        (["variant=long"], "^variant: prompt variant 'long' does not exist"),
+        (["variant=long"], "^variant: unknown prompt variant 'long'"),
         (["stages=[{k: 1, rows: 3}]"], r"^stages: each must be {k: 2 or more.*, found {'k': 1, 'rows': 3}"),
         (["validation=3"], "^validation: must be a list of {k, rows}, found 3"),
         (

@@ -213,7 +213,7 @@ def main(argv: list[str]) -> int:
     config = load_config("nano_base", argv)
     out = Path(config.out_dir)
     if (out / "model.safetensors").exists() and not config.overwrite:
-        raise InputError(f"{out}: holds a model already; overwrite=true replaces it")
+        raise InputError(f"{out}: already holds a model; overwrite=true replaces it")
     import torch
 
     torch.manual_seed(config.seed)

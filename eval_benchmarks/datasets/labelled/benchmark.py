@@ -56,7 +56,7 @@ class Labelled(Benchmark):
     """
 
     absolute = True
-    no_ceiling = "the data hold one label of each text"
+    no_ceiling = "the data have one label for each text"
 
     def __init__(self, name: str, description: Description, test: Part, dev: Part | None):
         self.name, self._description = name, description
@@ -81,9 +81,9 @@ class Labelled(Benchmark):
         tuned = (
             f"on its dev part ({len(self._dev.texts)} {self._description.texts})"
             if self._dev.texts
-            else "on the other half of its documents, for it has no dev part"
+            else "on the other half of its documents, because it has no dev part"
         )
-        yield f"{self.name}: intervals draw whole documents; tuned thresholds are found {tuned}"
+        yield f"{self.name}: intervals resample whole documents; thresholds are tuned {tuned}"
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -249,11 +249,11 @@ def load(name: str, settings: RunSettings) -> tuple[Labelled | None, list[str]]:
     description, data_dir = read_description(name), Path(settings.data_dir)
     needed = [description.test.files, *([description.sources] if description.sources else [])]
     if absent := [pattern for pattern in needed if not any(data_dir.glob(pattern))]:
-        return None, [f"{name}: no data_dir/{absent[0]} is there; {description.how_to_get}"]
+        return None, [f"{name}: data_dir/{absent[0]} is missing; {description.how_to_get}"]
     lines = []
     dev = description.dev
     if dev is not None and not find_files(data_dir, dev):
-        lines.append(f"{name}, its dev part: no data_dir/{dev.files} is there; {description.how_to_get}")
+        lines.append(f"{name}, its dev part: data_dir/{dev.files} is missing; {description.how_to_get}")
         dev = None
     test = read_part(description, description.test, data_dir)
     benchmark = Labelled(Path(name).stem, description, test, read_part(description, dev, data_dir) if dev else None)

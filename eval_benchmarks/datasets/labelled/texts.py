@@ -72,7 +72,7 @@ def read_part(description: Description, rows: Rows, data_dir: Path) -> Part:
         same = documents.setdefault(document, document)
         texts.append(LabelledText(same, text.text, text.supported, text.spans))
     if not texts:
-        raise InputError(f"{data_dir / rows.files}: the files hold no row that counts")
+        raise InputError(f"{data_dir / rows.files}: the files have no row that can be used")
     return Part(texts, left_out)
 
 
@@ -145,7 +145,7 @@ def _sources(path: Path) -> dict[str, Document]:
 def _answer(description: Description, sources: Mapping[str, Document], row: Row) -> LabelledText:
     check_fields(row, ANSWER_FIELDS)
     if row["source_id"] not in sources:
-        raise InputError(f"field 'source_id': {row['source_id']} does not stand in {description.sources}")
+        raise InputError(f"field 'source_id': {row['source_id']} is not in {description.sources}")
     document = sources[row["source_id"]]
     if not document.question:
         question = description.questions.get(document.data_set, description.question)
@@ -154,7 +154,7 @@ def _answer(description: Description, sources: Mapping[str, Document], row: Row)
         with locate(f"field 'labels': entry {number}"):
             check_fields(span, SPAN_FIELDS)
             if not 0 <= span["start"] <= span["end"] <= len(row["response"]):
-                raise InputError(f"{span['start']} to {span['end']} is no place in the response")
+                raise InputError(f"{span['start']} to {span['end']} is outside the response")
     spans = tuple(
         tuple(
             (span["start"], span["end"])

@@ -157,4 +157,4 @@ def test_without_rag_zeval_it_says_that_nothing_is_tested(write_ragchecker: Any,
     trial = random_trial(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)
     rows, untested = comparison_rows(group_trials([trial]), DRAWS, SEED)
     assert rows == []
-    assert untested == ["ragchecker_meta: no tests against RAG-Zeval, for it gave no scores here"]
+    assert untested == ["ragchecker_meta: no tests against RAG-Zeval, because it has no scores here"]

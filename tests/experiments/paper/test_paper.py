@@ -83,7 +83,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert "needs an environment of its own: `make .venv-parity-trulens/.ready`" in needs
     assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: sentence vectors" in needs
     page = (out / "index.html").read_text()
-    assert "qwen-72b: the judge by the letter stands in, which is no model" in page
+    assert "qwen-72b: the rule-based mock judge stands in, which is not a model" in page
     assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
     tables = (out / "tables.md").read_bytes()
     assert first.count("bench: ") == 2 and main(asked) == 0
@@ -215,7 +215,9 @@ def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line
 
 
 def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_path: Path, refusal: Any) -> None:
-    assert "tables: there is no 9; there is: 1, 2, 3, 4, 5, 6, 7, 8" in refusal(main, words(tmp_path, tables="[9]"))
+    assert "tables: unknown table 9; choose from: 1, 2, 3, 4, 5, 6, 7, 8" in refusal(
+        main, words(tmp_path, tables="[9]")
+    )
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

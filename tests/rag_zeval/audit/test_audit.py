@@ -72,7 +72,7 @@ def test_what_is_printed_is_weighted_by_what_rows_stand_for(
     done = run("audit", "sheet.csv", results)
     expected = ((table[0, 0] + table[1, 1]) / total - chance) / (1 - chance)
     assert kappa_of(done.stdout) == pytest.approx(expected, abs=5e-4)
-    assert "35 claims labelled" in done.stdout and "5 of the sheet not labelled" in done.stdout
+    assert "35 claims labelled" in done.stdout and "5 rows of the sheet not labelled" in done.stdout
     assert len(re.findall(r"^r[0-9a-f]{12} ", done.stdout, re.MULTILINE)) == int(
         re.findall(r"(\d+) disagreements", done.stdout)[0]
     )
@@ -102,13 +102,15 @@ def test_the_human_ceiling(
     second = tmp_path / "second.csv"
     second.write_text((tmp_path / "sheet.csv").read_text())
     both = run("audit", "sheet.csv", results, second)
-    assert "the other person 1.000" in both.stdout and "the judge is below the human ceiling" in both.stdout
+    assert "the second person 1.000" in both.stdout and "the judge is below the human ceiling" in both.stdout
     fill(second, results, lambda score: "yes" if score else "no")
     alike = run("audit", "sheet.csv", results, second)
-    assert "do not tell the judge from a second person" in alike.stdout  # the second person says what the judge does
+    assert (
+        "the judge and the second person are indistinguishable" in alike.stdout
+    )  # the second person says what the judge does
     fill(second, results, lambda score: "")
     none = run("audit", "sheet.csv", results, second)
-    assert (none.returncode, "no row has one that" in none.stderr) == (2, True)
+    assert (none.returncode, "shares no labelled row" in none.stderr) == (2, True)
 
 
 def test_disagreements_are_shown_as_text(
@@ -142,8 +144,8 @@ def test_one_class_decides_nothing(
     [
         (',"no",', ',"maybe",', ":3: field 'label': 'maybe' (row ID), must be supported or not supported"),
         (',"no",', ',"2",', ":3: field 'label': '2' (row ID)"),
-        ("ID", "r0", ":3: field 'id': 'r0' is no row that was drawn"),
-        ("ID", "FIRST", ":3: field 'id': 'FIRST' stands twice"),
+        ("ID", "r0", ":3: unknown id 'r0': this row was not drawn"),
+        ("ID", "FIRST", ":3: duplicate id 'FIRST'"),
         ('"label"', '"Label"', ":2: field 'label' is missing"),
     ],
 )
@@ -173,7 +175,7 @@ def test_what_cannot_be_compared_is_refused(
     results = write_results()
     run("sample", results)
     unlabelled = run("audit", "sheet.csv", results)
-    assert (unlabelled.returncode, "no row has one" in unlabelled.stderr) == (2, True)
+    assert (unlabelled.returncode, "column 'label' is empty" in unlabelled.stderr) == (2, True)
     for option in ("--fail-below", "--threshold"):
         assert run("audit", "sheet.csv", results, option, "nan").returncode == 2
     (tmp_path / "copy.csv").write_bytes((tmp_path / "sheet.csv").read_bytes())

@@ -71,7 +71,7 @@ def test_a_sample_repeats_and_another_seed_draws_another() -> None:
 
 
 def test_fewer_rows_than_strata_are_refused() -> None:
-    with pytest.raises(InputError, match="--n 1: there are 2 strata"):
+    with pytest.raises(InputError, match="--n 1 is too small: there are 2 strata"):
         draw(population({(1.0, "a"): 5, (0.0, "a"): 5}), 1, 0)
 
 
@@ -107,7 +107,7 @@ def test_the_only_metric_with_claims_need_not_be_named(write_results: Callable[.
     [
         ({"scores": [3.0]}, "answer", "case '0': rag_zeval is 3, must be from 0 to 1"),
         ({"trajectory": [{"id": "A", "atomic_claims": [{"claim": "c"}]}]}, "claim", "'is_supported' is missing"),
-        ({"trajectory": None}, "claim", "no metric of it has claims"),
+        ({"trajectory": None}, "claim", "no metric in it has claims"),
         ({"trajectory": [{"id": "A", "atomic_claims": []}]}, "claim", "no answer has a claim by rag_zeval"),
         ({"scores": [None]}, "answer", "no answer has a score by rag_zeval"),
     ],

@@ -148,7 +148,7 @@ def test_a_file_is_read_as_ir_measures_reads_it(tmp_path: Path) -> None:
         ("14 0 doc 11\n", ":1: .*found 11"),
         ("14 0 doc 2.0\n", r":1: .*found 2\.0"),
         ("14 0 doc ٣\n", ":1: .*found ٣"),
-        ("\n", ":1: no line has a grade"),
+        ("\n", ":1: the file has no grades"),
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -167,13 +167,13 @@ def test_the_command_prints_coverage_intervals_and_the_matrix(
         (tmp_path / name).write_text(lines_of(grades))
     done = run("audit-qrels", "people", "judge")
     assert done.returncode == 0, done.stderr
-    assert "4 pairs" in done.stdout and "of 2 topics; 1 by people alone, 0 by the judge alone" in done.stdout
+    assert "4 pairs" in done.stdout and "from 2 topics; 1 by people only, 0 by the judge only" in done.stdout
     assert re.search(r"same grade +0\.750 \[0\.\d+, 1\.000\] +4", done.stdout)
     assert re.search(r"judge: 0 +2 +1 +0 +3", done.stdout) and re.search(r"all +2 +1 +1 +4", done.stdout)
     (tmp_path / "people").write_text("9 0 a 1\n")
     refused = run("audit-qrels", "people", "judge")
     assert refused.returncode == 2
-    assert refused.stderr == "error: people and judge: no pair of topic and document has a grade in both files\n"
+    assert refused.stderr == "error: people and judge: no pair of topic and document is graded in both files\n"
 
 
 @needs_data

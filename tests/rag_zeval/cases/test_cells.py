@@ -51,14 +51,14 @@ def test_a_list_that_was_cut_off_is_refused(texts: list[str], way: str, data: An
     """As Excel cuts a cell at 32,767 characters: half a list is never one passage."""
     printed = WAYS[way](texts)
     cut = printed[: data.draw(st.integers(2, len(printed) - 1))]
-    with pytest.raises(InputError, match="begins like a list"):
+    with pytest.raises(InputError, match="looks like a list"):
         as_chunks(cut)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "[1] begins like a list",
+        "[1] looks like a list",
         "[Music] hi",
         '("The Act") means "x"',
         "a|b",
@@ -101,9 +101,9 @@ def test_several_ids_in_one_text_are_refused(value: str) -> None:
     ("value", "message"),
     [
         ([["a", "b"]], "must be a text, found a list"),
-        ([{"title": "x"}], "must be in one of text, page_content"),
+        ([{"title": "x"}], "must have its text in one of text, page_content"),
         ([{"text": "x", "content": "y"}], "found text and content"),
-        ("['a' 'b', 'c']", "begins like a list"),
+        ("['a' 'b', 'c']", "looks like a list"),
         (7.5j, "must be a list of texts, found complex"),
     ],
 )

@@ -68,14 +68,14 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (("question", "answer", "response", "contexts"), "'answer', 'response' may each hold the answer"),
+        (("question", "answer", "response", "contexts"), "'answer', 'response' could each hold the answer"),
         (
             ("question", "answer", "chunks", "documents"),
-            "may each hold the retrieved contexts: add --map contexts=chunks or --map contexts=documents",
+            "could each hold the retrieved contexts: add --map contexts=chunks or --map contexts=documents",
         ),
         (
             ("question", "answer", "contexts", "reference"),
-            "'reference' beside 'contexts' may hold the ground truth, or the text to judge by: "
+            "'reference' beside 'contexts' could hold the ground truth, or the text to judge by: "
             "add --map truth=reference or --map reference=reference",
         ),
         (
@@ -84,12 +84,11 @@ def test_the_example_of_every_layout_is_read(layout: Layout) -> None:
         ),
         (
             ("question", "answer"),
-            "no column is known to hold the retrieved contexts; columns: 'question', 'answer'. "
-            "Add --map contexts=COLUMN",
+            "no column found for the retrieved contexts; columns: 'question', 'answer'. Add --map contexts=COLUMN",
         ),
         (
             ("contexts",),
-            "no column is known to hold the question, the answer; columns: 'contexts'. "
+            "no column found for the question, the answer; columns: 'contexts'. "
             "Add --map question=COLUMN --map answer=COLUMN",
         ),
         (("query", "answers", "ctxs"), "columns"),
@@ -176,7 +175,7 @@ def test_all_that_is_missing_is_told_with_a_command_that_works(row: dict[str, An
             "--map contexts=NOTHERE: no row has 'NOTHERE'; columns: 'question', 'answer', 'contexts'",
         ),
         ({"contexts": "contexts.0.text"}, "no row has 'contexts.0.text'"),
-        ({"anwser": "answer"}, "there is no field 'anwser' (did you mean 'answer'?)"),
+        ({"anwser": "answer"}, "unknown field 'anwser' (did you mean 'answer'?)"),
     ],
 )
 def test_a_map_to_nowhere_is_an_error(names: dict[str, str], message: str) -> None:

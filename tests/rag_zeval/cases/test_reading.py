@@ -54,7 +54,7 @@ def test_ids_are_what_their_owner_wrote() -> None:
         "8",
         "True",
     ]
-    with pytest.raises(InputError, match=r"row 2: duplicate id '7', which row 1 has as well"):
+    with pytest.raises(InputError, match=r"row 2: duplicate id '7', also in row 1"):
         ids([{**ROWS[0], "id": 7}, {**ROWS[1], "id": "7"}])
 
 
@@ -66,8 +66,8 @@ def test_what_stands_where_is_told() -> None:
         "  answer: column 'answer', in 2 of 2",
         "  retrieved contexts: column 'contexts', in 2 of 2",
         "  ground truth: column 'truth', in 1 of 2",
-        "  id: none in 2 of 2, which pair with other files by their question",
-        "  system: 'mine', after the source",
+        "  id: missing in 2 of 2, which are paired with other files by their question",
+        "  system: 'mine', named after the source",
         "  not used: 'time', 'chunks', 'questoin'",
         "  warning: column 'chunks' is not used; if it holds the retrieved contexts, add --map contexts=chunks",
         "  warning: column 'questoin' is not used; if it holds the question, add --map question=questoin",
@@ -134,7 +134,7 @@ def test_runs_of_a_query_are_cases_of_their_own_and_two_answers_of_one_are_refus
 def test_a_passage_a_row_under_another_name_is_not_judged_row_by_row() -> None:
     rows = [{"question": "q?", "answer": "a", "context": text} for text in ("one", "two")]
     with pytest.raises(
-        InputError, match=r"row 2: has the question and answer of row 1 and another context.*--map passage=context"
+        InputError, match=r"row 2: has the same question and answer as row 1 but another context.*--map passage=context"
     ):
         read_cases(rows)
     (case,) = read_cases(rows, {"passage": "context"}).cases
@@ -150,12 +150,12 @@ def test_all_bad_rows_are_told_and_can_be_left_out(tmp_path: Path) -> None:
     assert error.value.lines == [
         f"{path}:1: column 'question' is empty: fill it in, or remove the row",
         f"{path}:2: column 'answer': must be a text, found a list",
-        f"{path}:3: column 'latency_s': must be a number of at least 0, found 'fast'",
+        f"{path}:3: column 'latency_s': must be a number, 0 or more, found 'fast'",
         f"{path}:6: not valid JSON: Expecting ':' delimiter at column 12",
-        "4 of 6 rows cannot be read; --skip-bad-rows leaves them out",
+        "4 of 6 rows cannot be read; fix them, or add --skip-bad-rows",
     ]
     read = read_cases(path, skip_bad_rows=True)
-    assert [case.id for case in read.cases] == [Q1, Q2] and "  left out: 4 bad rows" in str(read)
+    assert [case.id for case in read.cases] == [Q1, Q2] and "  skipped: 4 bad rows" in str(read)
     with pytest.raises(BadRows, match=r"^row 2: column 'question' is empty: fill it in, or remove the row$"):
         read_cases([ROWS[0], bad[0]])
     with pytest.raises(BadRows) as error:
@@ -255,7 +255,7 @@ def test_frames_with_odd_names_and_indices() -> None:
     assert ids(frame.assign(id=[1.0, float("nan")])) == ["1", Q2]
     for source, message in [
         (pandas.concat({"data": frame}, axis=1), "columns have several levels"),
-        (frame.rename(columns={"question": 0}), "no column is known to hold the question; columns: '0', 'answer'"),
+        (frame.rename(columns={"question": 0}), "no column found for the question; columns: '0', 'answer'"),
         (pandas.concat([frame, frame[["answer"]]], axis=1), "two columns named 'answer'"),
         (datasets.DatasetDict(a=data, b=data), r"holds the splits a, b: give one of them, such as data\['a'\]"),
         (frame.iloc[:0], "no rows"),

@@ -28,7 +28,7 @@ GOOD = {"result": {"answer": "Ten."}, "docs": [{"id": 7, "text": "At ten."}, {"i
 DEEP = b'{"result": ' * 100_000
 BROKEN: dict[str, tuple[Any, str]] = {  # what is sent, and what is said of it
     "status 500": ({"status": 500, "body": {"error": f"out of\n order {SECRET}"}}, "HTTP 500: out of order [key]"),
-    "redirect": ({"status": 307, "headers": {"Location": "http://elsewhere/"}}, "HTTP 307: sends us on to"),
+    "redirect": ({"status": 307, "headers": {"Location": "http://elsewhere/"}}, "HTTP 307: redirects to"),
     "no JSON": ({"status": 200, "body": b"<html>"}, "answer is not valid JSON"),
     "deep": ({"status": 200, "body": DEEP}, "answer is not valid JSON"),
     "huge": ({"status": 200, "body": b'"' + b"x" * (BODY_MIB << 20)}, f"longer than {BODY_MIB} MiB"),
@@ -94,7 +94,7 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
     rag.replies = lambda body: {"status": 200, "body": GOOD}
     other = run("collect", "q.jsonl", "--out=b.jsonl", url_of(rag), *paths)
     assert other.returncode == 0 and rows_of(tmp_path / "b.jsonl")[0]["contexts"] == []
-    assert "note: $.docs[0].none finds no chunk in any answer" in other.stderr
+    assert "note: --contexts $.docs[0].none found no chunk in any response" in other.stderr
     assert rag.requests[-1].keys() == {"q"} and "system" not in rows_of(tmp_path / "b.jsonl")[0]
 
 
@@ -147,23 +147,26 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
     assert run("collect", "q.jsonl", *command).returncode == 0
     before, asked = (tmp_path / "a.jsonl").read_bytes(), len(rag.requests)
     for words, message in [
-        (["q.jsonl", "--answer=$.answer"], "a.jsonl:1: row 'x' was collected with another answer; name another --out"),
-        (["q.jsonl", "--system=v2"], "row 'x' was collected with another system"),
-        (["q.jsonl", f"--url={rag.url}/other"], "row 'x' was collected with another url"),
-        (["other.jsonl"], "row 'x' was collected with another truth"),
-        (["third.jsonl"], "row 'x' answers none of the questions"),
-        (["twice.jsonl"], "twice.jsonl:2: field 'id': '1' stands twice"),
+        (
+            ["q.jsonl", "--answer=$.answer"],
+            "a.jsonl:1: row 'x' was collected with a different answer; choose another --out",
+        ),
+        (["q.jsonl", "--system=v2"], "row 'x' was collected with a different system"),
+        (["q.jsonl", f"--url={rag.url}/other"], "row 'x' was collected with a different url"),
+        (["other.jsonl"], "row 'x' was collected with a different truth"),
+        (["third.jsonl"], "row 'x' belongs to none of the questions"),
+        (["twice.jsonl"], "twice.jsonl:2: duplicate id '1'"),
         (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a list of strings"),
         (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag' must be str or NoneType, found int"),
-        (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl: is the file of INPUT"),
-        (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is no JSONPath"),
+        (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl is the same file as INPUT"),
+        (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is not a JSONPath"),
         (["q.jsonl", f"--url=http://me:{SECRET}@host/"], "--url: expected http://host:port/path, without user"),
         (["q.jsonl", f"--url=http://host/?key={SECRET}"], "--url: expected"),
         (["q.jsonl", "--url=ftp://host/"], "--url: expected"),
-        (["q.jsonl", "--header=X-Token"], "--header: expected NAME=VARIABLE"),
+        (["q.jsonl", "--header=X-Token"], "--header: write NAME=VARIABLE"),
         (["q.jsonl", "--header=X-Token=NO_SUCH"], "environment variable NO_SUCH is not set"),
-        (["q.jsonl", "--header=X Token=HOME"], "stands before the = is no name of an HTTP header"),
-        (["q.jsonl", "--timeout=0"], "--timeout is 0, must be a number above 0"),
+        (["q.jsonl", "--header=X Token=HOME"], "where NAME is the name of an HTTP header"),
+        (["q.jsonl", "--timeout=0"], "--timeout is 0, but must be more than 0 seconds"),
     ]:
         refused = run("collect", *command, *words)
         assert refused.returncode == 2 and message in refused.stderr, (message, refused.stderr)

@@ -72,7 +72,7 @@ def test_rows_are_judged_written_and_summed_up(evaluate: Run, endpoint: Any, rep
 
 def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "in.jsonl", [row(0), {"question": "q"}])
-    assert run("evaluate", path).stderr.startswith("error: no judge named")
+    assert run("evaluate", path).stderr.startswith("error: no judge: add")
     done = run("evaluate", path, "--model", endpoint.spec())
     told = f"error: {path}:2: column 'answers' is empty: fill it in, or remove the row\n"
     assert (done.returncode, done.stderr) == (2, told)
@@ -83,16 +83,16 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
     ("arguments", "message"),
     [
         ([], "openai:MODEL of OpenAI, openai:MODEL@http://host:port/v1 or vllm:FOLDER, for example --model"),
-        (["--model", "transformers:folder", "--structured"], "folder cannot be held to a schema"),
+        (["--model", "transformers:folder", "--structured"], "folder cannot be forced into a JSON schema"),
         (["--model", f"openai:m@{DOWN}"], f"cannot reach {DOWN}: connection refused"),
-        (["--model", f"openai:m@{DOWN}", "--variant", "papre"], "'papre' does not exist"),
+        (["--model", f"openai:m@{DOWN}", "--variant", "papre"], "unknown prompt variant 'papre'"),
         (["--model", f"openai:m@{DOWN}", "--temperature", "nan"], "--temperature is nan"),
         (["--model", f"openai:m@{DOWN}", "--timeout", "nan"], "timeout is nan, must be a number above 0"),
         (["--model", f"openai:m@{DOWN}", "--connect-timeout", "0"], "connect_timeout is 0, must be"),
         (["--model", f"openai:m@{DOWN}", "--max-body-mib", "inf"], "max_body_mib is inf, must be"),
         (["--model", f"openai:m@{DOWN}", "--api-key-env", "NO_KEY"], "NO_KEY is not set"),
         (["--model", f"openai:m@{DOWN}", "--cache", "notes"], "notes: cannot be used as a reply cache"),
-        (["--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "--out in.jsonl: is the file of INPUT"),
+        (["--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "--out in.jsonl is the same file as INPUT"),
     ],
 )
 def test_other_bad_input_is_one_line(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -113,7 +113,7 @@ def test_other_bad_input_is_one_line(run: Run, tmp_path: Path, arguments: list[s
         (InputError("in.jsonl:2: field 'x': bad"), 2, "error: in.jsonl:2: field 'x': bad\n"),
         (OSError(28, "No space left on device", "two\nlines"), 2, "error: [Errno 28] No space left on device: "),
         (InputError("two\nlines"), 2, "error: two lines\n"),
-        (KeyboardInterrupt(), 130, "interrupted: the same command goes on from here\n"),
+        (KeyboardInterrupt(), 130, "interrupted: run the same command again to resume\n"),
     ],
 )
 def test_a_stage_ends_with_a_status_and_one_line(
@@ -141,7 +141,7 @@ def test_an_interrupted_run_says_that_it_goes_on(evaluate: Run, endpoint: Any, r
     endpoint.replies = lambda request: os.kill(os.getpid(), signal.SIGINT) if number(request) == 9 else reply_text(2)
     done = evaluate("--concurrency", 1)
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)
-    assert done.stderr.splitlines()[-1] == "interrupted: the same command goes on from here"
+    assert done.stderr.splitlines()[-1] == "interrupted: run the same command again to resume"
     assert 0 < len(read_jsonl(tmp_path / "o.jsonl")) < 50
 
 
@@ -156,9 +156,9 @@ def test_sampling_reaches_the_model_and_the_rows(evaluate: Run, endpoint: Any, t
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        *((text, "o.jsonl: is no file") for text in ("5", '"an example"', '["example"]', "notes", '{"other": 1}')),
-        (json.dumps(row(0)), "o.jsonl:1: field 'case' is missing; name another --out"),
-        (json.dumps(row(0)) + '\n{"id": "torn', "o.jsonl:1: field 'case' is missing; name another --out"),
+        *((text, "o.jsonl: is not a file") for text in ("5", '"an example"', '["example"]', "notes", '{"other": 1}')),
+        (json.dumps(row(0)), "o.jsonl:1: field 'case' is missing; choose another --out"),
+        (json.dumps(row(0)) + '\n{"id": "torn', "o.jsonl:1: field 'case' is missing; choose another --out"),
         ("some\nnotes\n", "o.jsonl:1: not valid JSON"),
     ],
 )
@@ -197,7 +197,7 @@ def test_one_file_for_two_things_is_refused(run: Run, endpoint: Any, tmp_path: P
     names = {path.name for path in tmp_path.iterdir()}
     refused = run("evaluate", "in.jsonl", "--model", endpoint.spec(), *options)
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
-    assert f"{options[-2]} {options[-1].removeprefix('./')}: is the file of " in refused.stderr
+    assert f"{options[-2]} {options[-1].removeprefix('./')} is the same file as " in refused.stderr
     assert not endpoint.requests and rows.read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == names
 
@@ -209,7 +209,7 @@ def test_only_regular_files_are_written(evaluate: Run, endpoint: Any, tmp_path: 
     (tmp_path / "folder").mkdir()
     (tmp_path / "device").symlink_to("/dev/full")  # which a rename would put away
     refused = evaluate(option, place)
-    assert (refused.returncode, refused.stderr) == (2, f"error: {place}: is no regular file; name another\n")
+    assert (refused.returncode, refused.stderr) == (2, f"error: {place}: is not a regular file; choose another\n")
     assert not endpoint.requests
 
 
@@ -256,7 +256,7 @@ def test_an_unreadable_reply_is_asked_again_also_with_a_cache(
     assert "2 of 4 (50.0%)" in evaluate(*options).stdout
     endpoint.replies = reply_text(2)
     again = evaluate(*options)
-    assert "trying 2 failed rows again" in again.stderr and "4 of 4 (100.0%)" in again.stdout
+    assert "retrying 2 failed rows" in again.stderr and "4 of 4 (100.0%)" in again.stdout
     assert "42 in, 30 out" in again.stdout  # 6 replies: those that nobody could read were paid for too
     assert [number(sent) for sent in endpoint.requests[4:]] == [1, 1]
     (tmp_path / "o.jsonl").unlink()
@@ -275,7 +275,7 @@ def test_a_result_file_holds_one_run_only(evaluate: Run, endpoint: Any, tmp_path
     write_rows(tmp_path / "in.jsonl", [row(0, reference="It is not so.")])
     refusals["input_sha256"] = evaluate()
     for name, refused in refusals.items():
-        assert refused.returncode == 2 and f"made with another {name}; name another --out" in refused.stderr
+        assert refused.returncode == 2 and f"made with a different {name}; choose another --out" in refused.stderr
     assert (tmp_path / "o.jsonl").read_bytes() == rows
 
 

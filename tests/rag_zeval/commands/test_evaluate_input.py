@@ -78,7 +78,7 @@ def test_systems_are_named_where_files_have_one_name(run: Run, inputs: Path, tmp
     words = ("--scorers", "rouge_l", "--out", "o.jsonl")
     refused = run("evaluate", "a/run.jsonl", "b/run.jsonl", *words)
     assert refused.returncode == 2
-    assert "both systems are called 'run'; name them, as in old=a/run.jsonl new=b/run.jsonl" in refused.stderr
+    assert "both systems are called 'run'. Give them names: old=a/run.jsonl new=b/run.jsonl" in refused.stderr
     done = run("evaluate", "old=a/run.jsonl", "new=b/run.jsonl", *words)
     assert done.returncode == 0, done.stderr
     systems = [json.loads(line)["systems"] for line in (tmp_path / "o.jsonl").read_text().splitlines()]
@@ -92,18 +92,18 @@ def test_bad_rows_are_all_told_and_may_be_skipped(run: Run, inputs: Path, tmp_pa
     assert refused.stderr.splitlines() == [
         f"error: {inputs}:4: column 'question' is empty: fill it in, or remove the row",
         f"error: {inputs}:5: not valid JSON: Expecting ':' delimiter at column 12",
-        "error: 2 of 5 rows cannot be read; --skip-bad-rows leaves them out",
+        "error: 2 of 5 rows cannot be read; fix them, or add --skip-bad-rows",
     ]
     done = run("evaluate", inputs, "--scorers", "rouge_l", "--skip-bad-rows")
-    assert done.returncode == 0 and "  left out: 2 bad rows" in done.stderr
+    assert done.returncode == 0 and "  skipped: 2 bad rows" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--against", "context"), "--against context: must be one of contexts, truth, reference, both"),
-        (("--map", "answer=a", "--map", "answer=b"), "--map answer=b: answer=a is given as well"),
-        (("--encoding", "klingon"), "--encoding klingon: there is no such encoding"),
+        (("--map", "answer=a", "--map", "answer=b"), "--map answer=b: field 'answer' already has the column 'a'"),
+        (("--encoding", "klingon"), "--encoding klingon: unknown encoding"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(run: Run, inputs: Path, words: tuple[str, ...], message: str) -> None:

@@ -70,10 +70,10 @@ def test_a_bad_row_is_named_before_anything_is_written(
     ("words", "said"),
     [
         (["r.jsonl"], "nothing to write: add --html FILE or --figures FOLDER"),
-        (["r.jsonl", "--html", "r.jsonl"], "--html r.jsonl: is the file of INPUT"),
+        (["r.jsonl", "--html", "r.jsonl"], "--html r.jsonl is the same file as INPUT"),
         (["no.jsonl", "--html", "p.html"], "no.jsonl: cannot be read"),
         (["empty.jsonl", "--html", "p.html"], "empty.jsonl: no rows"),
-        (["nan.jsonl", "--html", "p.html"], "nan.jsonl:1: not valid JSON: NaN is no number"),
+        (["nan.jsonl", "--html", "p.html"], "nan.jsonl:1: not valid JSON: NaN is not a number"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(words: list[str], said: str, run: Any, write: Any, tmp_path: Path) -> None:

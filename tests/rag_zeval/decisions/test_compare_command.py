@@ -34,8 +34,8 @@ def test_two_files_are_shown_slice_by_slice_and_claim_by_claim(
     for text in (
         "A: 3 of 4 cases have a score (75.0%); B: 2 of 4",
         "not compared: 1 cases only in A, 1 only in B",
-        "not compared: 1 cases in both without a score",
-        "were each missing score anything from 0 to 1: between -0.500 and +0.250",
+        "not compared: 1 cases without a score",
+        "if missing scores could be anything from 0 to 1: between -0.500 and +0.250",
         "1.000 → 0.500  s:1 (s): s:1?",
     ):
         assert text in shown.stdout
@@ -82,7 +82,7 @@ def test_hostile_text_is_text_on_the_page_and_moves_no_terminal(
         shown = run("compare", "a.jsonl", "b.jsonl", "--html", f"{name}.html")
         assert shown.returncode == 0, shown.stderr
         assert "\x1b" not in shown.stdout and "\x07" not in shown.stdout
-        assert "the change may be the judge's" in shown.stdout
+        assert "the change could come from the judge" in shown.stdout
         pages[name] = Page((tmp_path / f"{name}.html").read_text())
     assert pages["hostile"].tags == pages["plain"].tags and not {"script", "img", "link"} & pages["plain"].tags
     assert pages["hostile"].text.count("<script>alert('x')</script>") >= 8
@@ -176,18 +176,18 @@ def test_a_file_of_several_systems_is_compared_by_their_names(run: Run, write_re
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("a.jsonl", "one result file given"),
-        ("a.jsonl two.jsonl", "two.jsonl: holds 2 systems, name one as two.jsonl#SYSTEM: x, y"),
-        ("a.jsonl two.jsonl#z", "two.jsonl: there is no system 'z'; there is: x, y"),
-        ("a.jsonl asked.jsonl", "asked.jsonl: is of another input: 2 of 3 cases ask something else than in "
+        ("a.jsonl", "got one"),
+        ("a.jsonl two.jsonl", "two.jsonl: holds 2 systems; name one as two.jsonl#SYSTEM: x, y"),
+        ("a.jsonl two.jsonl#z", "two.jsonl: unknown system 'z'; choose from: x, y"),
+        ("a.jsonl asked.jsonl", "asked.jsonl: comes from a different input: in 2 of 3 cases the question differs from "
          "a.jsonl, the first is case '2': 'Else?' instead of '2?'"),
-        ("a.jsonl others.jsonl", "others.jsonl: has none of the cases of a.jsonl"),
-        ("a.jsonl n.jsonl", "there is no metric that all have: a.jsonl has m; n.jsonl has n"),
+        ("a.jsonl others.jsonl", "others.jsonl: has no case in common with a.jsonl"),
+        ("a.jsonl n.jsonl", "the files share no metric: a.jsonl has m; n.jsonl has n"),
         ("a.jsonl a.jsonl --metric n", "a.jsonl: has no metric 'n'; it has: m"),
         ("a.jsonl missing.jsonl", "missing.jsonl: cannot be read"),
-        ("a.jsonl b.jsonl --out b.jsonl", "--out b.jsonl: is the file of INPUT"),
-        ("a.jsonl b.jsonl n.jsonl --html x.html", "--html shows two sides, 3 are given"),
-        ("a.jsonl b.jsonl a.jsonl", "a result file is given twice"),
+        ("a.jsonl b.jsonl --out b.jsonl", "--out b.jsonl is the same file as INPUT"),
+        ("a.jsonl b.jsonl n.jsonl --html x.html", "--html compares two files, got 3"),
+        ("a.jsonl b.jsonl a.jsonl", "the same result file is given twice"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_one_line(
@@ -210,7 +210,7 @@ def test_what_cannot_be_compared_is_one_line(
 def test_a_judge_that_is_another_is_told(run: Run, write_results: Write) -> None:
     write_results("a.jsonl", {"1": 1.0}, identity="one", prompt_hash="p")
     write_results("b.jsonl", {"1": 1.0}, identity="two", prompt_hash="p")
-    said = "A was judged by one, prompt p, B by two, prompt p: the change may be the judge's"
+    said = "A was judged by one, prompt p, B by two, prompt p, so the change could come from the judge"
     assert said in run("compare", "a.jsonl", "b.jsonl").stdout
     gate = run("gate", "a.jsonl", "b.jsonl")
     assert gate.returncode == 0 and f"warning  m, judge: {said}" in gate.stdout
@@ -231,6 +231,6 @@ def test_files_without_a_common_id_pair_by_question(run: Run, write_results: Wri
         row["question"] = question
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     shown = run("compare", "old.jsonl", "new.jsonl", "--out", "out.json")
-    assert shown.stderr == "note: no id in common; cases are paired by their questions\n"
+    assert shown.stderr == "note: the files share no id, so cases are paired by their questions\n"
     (found,) = json.loads((tmp_path / "out.json").read_text())["metrics"]
     assert (found["overall"]["n"], found["overall"]["change"]["value"]) == (2, -0.25)

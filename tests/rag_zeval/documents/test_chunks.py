@@ -75,7 +75,7 @@ def test_what_the_chunks_lack_is_logged(tmp_path: Path, caplog: pytest.LogCaptur
     (tmp_path / "good.txt").write_text("Good.")
     (tmp_path / "half.html").write_text("<p>Half <!--")
     assert [chunk.text for chunk in read_chunks([tmp_path])] == ["Good."]
-    said = "left out: half.html: ends inside a comment that line 1 opens and nothing closes"
+    said = "left out: half.html: ends inside a comment that line 1 opens and no line closes"
     assert caplog.messages == [said]
 
 

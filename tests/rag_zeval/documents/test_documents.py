@@ -93,9 +93,9 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         (tmp_path / folder / "x.pdf").write_bytes(pdf("X"))
     (tmp_path / "x.docx").write_bytes(b"x")
     for paths, message in [
-        (["gone.txt"], "gone.txt: there is no such file or folder"),
+        (["gone.txt"], "gone.txt: no such file or folder"),
         (["x.docx"], "x.docx: cannot be read as text; documents are files with one of .txt, .md"),
-        (["a/x.pdf", "b/x.pdf"], "b/x.pdf: its name 'x.pdf' is also that of .*a/x.pdf; give the folder"),
+        (["a/x.pdf", "b/x.pdf"], "b/x.pdf: has the same name 'x.pdf' as .*a/x.pdf; give the folder"),
     ]:
         with pytest.raises(InputError, match=message):
             read_documents([tmp_path / path for path in paths])
@@ -108,7 +108,7 @@ def test_what_of_a_pdf_is_not_in_its_text_is_told(tmp_path: Path) -> None:
     reading = read_documents([tmp_path])
     assert [document.name for document in reading.documents] == ["repaired.pdf", "scans.pdf", "whole.pdf"]
     repaired, scans = reading.unread()
-    assert repaired.startswith("read in part: repaired.pdf: pypdf met faults (")
+    assert repaired.startswith("read in part: repaired.pdf: pypdf reported ")
     pages = "2, 4, 8, 9, 10, 11, 12, 13, 14, 15, ..."
     assert scans == f"read in part: scans.pdf: pages {pages} of 19 have no text, and may be a scan"
 

@@ -56,7 +56,7 @@ def test_any_text_is_read_or_refused(page: str) -> None:
     try:
         text = page_text(page)
     except Unreadable as error:
-        assert re.fullmatch(r"ends inside .+ that line \d+ opens and nothing closes", str(error), re.DOTALL)
+        assert re.fullmatch(r"ends inside .+ that line \d+ opens and no line closes", str(error), re.DOTALL)
     else:
         assert page_text(f"{page} Behind it.").endswith("Behind it.")  # nothing swallowed it
         assert not re.search(r"\n{3}|[ \t]$", text)
@@ -64,7 +64,7 @@ def test_any_text_is_read_or_refused(page: str) -> None:
 
 @pytest.mark.parametrize("start", UNCLOSED)
 def test_a_page_that_ends_within_what_is_hidden_is_refused_with_the_line(start: str) -> None:
-    with pytest.raises(Unreadable, match=r"ends inside .* that line 2 opens and nothing closes"):
+    with pytest.raises(Unreadable, match=r"ends inside .* that line 2 opens and no line closes"):
         page_text(f"<p>Before\n{start}")
 
 

@@ -91,7 +91,7 @@ def test_what_is_asked_about_and_what_not_is_told_before_anything_is_sent(docs: 
     assert done.stdout.splitlines()[0] == f"12 documents, 12 chunks, {characters:,} characters"
     assert done.stderr.splitlines()[:3] == [
         "left out: passwd.txt: is a link to a file outside the folder",
-        "left out: half.html: ends inside <script> that line 1 opens and nothing closes",
+        "left out: half.html: ends inside <script> that line 1 opens and no line closes",
         "left out: files of other kinds: .pptx 1",
     ]
 
@@ -105,7 +105,7 @@ def test_what_does_not_hold_is_dropped_and_counted(docs: Path, writer: ScriptedJ
         if reply.get("question") is None and "answered" not in reply:
             planted["the model found nothing to ask"] += 1
         elif prompt == "question_easy" and "Ann3 " in inputs["passage"]:
-            planted["snippet not word for word in its chunk"] += 1
+            planted["its chunk does not contain the snippet word for word"] += 1
             reply["snippet"] = reply["snippet"].replace(" goes to ", " went to ").replace(" is ", " ").replace("5", "6")
         elif prompt == "question_easy" and "Ann4 " in inputs["passage"]:
             planted["no reply that can be read"] += 1
@@ -114,10 +114,10 @@ def test_what_does_not_hold_is_dropped_and_counted(docs: Path, writer: ScriptedJ
             planted["says the same as another question"] += 1
             reply["question"] = "is ferry 30: free"
         elif prompt == "question_multi_hop" and any("Ann8 " in passage for passage in inputs["passages"]):
-            planted["snippet not word for word in its chunk"] += 1
+            planted["its chunk does not contain the snippet word for word"] += 1
             reply["snippets"].reverse()
         elif prompt == "question_answered" and "Ann9 " in inputs["passages"][0]:
-            planted["answered by the documents after all"] += 1
+            planted["the documents do answer it"] += 1
             reply["answered"] = "yes"
         return json.dumps(reply)
 
@@ -174,7 +174,10 @@ def test_too_few_questions_are_said_and_a_failed_one_is_tried_again(
     failed = run(*command)
     assert failed.returncode == 1 and rows_of(tmp_path / "q.jsonl") == []
     assert counted(failed.stdout, "no reply that can be read (the first: HTTP 400: out of [red]order)") == 24
-    assert "error: fewer than 4 questions: easy, unanswerable; the same command tries again" in failed.stderr
+    assert (
+        "error: got fewer than 4 questions; short of: easy, unanswerable. Run the same command again to retry"
+        in failed.stderr
+    )
     writer.delay = 0.0
     assert run(*command).returncode == 0 and len(rows_of(tmp_path / "q.jsonl")) == 4
     short = run("questions", docs / "ferry-01.md", f"--model={writer.spec()}", "--out=s.jsonl", "--kinds=easy")
@@ -208,13 +211,13 @@ def test_a_file_of_another_run_is_refused_and_stays(
     assert run(*command).returncode == 0
     before = (tmp_path / "q.jsonl").read_bytes()
     for words, message in [
-        (["--seed=1"], "q.jsonl:1: row 'easy-0' was made with another seed; name another --out"),
-        ([f"--model={writer.spec('other')}"], "was made with another identity"),
+        (["--seed=1"], "q.jsonl:1: row 'easy-0' was made with a different seed; choose another --out"),
+        ([f"--model={writer.spec('other')}"], "was made with a different identity"),
         (["--kinds=easy"], "is of a kind that --kinds does not name"),
-        ([docs / "../more.txt"], "was made with another input_sha256"),
+        ([docs / "../more.txt"], "was made with a different input_sha256"),
         (["--kinds=easy,hard"], "--kinds: 'hard' must be one of easy, multi-hop, unanswerable, once"),
         (["--kinds=easy,easy"], "--kinds: 'easy' must be one of"),
-        (["--cache=q.jsonl"], "--cache q.jsonl: is the file of --out; name another"),
+        (["--cache=q.jsonl"], "--cache q.jsonl is the same file as --out: name another file"),
         (["--embeddings=gone"], "embeddings 'gone': no such folder"),
     ]:
         (tmp_path / "more.txt").write_text("More.")

@@ -186,7 +186,7 @@ def test_names_are_a_list_or_a_text_with_commas(names: Any) -> None:
 
 @pytest.mark.parametrize(
     ("names", "line"),
-    [("blue", "there is no 'blue'"), ([], "there is no name in it"), (" , ", "there is no name in it")],
+    [("blue", "unknown scorer 'blue'"), ([], "--scorers is empty"), (" , ", "--scorers is empty")],
 )
 def test_names_that_are_none_are_refused(names: Any, line: str) -> None:
     with pytest.raises(InputError, match=line):

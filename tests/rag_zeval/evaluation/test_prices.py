@@ -53,7 +53,7 @@ def test_all_calls_to_the_judge_are_paid_for_and_nothing_else() -> None:
         ({"m": 3}, "model 'm': expected a JSON object, found int"),
         ({"m": {"prompt": 1}}, "model 'm': field 'completion' is missing"),
         ({"m": {"prompt": -1, "completion": 1}}, "model 'm': a price must be from 0 to 1,000,000, found [-1, 1]"),
-        ({"m": {"prompt": 1, "completion": float("nan")}}, "not valid JSON: NaN is no number"),
+        ({"m": {"prompt": 1, "completion": float("nan")}}, "not valid JSON: NaN is not a number"),
     ],
 )
 def test_a_bad_list_is_one_line(content: Any, said: str, tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def test_a_limit_stops_the_run_and_a_larger_one_goes_on(run: Run, letter: Any, a
     stopped = run("evaluate", answers, *options, "--max-cost", 1)
     asked = len(letter.requests)
     assert stopped.returncode == 1 and 0 < asked < 12
-    assert f"stopped: --max-cost 1.0 is reached; {12 - asked} rows were not asked" in stopped.stderr
-    assert re.search(rf"rows not asked +│ {12 - asked} ", stopped.stdout)
+    assert f"stopped at --max-cost 1.0: {12 - asked} rows are not judged" in stopped.stderr
+    assert re.search(rf"rows not judged +│ {12 - asked} ", stopped.stdout)
     kept = (tmp_path / "o").read_text()
     assert len(kept.splitlines()) == asked + 12  # what costs nothing is done
     again = run("evaluate", answers, *options, "--max-cost", 1)
@@ -121,7 +121,7 @@ def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(
     kept = (tmp_path / "o").read_text()
     assert failed.returncode == 1 and "stopped" not in failed.stderr and len(letter.requests) == 2
     stopped = run("evaluate", answers, *options, "--max-cost", 0.001)
-    assert stopped.returncode == 1 and "2 rows were not asked" in stopped.stderr
+    assert stopped.returncode == 1 and "2 rows are not judged" in stopped.stderr
     assert (tmp_path / "o").read_text() == kept and len(letter.requests) == 2
 
 
@@ -136,14 +136,14 @@ def test_replies_from_the_cache_cost_nothing(run: Run, letter: Any, answers: Pat
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--max-cost", "nan"], "--max-cost is nan, must be a number of dollars above 0"),
-        (["--max-cost", "inf"], "--max-cost is inf, must be a number of dollars above 0"),
-        (["--max-cost", "-1"], "--max-cost is -1.0, must be a number of dollars above 0"),
-        (["--max-cost", "0"], "--max-cost is 0.0, must be a number of dollars above 0"),
-        (["--max-cost", "1", "--prices", "others.json"], "--max-cost: needs --prices with a price of openai:judge@"),
+        (["--max-cost", "nan"], "--max-cost is nan, but must be more than 0 dollars"),
+        (["--max-cost", "inf"], "--max-cost is inf, but must be more than 0 dollars"),
+        (["--max-cost", "-1"], "--max-cost is -1.0, but must be more than 0 dollars"),
+        (["--max-cost", "0"], "--max-cost is 0.0, but must be more than 0 dollars"),
+        (["--max-cost", "1", "--prices", "others.json"], "--max-cost needs the price of openai:judge@"),
         (
             ["--max-cost", "1", "--prices", "prices.json", "--model", "folder"],
-            "--max-cost: folder is no endpoint, and only calls to endpoints are counted: leave it out",
+            "--max-cost works for endpoints only, and folder is not one",
         ),
     ],
 )
@@ -169,13 +169,13 @@ def test_a_sample_is_always_the_same_and_a_limit_is_the_first(run: Run, letter: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--scorers", "blue"], "--scorers: there is no 'blue' (did you mean 'bleu'?)"),
+        (["--scorers", "blue"], "--scorers: unknown scorer 'blue' (did you mean 'bleu'?)"),
         (["--scorers", "embedding_similarity"], "embeds texts: add --embeddings"),
         (["--scorers", "hhem"], "add --claim-checker"),
         (["--scorers", "checked_claims", "--claim-checker", "x"], "name both in --scorers"),
         (["--scorers", "bert_score"], "add --bert-score"),
         (["--against", "reference"], "--against reference: no case has any reference"),
-        (["--map", "question"], "--map question: must be like question=q"),
+        (["--map", "question"], "--map question: write field=column, such as question=q"),
     ],
 )
 def test_what_cannot_be_scored_is_said_before_anything_is_asked(
@@ -207,7 +207,7 @@ def test_python_gives_what_the_command_gives(run: Run, letter: Any, answers: Pat
     frame = results.to_pandas()
     assert list(frame.case[:12]) == [f"r{n}" for n in range(12)] and frame.score.notna().all()
     assert results.summary.columns[0].mean == pytest.approx(frame.score[:12].mean())
-    with pytest.raises(InputError, match="there is no 'blue'"):
+    with pytest.raises(InputError, match="unknown scorer 'blue'"):
         evaluate(rows(), scorers=["blue"])
 
 

@@ -93,7 +93,7 @@ def test_statuses_that_differ_in_numbers_are_one() -> None:
     found = summarize([result(str(i), None, status=status) for i, status in enumerate(statuses)]).statuses
     assert list(found.items()) == [
         ("ok", 1),
-        ("failed: reference needs 15 tokens (and 2 like it)", 4),
+        ("failed: reference needs 15 tokens (and 2 more like it)", 4),
         ("failed: HTTP 500: no", 2),
     ]
 

@@ -89,7 +89,7 @@ def test_what_can_have_no_score_is_not_tried_again(judge: Any, letter: Any, tmp_
     asked, kept = len(letter.requests), (tmp_path / "o").read_bytes()
     judge(cases, BY_ANSWER, "contexts", "truth")
     assert (len(letter.requests), (tmp_path / "o").read_bytes()) == (asked, kept)
-    assert "trying" not in capsys.readouterr().err
+    assert "retrying" not in capsys.readouterr().err
 
 
 def test_a_failed_answer_beside_one_that_is_none_is_tried_again(judge: Any, letter: Any, capsys: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_failed_answer_beside_one_that_is_none_is_tried_again(judge: Any, lett
     assert judge(cases, ["rag_zeval", "is_correct"])["is_correct", "some"]["scores"] == [None, None]
     letter.replies = literal_reply
     rows = judge(cases, ["rag_zeval", "is_correct"])
-    assert "trying 2 failed rows again" in capsys.readouterr().err
+    assert "retrying 2 failed rows" in capsys.readouterr().err
     found = [rows[metric, "some"]["statuses"] for metric in ("rag_zeval@contexts", "is_correct")]
     assert found == [["ok", f"failed: {SLOW}"]] * 2
 
@@ -114,7 +114,7 @@ def test_a_failed_answer_beside_one_that_is_none_is_tried_again(judge: Any, lett
 )
 def test_another_input_is_noticed(judge: Any, changed: Case) -> None:
     judge([case("x", BOTH, "", unanswered={"b": SLOW})], ["rouge_l"])
-    with pytest.raises(InputError, match=r"row 'x\|rouge_l@contexts' was made with another input_sha256"):
+    with pytest.raises(InputError, match=r"row 'x\|rouge_l@contexts' was made with a different input_sha256"):
         judge([changed], ["rouge_l"])
 
 
@@ -157,11 +157,11 @@ def test_what_no_case_has_is_said_before_anything_is_asked(name: str) -> None:
     bare = [replace(case(id_, "a"), truth=blank, contexts=(blank,) * 2) for id_, blank in (("1", ""), ("2", "\u200b"))]
     if needs:
         with pytest.raises(
-            InputError, match=rf"^{name}: needs the .*(ground truth|contexts|reference), which no case has"
+            InputError, match=rf"^{name} needs the .*(ground truth|contexts|reference), which no case has"
         ):
             check_needs([name], CaseSet(bare))
     if "answer" in NEEDS[name]:
-        with pytest.raises(InputError, match=f"^{name}: needs the answer, which no case has$"):
+        with pytest.raises(InputError, match=f"^{name} needs the answer, which no case has$"):
             check_needs([name], CaseSet([case("1", ""), case("2", "\u200b"), case("3", "", unanswered={"a": SLOW})]))
     if {*needs} >= {"truth", "chunks"}:
         apart = [case("1", "a", truth=None), replace(case("2", "a"), contexts=())]

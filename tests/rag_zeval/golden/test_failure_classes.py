@@ -93,7 +93,7 @@ def test_what_cannot_be_joined_is_not_known() -> None:
     found = {one.case: (one.class_name, one.why) for one in classify(rows, cases, METRICS, None)}
     assert found == {
         "1": ("wrong, in the prompt", ""),
-        "2": (NOT_KNOWN, "the answer that was judged is none of the case's"),
+        "2": (NOT_KNOWN, "the file has a different answer than the one that was judged"),
         "3": (NOT_KNOWN, "no such case"),
         "4": (NOT_KNOWN, "no result"),
     }
@@ -127,7 +127,7 @@ def test_the_command_counts_shows_and_writes(run: Run, tmp_path: Path) -> None:
     files = write(tmp_path / "results.jsonl", rows), write(tmp_path / "gold.jsonl", gold)
     shown = run("failures", *files, "--k", 1, "--out", "classes.jsonl")
     assert (shown.returncode, shown.stderr) == (0, "")
-    right = "right: is_correct ≥ 0.5 (judged by the ground truth)"
+    right = "correct: is_correct ≥ 0.5 (judged by the ground truth)"
     assert f"{right}; supported: rag_zeval@contexts ≥ 0.5 (judged by the retrieved contexts)" in shown.stdout
     low, high = share_interval(11, 11)
     [line] = [line for line in shown.stdout.splitlines() if "all " in line and "below k" in line]
@@ -143,10 +143,10 @@ def test_the_command_counts_shows_and_writes(run: Run, tmp_path: Path) -> None:
 
 
 BAD = [
-    (("--correct", "bleu"), "--correct: no rows by bleu; there are is_correct, rag_zeval"),
+    (("--correct", "bleu"), "--correct: the results have no metric bleu; they have is_correct, rag_zeval"),
     (("--threshold", "nan"), "--threshold is nan"),
     (("--threshold", "50"), "--threshold is 50"),
-    (("--out", "gold.jsonl"), "--out gold.jsonl: is the file of INPUT"),
+    (("--out", "gold.jsonl"), "--out gold.jsonl is the same file as INPUT"),
 ]
 
 
@@ -162,7 +162,10 @@ def test_results_without_such_metrics_or_cases_are_one_line(run: Run, tmp_path: 
     results = write(tmp_path / "results.jsonl", [result("1", "rag_zeval@truth", 1)])
     gold = write(tmp_path / "gold.jsonl", [{"id": "2", "question": "?", "answer": "Answer 1."}])
     shown = run("failures", results, gold)
-    assert shown.returncode == 2 and "--supported: no rows by such a metric; there are rag_zeval@truth" in shown.stderr
+    assert (
+        shown.returncode == 2
+        and "--supported: the results have no metric of this kind; they have rag_zeval@truth" in shown.stderr
+    )
     shown = run("failures", results, gold, "--supported", "rag_zeval@truth")
     assert shown.returncode == 2 and "their ids differ" in shown.stderr
     assert len(read_judged(results)) == 1

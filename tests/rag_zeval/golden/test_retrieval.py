@@ -84,7 +84,7 @@ def test_the_table_is_by_slice_measure_and_k(run: Run, tmp_path: Path) -> None:
     assert found["all", "hit rate"][:2] == ("3", f"0.333 [{low:.3f}, {high:.3f}]")
     assert [cell[:5] for cell in found["all", "recall"]] == ["3", "0.333", "0.500"]
     assert found["multi-hop", "recall"] == ("1", "0.000 [none]", "0.500 [none]")
-    assert "k = 5: 1 of 3 rows list fewer ids\n" in shown.stdout and "k = 50: 3 of 3 rows" in shown.stdout
+    assert "k = 5: 1 of 3 rows have fewer than 5 ids\n" in shown.stdout and "k = 50: 3 of 3 rows" in shown.stdout
 
 
 BAD = [
@@ -112,7 +112,7 @@ def test_a_bad_row_is_one_line_and_does_not_count(run: Run, tmp_path: Path) -> N
     assert shown.returncode == 1
     for line, (number, (_, message)) in zip(shown.stderr.splitlines(), enumerate(BAD, 3), strict=True):
         assert line.startswith(f"left out: {path}:{number}: {message}")
-    assert "2 of 2 rows list fewer" in shown.stdout
+    assert "2 of 2 rows have fewer" in shown.stdout
 
 
 @pytest.mark.parametrize(

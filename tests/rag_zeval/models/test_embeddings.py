@@ -122,7 +122,7 @@ def test_a_text_that_does_not_fit_fails_and_is_not_cut(tiny_model: str) -> None:
 def test_what_names_no_model_is_refused(tmp_path: Path) -> None:
     for spec, message in (
         (str(tmp_path / "none"), "no such folder; name a model as FOLDER or openai:MODEL@http"),
-        (str(tmp_path), "no model here"),
+        (str(tmp_path), "no model in this folder"),
     ):
         with pytest.raises(InputError, match=message):
             open_embedder(spec)

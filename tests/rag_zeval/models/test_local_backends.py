@@ -177,7 +177,7 @@ UNLOADABLE = "copy: not a model transformers can load: "
         ("config.json", lambda text: text.replace(b'"intermediate_size": 32', b'"intermediate_size": 64'), UNLOADABLE),
         ("tokenizer.json", None, UNLOADABLE),
         ("chat_template.jinja", None, "copy: the tokenizer has no chat template"),
-        ("config.json", None, "copy: no model here"),
+        ("config.json", None, "copy: no model in this folder"),
     ],
 )
 def test_a_folder_that_holds_no_usable_model_is_refused_in_one_line(

@@ -62,7 +62,7 @@ def test_what_is_longer_than_the_window_has_no_score(write_nli: Any, tmp_path: P
 
 @pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1", "LABEL_2"], ["correct", "incorrect"], ["LABEL_0"]])
 def test_other_classes_are_refused(write_nli: Any, tmp_path: Path, labels: list[str]) -> None:
-    with pytest.raises(InputError, match=f"is no trained NLI model \\(labels: {', '.join(labels).lower()};"):
+    with pytest.raises(InputError, match=f"is not a trained NLI model \\(labels: {', '.join(labels).lower()};"):
         NLI(str(write_nli(tmp_path, labels)))
 
 

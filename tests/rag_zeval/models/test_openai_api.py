@@ -142,7 +142,7 @@ def test_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str) -
             "the content is empty; the text stands in reasoning_content: '[1]'",
         ),
         ({"content": None, "reasoning": "a draft"}, "the content is empty; the text stands in reasoning: 'a draft'"),
-        ({"content": [THOUGHT]}, "the content holds thoughts alone"),
+        ({"content": [THOUGHT]}, "the content holds only thoughts"),
         ({"content": None, "refusal": "I will not"}, "the model refused: I will not"),
         ({"content": "said", "refusal": "I will not"}, "the model refused: I will not"),
         ({"content": [SAID, {"type": "refusal", "refusal": "no"}]}, "the model refused: no"),
@@ -153,13 +153,13 @@ def test_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str) -
         ({"content": "", "tool_calls": [{"id": "1"}]}, "the model called a tool and wrote no text"),
         ({"function_call": {"name": "f"}}, "the model called a tool (f) and wrote no text"),
         ({"content": [SAID, {"type": "text", "text": 7}]}, "the content has a part of type text without a text"),
-        ({"content": [SAID, {"type": "image_url"}]}, "the content has a part of type image_url, which is no text"),
+        ({"content": [SAID, {"type": "image_url"}]}, "the content has a part of type image_url, which is not a text"),
         (
             {"content": [SAID, {"type": "call", "text": "x"}]},
-            "the content has a part of type call, which is no text",
+            "the content has a part of type call, which is not a text",
         ),
-        ({"content": [SAID, "text"]}, "the content is no text"),
-        ({"content": {"type": "text", "text": "said"}}, "the content is no text"),
+        ({"content": [SAID, "text"]}, "the content is not a text"),
+        ({"content": {"type": "text", "text": "said"}}, "the content is not a text"),
     ],
 )
 def test_what_is_no_text_is_named(endpoint: Any, message: Any, reason: str) -> None:
@@ -376,7 +376,10 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(monkeypatch: py
     monkeypatch.setenv("JUDGE_KEY", value)
     with pytest.raises(InputError) as error:
         read_key("JUDGE_KEY")
-    assert str(error.value) == "environment variable JUDGE_KEY is no API key: no HTTP header can carry what it holds"
+    assert (
+        str(error.value)
+        == "environment variable JUDGE_KEY does not hold an API key: an HTTP header cannot carry its value"
+    )
 
 
 def test_what_stands_beside_the_key_is_kept(hostile: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,7 +399,7 @@ def test_the_list_of_models_is_not_read_and_not_waited_for(hostile: Any, capsys:
     started = time.monotonic()
     (reply,) = ask(hostile, connect_timeout=0.5)
     assert time.monotonic() - started < 3 and reply.status == "ok"
-    note = f"note: {hostile.url}/models: no answer within 0.5 s; requests are sent all the same\n"
+    note = f"note: {hostile.url}/models: no answer within 0.5 s; sending requests anyway\n"
     assert capsys.readouterr().err == (note if mode in UNANSWERED else "")
 
 
@@ -424,7 +427,7 @@ REASONS = {  # by mode; "…" stands for any text
     **dict.fromkeys(modes("endless body|MB"), "the answer is longer than 1 MiB"),
     **dict.fromkeys(modes("gzip|deflate|encoding"), PACKED),
     **dict.fromkeys(modes("^30[12378]"), "HTTP 30…"),
-    **{mode: f"HTTP {mode[:3]}: sends us on to ELSEWHERE, where prompts do not follow" for mode in modes("elsewhere")},
+    **{mode: f"HTTP {mode[:3]}: redirects to ELSEWHERE, where prompts do not follow" for mode in modes("elsewhere")},
     "an error as text": "HTTP 403: the quota is used up",
     "an error as HTML": "HTTP 502: <html><body><h1>502 Bad Gateway</h1></body></html>",
     "an error as a list": 'HTTP 400: [1, {"message": 5}]',
@@ -434,7 +437,7 @@ REASONS = {  # by mode; "…" stands for any text
     "an error of half characters": "HTTP 400: no",
     "a reason of escapes": "the reply is empty (finish_reason [2J ]0;owned 31m txt.exe)",
     "events instead of JSON": "the endpoint's answer is not valid JSON: Expecting value: …",
-    **dict.fromkeys(["a list", "an empty object"], "the endpoint's answer is no chat completion"),
+    **dict.fromkeys(["a list", "an empty object"], "the endpoint's answer is not a chat completion"),
     "JSON that nests": "the endpoint's answer is not valid JSON: brackets without end",
     "an error with status 200": "HTTP 200 with an error: no [2J ]0;owned 31m txt.exe",
     "the key in an error": "HTTP 400: Incorrect API key provided: [key].",

@@ -102,7 +102,7 @@ def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
         ("I cannot [sic] judge {this}.", "no JSON in the reply"),
         ('{"verdicts": [NaN]}', "'None' is neither 1 nor 0"),
         ('{"verdict": 1}', "JSON of another shape"),
-        ('{"verdicts": 1}', "'1' is no list"),
+        ('{"verdicts": 1}', "'1' is not a list"),
         ('{"verdicts": [1]} No, wait: {"verdicts": [0]}', "2 different answers in one reply"),
         ("{'verdicts': [__import__('os').getpid()]}", "JSON that cannot be read"),
         ('{"verdicts": [1, 0]', "JSON that cannot be read (it ends within a value): '{\"verdicts\": [1, 0]'"),

@@ -93,7 +93,7 @@ def test_a_quote_leads_to_its_place(browser: Any, write_page: Any, make_row: Mak
         assert browser.run(seen)
     near, long = browser.texts(".quote.absent")
     assert near == "She flies.≠ does not stand in the retrieved contexts, only 33% of its words in a row"
-    assert long.endswith("not looked for: too long")
+    assert long.endswith("not checked: too long")
     assert browser.texts(".verdict") == ["✓ supported", "✗ not supported"]
 
 
@@ -267,7 +267,7 @@ def test_search_finds_every_text(place: str, browser: Any, write_page: Any, make
     browser.search("<ort> zürich")
     assert browser.ids() == ["2"]
     browser.search("<ort> zurich")
-    assert browser.ids() == [] and browser.texts("#nothing") == ["No case is like that."]
+    assert browser.ids() == [] and browser.texts("#nothing") == ["No case matches these filters."]
 
 
 def test_keys(browser: Any, write_page: Any, make_row: MakeRow) -> None:

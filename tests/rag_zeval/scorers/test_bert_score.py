@@ -111,7 +111,7 @@ def test_the_bench_leaves_it_out_without_a_folder_and_runs_it_with_one(
     words = [f"data_dir={write_ragchecker(4, change=short, shipped=False)}", "bootstrap.draws=20"]
     words += ["benchmarks=[ragchecker_meta]", f"out_dir={tmp_path / 'out'}", "scorers=[bleu,bert_score]"]
     assert main(words) == 0
-    assert "left out: bert_score: bert_score.model names no folder with a model" in capsys.readouterr().out
+    assert "left out: bert_score: bert_score.model is not a folder with a model" in capsys.readouterr().out
     assert main([*words, f"bert_score.model={folder}"]) == 0
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert {row["coverage"] for row in summary if row["scorer"] == "bert_score"} == {1}

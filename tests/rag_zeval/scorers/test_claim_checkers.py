@@ -169,7 +169,7 @@ def test_the_bench_checks_each_judges_claims_and_asks_nobody_twice(
     assert main(words) == 0
     shown = capsys.readouterr().out
     for name in ("hhem", "checked_claims"):
-        assert f"left out: {name}: claim_checker.model names no folder with a model" in shown
+        assert f"left out: {name}: claim_checker.model is not a folder with a model" in shown
     asked = len(literal_judge.requests)
     assert asked == 3 * 2 * 2
     words.append(f"claim_checker.model={folder}")
@@ -223,7 +223,7 @@ def test_a_ranker_has_no_claims_to_check(
         ),
         (
             "claim_checker.model={sentiment}",
-            "{sentiment}: is no trained NLI model (labels: good, bad; weights that are missing: 0)",
+            "{sentiment}: is not a trained NLI model (labels: good, bad; missing weights: 0)",
         ),
     ],
 )

@@ -27,7 +27,7 @@ VERDICT = "- Something. A reason. VERDICT: "
         ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 judgements of 3"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgements of 2"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither 1 nor 0"),
-        ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is no text"),
+        ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is not a text"),
         ("ragas_answer_correctness", "ragas_correctness", {"TP": ["x"], "FP": [], "FN": []}, "of 2 statements"),
         (
             "ragas_answer_correctness",
@@ -35,13 +35,18 @@ VERDICT = "- Something. A reason. VERDICT: "
             {"TP": ["x", "y"], "FP": [], "FN": ["x"] * 5},
             "4 in the ground",
         ),
-        ("ragas_answer_relevancy", "ragas_question", {"question": "", "noncommittal": 0}, "'' is no text"),
+        ("ragas_answer_relevancy", "ragas_question", {"question": "", "noncommittal": 0}, "'' is not a text"),
         *(
             ("trulens_groundedness", "trulens_substantive", {"keep": keep}, "")
             for keep in ([0], [3], [1.5], [True], ["Fact 0 holds."], 1, None, [None])
         ),
-        ("trulens_groundedness", "trulens_groundedness", {**SCORE, "score": 4}, "'4' is no number from 0 to 3"),
-        ("trulens_answer_relevance", "trulens_answer_relevance", {**SCORE, "score": 1.5}, "'1.5' is no whole number"),
+        ("trulens_groundedness", "trulens_groundedness", {**SCORE, "score": 4}, "'4' is not a number from 0 to 3"),
+        (
+            "trulens_answer_relevance",
+            "trulens_answer_relevance",
+            {**SCORE, "score": 1.5},
+            "'1.5' is not a whole number",
+        ),
         ("trulens_answer_relevance", "trulens_answer_relevance", {"score": 2}, "JSON of another shape"),  # no evidence
         ("trulens_context_relevance", "trulens_context_relevance", "Score: 2 of 3", "no JSON in the reply"),
         ("ares_context_relevance", "ares_context_relevance", "[[Maybe]]", "neither of"),
@@ -57,7 +62,7 @@ VERDICT = "- Something. A reason. VERDICT: "
             for grade in (4, -1, 1.5, None, True, "high", [2], "")
         ),
         ("nuggets_all", "nuggets_create", {"nuggets": NUGGETS}, "31 nuggets, more than 30"),
-        ("nuggets_all", "nuggets_create", {"nuggets": ["n0", 3]}, "'3' is no text"),
+        ("nuggets_all", "nuggets_create", {"nuggets": ["n0", 3]}, "'3' is not a text"),
         ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5}, "5 judgements of 6"),
         ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5 + ["good"]}, "'good' is none of vital, okay"),
         ("nuggets_all", "nuggets_assignment", {"labels": ["support"] * 7}, "7 judgements of 6"),
@@ -67,12 +72,12 @@ VERDICT = "- Something. A reason. VERDICT: "
             for label in ("support", 1, None, "fully")
         ),
         ("answered", "answered", {"answered": "maybe"}, "'maybe' is neither 1 nor 0"),
-        ("ccrs_qr", "ccrs_qr", {"score": 101}, "'101' is no number from 0 to 100"),
+        ("ccrs_qr", "ccrs_qr", {"score": 101}, "'101' is not a number from 0 to 100"),
         ("ccrs_qr", "ccrs_qr", {"score": "eighty"}, "JSON of another shape"),
         ("ccrs_qr", "ccrs_qr", "10", "no JSON in the reply '10'"),  # might be the beginning of 100 that was cut off
-        ("ccrs_ac", "ccrs_ac", {"score": -1}, "'-1' is no number from 0 to 100"),  # nor is the exact match alone one
+        ("ccrs_ac", "ccrs_ac", {"score": -1}, "'-1' is not a number from 0 to 100"),  # nor is the exact match alone one
         ("is_correct", "is_correct", {"is_correct": "partially", "reasoning": "so"}, "'partially' is neither 1 nor 0"),
-        ("is_correct", "is_correct", {"is_correct": True, "reasoning": " "}, "'' is no text"),
+        ("is_correct", "is_correct", {"is_correct": True, "reasoning": " "}, "'' is not a text"),
     ],
 )
 def test_a_reply_that_is_not_clear_or_does_not_fit_the_question_leaves_none(

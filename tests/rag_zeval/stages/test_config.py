@@ -24,13 +24,13 @@ def test_command_line_over_profile_over_stage(configs):
 @pytest.mark.parametrize(
     ("words", "own_profile", "message"),
     [
-        (["alpha=[0]"], "", "there is no key 'alpha' (did you mean 'alphas'?)"),
-        (["inner.dep=1"], "", "there is no key 'inner.dep' (did you mean 'inner.deep'?)"),
-        (["deep=1"], "", "there is no key 'deep' (did you mean 'inner.deep'?)"),
-        (["profile=papr"], "", "profile 'papr' does not exist (did you mean 'paper'?)"),
-        (["profile=paper"], "", "profile paper: there is no key 'm'"),
+        (["alpha=[0]"], "", "unknown key 'alpha' (did you mean 'alphas'?)"),
+        (["inner.dep=1"], "", "unknown key 'inner.dep' (did you mean 'inner.deep'?)"),
+        (["deep=1"], "", "unknown key 'deep' (did you mean 'inner.deep'?)"),
+        (["profile=papr"], "", "unknown profile 'papr' (did you mean 'paper'?)"),
+        (["profile=paper"], "", "profile paper: unknown key 'm'"),
         (["n"], "", "'n' is not of the form key=value"),
-        (["profile=own"], "stag:\n  n: 2\n", "own.yaml: there is no stage 'stag' (did you mean 'stage'?)"),
+        (["profile=own"], "stag:\n  n: 2\n", "own.yaml: unknown stage 'stag' (did you mean 'stage'?)"),
         (["profile=own"], "stage: [\n", "own.yaml: cannot be read as YAML: "),
         (["profile=own"], "- a\n", "own.yaml: expected keys with values, found a list"),
     ],
@@ -51,7 +51,7 @@ def test_help_shows_the_file_and_what_the_profile_changes(configs, capsys):
 
 def test_verls_subtree_is_open_only_where_a_stage_has_it(configs):
     (configs / "other.yaml").write_text("n: 1\n")
-    with pytest.raises(InputError, match=r"there is no key 'verl"):
+    with pytest.raises(InputError, match=r"unknown key 'verl"):
         load_config("other", ["verl.trainer.save_freq=3"], configs)
 
 

@@ -27,8 +27,8 @@ def test_references_to_variables_are_text(tmp_path: Path) -> None:
         ("a: &a {<<: *a}", "aliases"),
         ("a: " + "9" * 100_000, "a number has more than 300 characters"),
         ("a: " + "1:" * 200_000 + "1", "a number has more than 300 characters"),
-        ("a: [.nan]", ".nan is no number"),
-        ("a: 1.0e+999", "1.0e+999 is no number"),
+        ("a: [.nan]", ".nan is not a number"),
+        ("a: 1.0e+999", "1.0e+999 is not a number"),
         ("[" * 100_000, "more than 100 brackets"),
         ("".join(" " * n + "a:\n" for n in range(3_000)), "cannot be read as YAML"),
         ("a: !!python/object/apply:os.system [true]", "could not determine a constructor"),
@@ -49,5 +49,5 @@ def test_what_is_no_plain_yaml_is_refused_at_once(tmp_path: Path, text: str, sai
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "in.yaml")
-    with pytest.raises(InputError, match="is no regular file"):
+    with pytest.raises(InputError, match="is not a regular file"):
         read_yaml(tmp_path / "in.yaml")
