@@ -29,8 +29,9 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from omegaconf import OmegaConf
 
 from experiments.timing.guidance import (
@@ -43,8 +44,8 @@ from experiments.timing.guidance import (
     random_qwen2,
     widest_tie,
 )
-from experiments.timing.pairs import Entry, append, command, compare
-from rag_zeval.errors import exit_status
+from experiments.timing.pairs import Entry, append, compare
+from rag_zeval.errors import InputError, exit_status, run_command
 
 PAIRS = 5
 
@@ -204,13 +205,20 @@ MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": 
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = command("decoding_speed", __doc__)
-    parser.add_argument("names", nargs="*", choices=[*MEASUREMENTS, *REAL, *VLLM], help="by default cad and evidence")
-    for name in parser.parse_args(argv).names or MEASUREMENTS:
-        result = (MEASUREMENTS | REAL | VLLM)[name]()
+    return run_command(decoding_speed, argv, "experiments.timing.decoding_speed", __doc__)
+
+
+def decoding_speed(
+    names: Annotated[list[str] | None, typer.Argument(help="The measurements. Default: cad and evidence.")] = None,
+) -> None:
+    known = MEASUREMENTS | REAL | VLLM
+    for name in names or MEASUREMENTS:
+        if name not in known:
+            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(known)}")
+    for name in names or MEASUREMENTS:
+        result = known[name]()
         print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
         append(result)
-    return 0
 
 
 if __name__ == "__main__":
