@@ -6,32 +6,44 @@ FIRST and SECOND are scorers as the tables name them: `bleu`, or with its model 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from rag_zeval.errors import InputError, exit_status
+import typer
 
+from rag_zeval.errors import InputError, exit_status, run_command
+
+ABOUT = """$ python -m eval_benchmarks.compare runs/bench/nano bleu rouge_l
+
+Run a paired test of two scorers of a finished benchmark run. Nothing is scored again.
+
+Name a scorer as the tables do: bleu, or with its model "rag_zeval by checkpoints/nano-judge". \
+The scorer alone is enough if it has only one model.
+"""
 HEADS = ("metric", "difference", "95% interval", "p", "n", "coverage")
 
 
 def main(argv: Sequence[str]) -> int:
     """Print a table for each benchmark with scores of both. Raises InputError for a name that is not one scorer's."""
-    parser = argparse.ArgumentParser(prog="python -m eval_benchmarks.compare", description=__doc__)
-    parser.add_argument("run", type=Path, help="folder of a benchmark run")
-    parser.add_argument("first")
-    parser.add_argument("second")
-    words = parser.parse_args(argv)
+    return run_command(compare, argv, "eval_benchmarks.compare", ABOUT)
+
+
+def compare(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished benchmark run.")],
+    first: Annotated[str, typer.Argument(help="A scorer, as the tables name it.")],
+    second: Annotated[str, typer.Argument(help="The scorer to compare it with.")],
+) -> None:
     from eval_benchmarks.output.comparisons import pair_rows
     from eval_benchmarks.output.tables import TEST_COLUMNS, make_table, open_console, show
     from eval_benchmarks.run_folder import read_run
     from eval_benchmarks.trials import by_benchmark, group_trials
 
-    settings, trials = read_run(words.run)
+    settings, trials = read_run(run)
     scorers = group_trials(trials)
     names = {scorer.name: scorer.scorer for scorer in scorers}
-    first, second = (_find(wanted, names) for wanted in (words.first, words.second))
+    first, second = _find(first, names), _find(second, names)
     columns = {head: TEST_COLUMNS[head] for head in HEADS}
     tables = []
     for benchmark, its_scorers in by_benchmark(scorers).items():
@@ -40,9 +52,8 @@ def main(argv: Sequence[str]) -> int:
             rows = pair_rows(by_name[first], by_name[second], settings.bootstrap.draws, settings.bootstrap.seed)
             tables.append(make_table(f"{benchmark}: {first}, minus {second}", columns, rows))
     if not tables:
-        raise InputError(f"{words.run}: no benchmark has scores of both {first} and {second}")
+        raise InputError(f"{run}: no benchmark has scores of both {first} and {second}")
     show(open_console(), tables, ["The p-values are not corrected for testing several metrics."])
-    return 0
 
 
 def _find(wanted: str, names: dict[str, str]) -> str:

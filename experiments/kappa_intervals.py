@@ -6,14 +6,15 @@ hold the true kappa. The table of docs/judge-audit.md.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
+import typer
 
 from rag_zeval.audit.agreement import Estimate, Ratings, estimate, kappa
-from rag_zeval.errors import exit_status
+from rag_zeval.errors import exit_status, run_command
 
 ROWS = (25, 50, 100, 200, 400)
 KAPPAS = (0.5, 0.7, 0.9)
@@ -47,10 +48,10 @@ def holds(found: Estimate, true: float) -> bool:
     return found.interval is not None and found.interval[0] <= true <= found.interval[1]
 
 
-def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser("python -m experiments.kappa_intervals", description=__doc__)
-    parser.add_argument("simulations", type=int, nargs="?", default=1_000)
-    simulations = parser.parse_args(argv).simulations
+Simulations = Annotated[int, typer.Argument(min=1, help="How many audits to simulate for each cell.")]
+
+
+def print_table(simulations: Simulations = 1_000) -> None:
     print("| rows |" + "".join(f" kappa {true} |" for true in KAPPAS))
     print("|---:|" + "---:|" * len(KAPPAS))
     for rows in ROWS:
@@ -60,7 +61,10 @@ def main(argv: Sequence[str]) -> int:
             widths = [one.interval[1] - one.interval[0] for one in found if one.interval]
             cells.append(f"{np.mean(widths):.2f} ({np.mean([holds(one, true) for one in found]):.1%})")
         print(f"| {rows} | {' | '.join(cells)} |", flush=True)
-    return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    return run_command(print_table, argv, "experiments.kappa_intervals", __doc__)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from rag_zeval.commands.retrieval import retrieval
 from rag_zeval.commands.sample import sample
 from rag_zeval.commands.scorers import scorers
 from rag_zeval.commands.serve_report import serve_report
-from rag_zeval.errors import exit_status
+from rag_zeval.errors import exit_status, run_app
 
 ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"
 MOCK = "--model openai:judge@http://127.0.0.1:8001/v1"  # what `mock-judge --port 8001` serves
@@ -116,14 +116,4 @@ for _title, _group in COMMANDS.items():
 
 
 def main() -> None:
-    sys.exit(exit_status(_run_app))
-
-
-def _run_app() -> int:
-    try:
-        app()  # ends in SystemExit, of bad usage as well
-    except SystemExit as stop:
-        if stop.code == 130:  # what typer makes of Ctrl-C, without a word
-            raise KeyboardInterrupt from stop
-        raise
-    return 0
+    sys.exit(exit_status(lambda: run_app(app)))

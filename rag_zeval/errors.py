@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rag_zeval.secrets import hide_environment, hide_words
 from rag_zeval.streams import guarded
+
+if TYPE_CHECKING:
+    import typer
 
 EXTRAS = {  # of `pip install 'rag-zeval[...]'`: the one that brings each package which the core does without
     "openai": "api",
@@ -112,3 +116,26 @@ def _run(stage: Callable[[], int]) -> int:
     except Exception:
         traceback.print_exc()
         return 2
+
+
+def run_app(app: typer.Typer, words: Sequence[str] | None = None, name: str | None = None) -> int:
+    """Run an app of typer on these words, by default those of the command line; its exit status.
+
+    name: of the program, as its help shows it. Raises what a command of the app raises, and KeyboardInterrupt.
+    """
+    try:
+        app(args=words, prog_name=name)  # ends in SystemExit, of bad usage as well
+    except SystemExit as stop:
+        if stop.code == 130:  # what typer makes of Ctrl-C, without a word
+            raise KeyboardInterrupt from stop
+        return int(stop.code or 0)
+    return 0
+
+
+def run_command(command: Callable[..., None], words: Sequence[str], module: str, about: str | None) -> int:
+    """Run a function on the words after `python -m module`, as `run_app` does; its parameters are its options."""
+    import typer
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(help=about)(command)
+    return run_app(app, list(words), f"python -m {module}")

@@ -15,8 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.timing.pairs import command
-from rag_zeval.errors import exit_status
+from rag_zeval.errors import exit_status, run_command
 from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.files import write_json
 from rag_zeval.judge.evaluator import Example
@@ -90,11 +89,13 @@ def table(costs: Mapping[str, tuple[float, float, float, float]]) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    command("call_costs", __doc__).parse_args(argv)
+    return run_command(call_costs, argv, "experiments.timing.call_costs", __doc__)
+
+
+def call_costs() -> None:
     costs = all_costs()
     write_json(COSTS, shipped(costs))
     sys.stdout.write(table(costs))
-    return 0
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ pairs}` (seconds: medians). Answers may part only where the two best mixed logit
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from omegaconf import OmegaConf
 
 from experiments.timing.guidance import (
@@ -44,8 +44,8 @@ from experiments.timing.guidance import (
     random_qwen2,
     widest_tie,
 )
-from experiments.timing.pairs import Entry, append, command, compare
-from rag_zeval.errors import exit_status, nearest
+from experiments.timing.pairs import Entry, append, compare
+from rag_zeval.errors import InputError, exit_status, run_command
 
 PAIRS = 5
 
@@ -204,24 +204,21 @@ REAL: dict[str, Callable[[], Entry]] = {  # need the model and the questions of 
 MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": measure_evidence}
 
 
-ALL = MEASUREMENTS | REAL | VLLM
-
-
-def measurement(name: str) -> str:
-    """The name, if there is such a measurement. (With argparse's `choices`, Python 3.11 refuses to be given none.)"""
-    if name not in ALL:
-        raise argparse.ArgumentTypeError(f"there is no '{name}'{nearest(name, ALL)}; there is: {', '.join(ALL)}")
-    return name
-
-
 def main(argv: Sequence[str]) -> int:
-    parser = command("decoding_speed", __doc__)
-    parser.add_argument("names", nargs="*", type=measurement, help=f"of {', '.join(ALL)}; by default cad and evidence")
-    for name in parser.parse_args(argv).names or MEASUREMENTS:
-        result = ALL[name]()
+    return run_command(decoding_speed, argv, "experiments.timing.decoding_speed", __doc__)
+
+
+def decoding_speed(
+    names: Annotated[list[str] | None, typer.Argument(help="The measurements. Default: cad and evidence.")] = None,
+) -> None:
+    known = MEASUREMENTS | REAL | VLLM
+    for name in names or MEASUREMENTS:
+        if name not in known:
+            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(known)}")
+    for name in names or MEASUREMENTS:
+        result = known[name]()
         print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
         append(result)
-    return 0
 
 
 if __name__ == "__main__":

@@ -23,12 +23,14 @@ from collections.abc import Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from experiments.markdown import fill
 from experiments.timing.guidance import ALPHAS, SMALL, guided_answers, packed_answers, random_prompts, random_qwen2
-from experiments.timing.pairs import command, timed
-from rag_zeval.errors import exit_status
+from experiments.timing.pairs import timed
+from rag_zeval.errors import InputError, exit_status, run_command
 from rag_zeval.files import Row, write_json, write_text
 from train.model_shape import KEPT, shape_of
 
@@ -138,13 +140,18 @@ def device_name() -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = command("device_speed", __doc__)
-    parser.add_argument(
-        "shape", nargs="?", choices=SHAPES, help="by default that of 7B on a GPU, the small one on a CPU"
-    )
-    shape = parser.parse_args(argv).shape
+    return run_command(device_speed, argv, "experiments.timing.device_speed", __doc__)
+
+
+def device_speed(
+    shape: Annotated[
+        str | None, typer.Argument(help=f"One of {', '.join(SHAPES)}. Default: qwen2.5-7b on a GPU, small on a CPU.")
+    ] = None,
+) -> None:
     import torch
 
+    if shape is not None and shape not in SHAPES:
+        raise InputError(f"unknown shape '{shape}'; choose from: {', '.join(SHAPES)}")
     shape = shape or ("qwen2.5-7b" if torch.cuda.is_available() else "small")
     run = measure(shape)
     name = "".join(c if c.isalnum() else "-" for c in f"{shape} {run['device']}".lower())
@@ -152,7 +159,6 @@ def main(argv: Sequence[str]) -> int:
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
     write_text(PAGE, fill("measurements.md.j2", runs=runs))
     print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
-    return 0
 
 
 if __name__ == "__main__":

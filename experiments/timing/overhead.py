@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
 from eval_benchmarks.bench import score
@@ -35,8 +36,8 @@ from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, Part
 from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
-from experiments.timing.pairs import command, timed
-from rag_zeval.errors import exit_status
+from experiments.timing.pairs import timed
+from rag_zeval.errors import exit_status, run_command
 from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import Sampling
@@ -207,16 +208,18 @@ def server(kind: str) -> Iterator[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = command("overhead", __doc__)
-    parser.add_argument("rows", type=int, nargs="?", default=ROWS)
-    parser.add_argument("pairs", type=int, nargs="?", default=PAIRS)
-    parser.add_argument("--claims", action="store_true")
-    options = parser.parse_args(argv)
-    rows, pairs = options.rows, options.pairs
-    kind = "claims" if options.claims else "answers"
-    make: Callable[[int], Benchmark] = labelled_claims if options.claims else Rows
+    return run_command(overhead, argv, "experiments.timing.overhead", __doc__)
+
+
+def overhead(
+    rows: Annotated[int, typer.Argument(min=1, help="The number of rows to judge.")] = ROWS,
+    pairs: Annotated[int, typer.Argument(min=0, help="How often to time. 0 runs only the harness, once.")] = PAIRS,
+    claims: Annotated[bool, typer.Option("--claims", help="Judge labelled claims. Default: answers.")] = False,
+) -> None:
+    kind = "claims" if claims else "answers"
+    make: Callable[[int], Benchmark] = labelled_claims if claims else Rows
     benchmark, ratios = make(rows), []
-    noun = f"claims in {len(benchmark.examples)} calls" if options.claims else "rows"
+    noun = f"claims in {len(benchmark.examples)} calls" if claims else "rows"
     with server(kind) as url, tempfile.TemporaryDirectory() as folder:
         prompts = prompts_of(benchmark, url) if pairs else []
 
@@ -226,7 +229,7 @@ def main(argv: Sequence[str]) -> int:
         run_bare(
             prompts_of(make(OPEN * PER_DOCUMENT), url), url, REPLIES[kind]
         )  # the server is up and both have their imports
-        if options.claims:
+        if claims:
             print(kill_and_resume(rows, url, Path(tempfile.mkdtemp(dir=folder))), flush=True)
         for _ in range(pairs):
             (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url, REPLIES[kind]))
@@ -236,8 +239,7 @@ def main(argv: Sequence[str]) -> int:
             print(f"median of {pairs} ratios: {median(ratios):.2f}")
         else:
             print(f"{rows} {noun}: harness {timed(harness)[0]:.1f} s")
-    print(f"memory of this process at most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
-    return 0
+    print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 
 if __name__ == "__main__":

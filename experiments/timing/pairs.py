@@ -1,11 +1,10 @@
-"""Two ways to do one thing, ours and a peer's, timed back to back; and the command line of all that is timed here.
+"""Two ways to do one thing, ours and a peer's, timed back to back.
 
 A ratio is the median over the pairs of times, so that what else a machine does falls on both sides alike.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,19 +19,6 @@ NOTHING = 1e-3  # seconds of a side that has nothing to do: no ratio
 
 Side = Callable[[], Any]
 Entry = dict[str, Any]  # of the summary
-
-
-def command(name: str, about: str) -> argparse.ArgumentParser:
-    """What reads the words of a command of this package; --help shows `about` as it is."""
-    layout = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(f"python -m experiments.timing.{name}", description=about, formatter_class=layout)
-
-
-def size(word: str) -> int:
-    """A size on the command line: a whole number above 0."""
-    if not (word.isascii() and word.isdigit() and int(word)):
-        raise argparse.ArgumentTypeError(f"must be a whole number above 0, found '{word}'")
-    return int(word)
 
 
 def timed(run: Side, finish: Callable[[], None] = lambda: None) -> tuple[float, Any]:

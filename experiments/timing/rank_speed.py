@@ -14,11 +14,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from experiments.driver import StageError, StageProcesses
 from experiments.plan import Command
-from experiments.timing.pairs import Entry, append, command, entry, size
-from rag_zeval.errors import exit_status
+from experiments.timing.pairs import Entry, append, entry
+from rag_zeval.errors import exit_status, run_command
 from rag_zeval.files import read_jsonl
 from rag_zeval.stages.training_log import read_run
 
@@ -74,18 +77,19 @@ def table(step: Entry) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 measured, 1 a run failed, 2 the input is wrong."""
-    parser = command("rank_speed", __doc__)
-    parser.add_argument("--steps", type=size, default=STEPS, help=f"{STEPS} by default")
+    return run_command(rank_speed, argv, "experiments.timing.rank_speed", __doc__)
+
+
+def rank_speed(steps: Annotated[int, typer.Option(min=1, help="The number of steps to time.")] = STEPS) -> None:
     folder = Path(tempfile.mkdtemp(prefix="rag-zeval-ranks-"))
     try:
-        step = measure_ranks(parser.parse_args(argv).steps, folder)
+        step = measure_ranks(steps, folder)
     except StageError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        raise typer.Exit(1) from error
     shutil.rmtree(folder)
     print(table(step))
     append(step)
-    return 0
 
 
 if __name__ == "__main__":

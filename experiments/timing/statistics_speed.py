@@ -14,14 +14,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.timing.pairs import command
-from rag_zeval.errors import exit_status
+from rag_zeval.errors import exit_status, run_command
 
 INSTANCES, SCORERS, DRAWS = 280, 10, 10_000
 
 
 def main(argv: Sequence[str]) -> int:
-    command("statistics_speed", __doc__).parse_args(argv)
+    return run_command(statistics_speed, argv, "experiments.timing.statistics_speed", __doc__)
+
+
+def statistics_speed() -> None:
     from eval_benchmarks.output.comparisons import comparison_rows
     from eval_benchmarks.output.summary import summary_rows
     from eval_benchmarks.trials import group_trials
@@ -35,7 +37,6 @@ def main(argv: Sequence[str]) -> int:
     parts = ", ".join(f"{name} {spent:.2f} s" for name, spent in seconds.items())
     shape = f"{SCORERS} scorers, {INSTANCES} instances, {DRAWS} draws"
     print(f"{shape}: {parts}, together {sum(seconds.values()):.2f} s (CPU)")
-    return 0
 
 
 def random_trials() -> list:

@@ -25,16 +25,18 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from unittest import mock
 
-from experiments.timing.pairs import Entry, append, command, compare, entry, size
-from rag_zeval.errors import exit_status
+import typer
+
+from experiments.timing.pairs import Entry, append, compare, entry
+from rag_zeval.errors import exit_status, run_command
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-SIZES = {"prompts": 8, "rollouts": 8, "new_tokens": 640, "pairs": 3}  # rollouts: of each prompt
+PROMPTS, ROLLOUTS, NEW_TOKENS, PAIRS = 8, 8, 640, 3  # rollouts: of each prompt
 CANDIDATES = 3
 VARIANT = "compact"
 TEMPERATURE = 1.0
@@ -344,13 +346,20 @@ def table(step: Entry) -> str:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 measured, 1 the sides do not agree, 2 the input is wrong."""
-    parser = command("step_speed", __doc__)
-    for name, default in SIZES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=size, default=default, help=f"{default} by default")
-    step = measure_step(**vars(parser.parse_args(argv)))
+    return run_command(step_speed, argv, "experiments.timing.step_speed", __doc__)
+
+
+def step_speed(
+    prompts: Annotated[int, typer.Option(min=1, help="The number of prompts of the step.")] = PROMPTS,
+    rollouts: Annotated[int, typer.Option(min=1, help="The number of rollouts of each prompt.")] = ROLLOUTS,
+    new_tokens: Annotated[int, typer.Option(min=1, help="The maximum length of a rollout, in tokens.")] = NEW_TOKENS,
+    pairs: Annotated[int, typer.Option(min=1, help="How often to time each part.")] = PAIRS,
+) -> None:
+    step = measure_step(prompts, rollouts, new_tokens, pairs)
     print(table(step))
     append(step)
-    return 0 if step["equal"] else 1
+    if not step["equal"]:
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":

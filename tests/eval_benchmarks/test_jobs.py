@@ -59,7 +59,7 @@ def test_dollars_are_of_what_was_paid_also_by_a_run_before_and_a_price_list_with
         assert f"${f1['dollars']:.4f}" in capsys.readouterr().out  # on the way
     other = write_prices("jugde")
     assert run(scorers, other) == 0
-    line = f"{literal_judge.spec()}: no dollars, for {other.removeprefix('prices=')} does not name it"
+    line = f"{literal_judge.spec()}: no cost in dollars, because {other.removeprefix('prices=')} has no price for it"
     assert line in (out / "tables.md").read_text()
 
 
@@ -104,7 +104,7 @@ def test_a_limit_needs_the_price_of_every_judge_that_is_paid(
 ) -> None:
     for words in ([write_prices("jugde")], []):
         assert literal(2)("scorers=[rag_zeval]", "max_cost=1", *words) == 2
-        line = f"error: max_cost: needs prices=FILE with a price of {literal_judge.spec()}\n"
+        line = f"error: max_cost needs the price of {literal_judge.spec()}: add prices=FILE with it\n"
         assert capsys.readouterr().err == line and not literal_judge.requests
 
 

@@ -67,7 +67,7 @@ def test_only_missing_questions_are_asked(made, run, tmp_path, capsys):
     assert answer_set.main([str(tmp_path / "few.parquet"), str(few)]) == 0
     assert run(tmp_path / "out", f"answers={tmp_path / 'few.parquet'}") == 0
     assert rows_of(tmp_path / "out") == rows_of(made[0])
-    assert "the answers to 4 of 9 questions are there" in capsys.readouterr().out
+    assert "reusing the answers to 4 of 9 questions" in capsys.readouterr().out
 
 
 def test_it_holds_no_passage(made):

@@ -139,7 +139,7 @@ def test_a_draw_depends_on_seed_and_ids_alone(draw, order, seed, data):
     assert some == everything[:n_questions]  # too long ones take no place, the order in the file none either
     assert tally.left_out["too_long"] <= len(long) and tally.usable == len(order)
     with pytest.raises(
-        InputError, match=f"holds {len(fitting)} questions, .* asks for more .*too_long {len(long)}|none"
+        InputError, match=f"holds {len(fitting)} questions, fewer than n_questions=.*too_long {len(long)}|none"
     ):
         draw(order, len(fitting) + 1, seed, long)
 

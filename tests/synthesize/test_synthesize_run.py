@@ -136,7 +136,7 @@ def test_bad_records_are_said_and_stand_in_the_manifest(run, write_rows, tmp_pat
         shown = capsys.readouterr()
         assert f"{source}: 2 questions from 3 records, 2 usable; left out: bad_field 1\n" in shown.out
         assert f"warning: bad_field: {fault}\n" in shown.err
-        assert bool(re.search(r"^answered in .* minutes; memory taken: at most .* GiB$", shown.out, re.M)) is answers
+        assert bool(re.search(r"^answered in .* minutes; peak memory: .* GiB$", shown.out, re.M)) is answers
         records = json.loads((tmp_path / "out" / "manifest.json").read_text())["records"]
         assert records["left_out"] == {"bad_field": 1} and records["first_faults"] == {"bad_field": [Path(fault).name]}
 

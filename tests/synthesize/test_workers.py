@@ -203,5 +203,5 @@ def test_a_machine_lost_in_a_call_changes_no_row(alone, cluster, tmp_path, monke
 
 
 def test_another_model_on_a_machine_is_refused(settings):
-    with pytest.raises(InputError, match="this is another model"):
+    with pytest.raises(InputError, match="is a different one"):
         workers.Worker().load(settings(model=str(NANO_BASE)), "0" * 64)

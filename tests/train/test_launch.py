@@ -74,7 +74,9 @@ def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     folder.path.mkdir()
     assert run_verl(settings, folder, {}, total=1) == 1
     first, last = capsys.readouterr().err.splitlines()
-    assert re.search(r"verl stood still for \d+ s and was stopped", first) and last.strip() == "RuntimeError: no room"
+    assert (
+        re.search(r"verl made no progress for \d+ s and was stopped", first) and last.strip() == "RuntimeError: no room"
+    )
 
 
 def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:

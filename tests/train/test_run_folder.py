@@ -67,7 +67,7 @@ def test_a_run_goes_on_only_with_what_it_began_with(folder: RunFolder) -> None:
     folder.claim(identity)
     log(folder.next_attempt(), 0, 1)
     folder.claim(identity)
-    with pytest.raises(InputError, match=r"holds a run with config.verl.lr=0.0001, not 0.001: give another out_dir"):
+    with pytest.raises(InputError, match=r"holds a run with config.verl.lr=0.0001, not 0.001: choose another out_dir"):
         folder.claim({**identity, "config": {"seed": 0, "verl": {"lr": 1e-3}}})
     with pytest.raises(InputError, match=r"with config.verl.lr=0.0001, not None"):
         folder.claim({**identity, "config": {"seed": 0}})

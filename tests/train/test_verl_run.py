@@ -54,7 +54,7 @@ def killed_and_resumed(
         try:
             wait_until((out_dir / "verl.log").exists, 120)
             second_start = run(repository, arguments)
-            assert second_start.returncode == 2 and "going on in this folder" in second_start.stderr
+            assert second_start.returncode == 2 and "training run is using this folder" in second_start.stderr
             wait_until(lambda: first.exists() and '"step":3,' in first.read_text(), 300)
         finally:
             stage.send_signal(signal.SIGKILL)

@@ -264,7 +264,7 @@ def test_a_span_outside_of_its_answer_and_a_source_that_is_not_there_are_one_lin
     path = ragtruth / "ragtruth/response.jsonl"
     for row, message in (
         (answer(0, "1", "short", span(2, 9)), "response.jsonl:1: field 'labels': entry 0: 2 to 9 is outside"),
-        (answer(0, "8", "short"), "response.jsonl:1: field 'source_id': 8 does not stand in"),
+        (answer(0, "8", "short"), "response.jsonl:1: field 'source_id': 8 is not in"),
     ):
         path.write_text(json.dumps(row) + "\n")
         with pytest.raises(InputError, match=message):

@@ -99,7 +99,7 @@ def test_shipped_scores_belong_to_their_answers(write_ragchecker: Any) -> None:
         (lambda rows: rows[5]["model2"].update(response=None), r"row 5: model2: field 'response' must be str"),
         (lambda rows: rows[4].update(correctness_label=3), r"row 4: field 'correctness_label' must be -2 to 2"),
         (lambda rows: rows[4].update(correctness_label=True), r"row 4: field 'correctness_label' must be int"),
-        (lambda rows: rows[4].update(query="other"), r"row 5: field 'instance_id': 2 stands for other texts"),
+        (lambda rows: rows[4].update(query="other"), r"row 5: field 'instance_id': 2 has different texts"),
         (lambda rows: rows.pop(), r"field 'instance_id': 11 has 1 rows, expected 2"),
         (lambda rows: rows.clear(), r"the list is empty"),
     ],

@@ -131,5 +131,5 @@ def test_without_its_environment_a_row_is_left_out_with_a_line(
     words = [f"out_dir={tmp_path / 'bench'}", "benchmarks=[ragchecker_meta]", f"models=[{scripted_judge.spec()}]"]
     main([*words, 'scorers=[bleu,"original:trulens_groundedness"]'])
     said = " ".join(capsys.readouterr().out.split())
-    assert "original:trulens_groundedness: its environment is not there; `make .venv-parity-trulens/.ready`" in said
+    assert "original:trulens_groundedness: its environment is missing; run `make .venv-parity-trulens/.ready`" in said
     assert json.loads((tmp_path / "bench" / "summary.json").read_text())

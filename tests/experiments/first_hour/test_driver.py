@@ -46,7 +46,7 @@ def test_the_first_failure_ends_the_hour(
 ) -> None:
     assert hour("good", "absent", "bad", "other") == 1
     said = capsys.readouterr().out.splitlines()
-    assert said[-1] == ("1 of 4 checks passed; FAILED: bad; 1 could not run here: absent; 1 not come to")
+    assert said[-1] == ("1 of 4 checks passed; FAILED: bad; 1 could not run here: absent; 1 not reached")
     assert any(line.startswith("bad: FAIL in ") and line.endswith("s: too little of it") for line in said)
     assert (tmp_path / "started").read_text() == "good absent bad "
 
@@ -79,7 +79,7 @@ def test_a_process_that_dies_or_does_not_end_has_failed(hour: Callable[..., int]
     assert hour("crash") == 1
     assert read_json(tmp_path / "hour" / "crash.json")["reason"] == "its process ended with -9: about to"
     assert hour("endless", minutes=0.03) == 1
-    assert read_json(tmp_path / "hour" / "endless.json")["reason"] == "it had not ended after 0.03 minutes"
+    assert read_json(tmp_path / "hour" / "endless.json")["reason"] == "it did not end within 0.03 minutes"
 
 
 def test_on_a_cpu_these_cannot_run(scene_of: Scenes, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ def test_what_does_not_hold_is_dropped_and_counted(docs: Path, writer: ScriptedJ
             planted["its chunk does not contain the snippet word for word"] += 1
             reply["snippet"] = reply["snippet"].replace(" goes to ", " went to ").replace(" is ", " ").replace("5", "6")
         elif prompt == "question_easy" and "Ann4 " in inputs["passage"]:
-            planted["no reply that can be read"] += 1
+            planted["reply could not be read"] += 1
             reply["snippet"] = ""
         elif prompt == "question_easy" and "Ann7 " in inputs["passage"]:
             planted["says the same as another question"] += 1
@@ -158,7 +158,7 @@ def test_with_embeddings_questions_of_one_meaning_are_duplicates(
     written = "".join(row["question"] for row in rows_of(tmp_path / "q.jsonl"))
     assert ("Ferry 0 " in written) != ("Ferry 1 " in written) and "Ferry 2 " in written
     assert "Ferry 3 " not in written  # it is the first that is asked about
-    assert counted(done.stdout, "no reply that can be read (the first: embedding: a vector is zero") > 0
+    assert counted(done.stdout, "reply could not be read (first: embedding: a vector is zero") > 0
     assert counted(done.stdout, "says the same as another question") > 0
     plain = run(*command, "--out=plain.jsonl")
     assert plain.returncode == 0 and "dropped" not in plain.stdout
@@ -173,7 +173,7 @@ def test_too_few_questions_are_said_and_a_failed_one_is_tried_again(
     command = ["questions", docs, "--n=4", f"--model={writer.spec()}", "--out=q.jsonl", "--kinds=easy,unanswerable"]
     failed = run(*command)
     assert failed.returncode == 1 and rows_of(tmp_path / "q.jsonl") == []
-    assert counted(failed.stdout, "no reply that can be read (the first: HTTP 400: out of [red]order)") == 24
+    assert counted(failed.stdout, "reply could not be read (first: HTTP 400: out of [red]order)") == 24
     assert (
         "error: got fewer than 4 questions; short of: easy, unanswerable. Run the same command again to retry"
         in failed.stderr
@@ -213,7 +213,7 @@ def test_a_file_of_another_run_is_refused_and_stays(
     for words, message in [
         (["--seed=1"], "q.jsonl:1: row 'easy-0' was made with a different seed; choose another --out"),
         ([f"--model={writer.spec('other')}"], "was made with a different identity"),
-        (["--kinds=easy"], "is of a kind that --kinds does not name"),
+        (["--kinds=easy"], "is of a kind that is not in --kinds"),
         ([docs / "../more.txt"], "was made with a different input_sha256"),
         (["--kinds=easy,hard"], "--kinds: 'hard' must be one of easy, multi-hop, unanswerable, once"),
         (["--kinds=easy,easy"], "--kinds: 'easy' must be one of"),

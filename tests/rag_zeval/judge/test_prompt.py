@@ -77,7 +77,7 @@ def test_hashes_tell_the_prompts_apart():
 def test_every_variant_asks_for_claims_and_verdicts_and_the_ranker_is_none_of_them():
     assert all({"claim", "is_supported"} <= set(variant.claim_fields) for variant in VARIANTS.values())
     assert VARIANTS.keys() | {RANKING.name} == PROMPTS.keys() != VARIANTS.keys()
-    with pytest.raises(InputError, match="'ranking-only' asks for a ranking, not for a trajectory"):
+    with pytest.raises(InputError, match="'ranking-only' asks for a ranking, not for claims"):
         find_variant(RANKING.name)
 
 

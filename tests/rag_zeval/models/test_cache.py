@@ -237,7 +237,7 @@ def test_a_database_of_something_else_is_refused_and_left_as_it_was(tmp_path: Pa
     database.execute(other)
     database.close()
     before = path.read_bytes()
-    with pytest.raises(InputError, match=r"other\.sqlite: is another program's"):
+    with pytest.raises(InputError, match=r"other\.sqlite: belongs to another program"):
         ReplyCache(path)
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["other.sqlite"]
 

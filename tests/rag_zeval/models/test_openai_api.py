@@ -139,9 +139,9 @@ def test_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str) -
         ({"content": [{"type": "text", "text": ""}]}, EMPTY),
         (
             {"content": "", "reasoning_content": "[1]"},
-            "the content is empty; the text stands in reasoning_content: '[1]'",
+            "the content is empty; the text is in reasoning_content: '[1]'",
         ),
-        ({"content": None, "reasoning": "a draft"}, "the content is empty; the text stands in reasoning: 'a draft'"),
+        ({"content": None, "reasoning": "a draft"}, "the content is empty; the text is in reasoning: 'a draft'"),
         ({"content": [THOUGHT]}, "the content holds only thoughts"),
         ({"content": None, "refusal": "I will not"}, "the model refused: I will not"),
         ({"content": "said", "refusal": "I will not"}, "the model refused: I will not"),
@@ -170,7 +170,7 @@ def test_a_reply_that_ends_before_it_begins_says_so(endpoint: Any) -> None:
     found = fate_of(endpoint, {"content": "", "reasoning_content": "thinking on"}, "length")
     assert found[1] == (
         "failed: the reply was cut off before its text began (finish_reason length); "
-        "what there is stands in reasoning_content: 'thinking on'"
+        "the text so far is in reasoning_content: 'thinking on'"
     )
     assert fate_of(endpoint, {"content": ""}, "length")[1] == (
         "failed: the reply was cut off before its text began (finish_reason length)"
@@ -240,7 +240,7 @@ def test_what_is_refused_within_an_answer_is_asked_for_otherwise(endpoint: Any, 
     refusal = {"message": "Unsupported parameter: 'max_tokens'", "code": 400, "param": "max_tokens"}
     endpoint.faults = [{"status": 200, "body": {"error": refusal}}]
     endpoint.replies = "fine"
-    assert ask(endpoint)[0].text == "fine" and "max_tokens is refused" in capsys.readouterr().err
+    assert ask(endpoint)[0].text == "fine" and "rejects max_tokens" in capsys.readouterr().err
     assert "max_completion_tokens" in endpoint.requests[1]
 
 
@@ -427,7 +427,7 @@ REASONS = {  # by mode; "…" stands for any text
     **dict.fromkeys(modes("endless body|MB"), "the answer is longer than 1 MiB"),
     **dict.fromkeys(modes("gzip|deflate|encoding"), PACKED),
     **dict.fromkeys(modes("^30[12378]"), "HTTP 30…"),
-    **{mode: f"HTTP {mode[:3]}: redirects to ELSEWHERE, where prompts do not follow" for mode in modes("elsewhere")},
+    **{mode: f"HTTP {mode[:3]}: redirects to ELSEWHERE; prompts are not sent there" for mode in modes("elsewhere")},
     "an error as text": "HTTP 403: the quota is used up",
     "an error as HTML": "HTTP 502: <html><body><h1>502 Bad Gateway</h1></body></html>",
     "an error as a list": 'HTTP 400: [1, {"message": 5}]',

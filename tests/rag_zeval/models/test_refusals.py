@@ -119,14 +119,14 @@ def short_replies(body: Body) -> Body | None:
 OPENAI = [no_max_tokens, one_temperature, one_top_p, no_seed, object_root, window]
 NOTES: dict[Rule, str] = {
     no_max_tokens: "the endpoint rejects max_tokens; sending max_completion_tokens instead",
-    one_temperature: "temperature is refused as it was asked for; it is left out, and the endpoint decides",
-    one_top_p: "top_p is refused as it was asked for; it is left out, and the endpoint decides",
-    no_seed: "seed is refused as it was asked for; it is left out, and the endpoint decides",
+    one_temperature: "the endpoint rejects this temperature; leaving it out, so that the endpoint decides",
+    one_top_p: "the endpoint rejects this top_p; leaving it out, so that the endpoint decides",
+    no_seed: "the endpoint rejects this seed; leaving it out, so that the endpoint decides",
     object_root: "the endpoint rejects the schema of a list; asking for an object that holds the list",
-    no_schema: "response_format is refused as it was asked for; it is left out, and the endpoint decides",
-    window: "the window is 4,096 tokens: replies get what a prompt leaves of it, at most 8,192",
-    window_of_vllm: "the window is 4,096 tokens: replies get what a prompt leaves of it, at most 8,192",
-    short_replies: "replies have at most 4,096 tokens, where 8,192 were asked for",
+    no_schema: "the endpoint rejects this response_format; leaving it out, so that the endpoint decides",
+    window: "the window is 4,096 tokens: a reply gets what the prompt leaves of it, at most 8,192",
+    window_of_vllm: "the window is 4,096 tokens: a reply gets what the prompt leaves of it, at most 8,192",
+    short_replies: "replies are limited to 4,096 tokens, but 8,192 were requested",
 }
 
 

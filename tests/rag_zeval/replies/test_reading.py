@@ -108,7 +108,7 @@ def test_a_value_too_deep_to_be_looked_at_is_refused() -> None:
         ('{"verdicts": [1, 0]', "JSON that cannot be read (it ends within a value): '{\"verdicts\": [1, 0]'"),
         ('The answer says {"verdicts": [1]}. I cannot judge.', "JSON within a sentence"),
         ('<think>{"verdicts": [1]}', "the reply does not end its thoughts"),
-        ('<plan>{"verdicts": [1]}</plan> No.', "inside a tag that is not known: 'plan'"),
+        ('<plan>{"verdicts": [1]}</plan> No.', "inside an unknown tag: 'plan'"),
         ('{"verdicts": [1], "verdicts": [0]}', "JSON that cannot be read"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_quote_leads_to_its_place(browser: Any, write_page: Any, make_row: Mak
         })()"""
         assert browser.run(seen)
     near, long = browser.texts(".quote.absent")
-    assert near == "She flies.≠ does not stand in the retrieved contexts, only 33% of its words in a row"
+    assert near == "She flies.≠ not in the retrieved contexts word for word, only 33% of its words in a row"
     assert long.endswith("not checked: too long")
     assert browser.texts(".verdict") == ["✓ supported", "✗ not supported"]
 

@@ -95,7 +95,7 @@ def test_no_word_reads_an_environment_variable(configs, monkeypatch, word):
 
 
 def test_a_reference_is_not_made_of_pieces(configs):
-    with pytest.raises(InputError, match=r"key 'verl\.b': '\$\{oc\.env:CANARY\}' refers to something else"):
+    with pytest.raises(InputError, match=r"key 'verl\.b': '\$\{oc\.env:CANARY\}' refers to something other"):
         load_config("stage", ["verl.a='$'", "verl.b='${verl.a}{oc.env:CANARY}'"], configs)
 
 

@@ -29,7 +29,7 @@ def test_references_to_variables_are_text(tmp_path: Path) -> None:
         ("a: " + "1:" * 200_000 + "1", "a number has more than 300 characters"),
         ("a: [.nan]", ".nan is not a number"),
         ("a: 1.0e+999", "1.0e+999 is not a number"),
-        ("[" * 100_000, "more than 100 brackets"),
+        ("[" * 100_000, "nested more than 100 deep"),
         ("".join(" " * n + "a:\n" for n in range(3_000)), "cannot be read as YAML"),
         ("a: !!python/object/apply:os.system [true]", "could not determine a constructor"),
         ("a: 2001-99-99", "month must be in 1..12"),
