@@ -146,8 +146,20 @@ def check_module(module: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
     if not path.is_file():
         raise InputError(f"there is no module {module}")
     source = path.read_text(encoding="utf-8")
+    dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     stage = re.search(r"load_config\(\"(\w+)\"", source)
-    if "parse_args" in source:
+    if "run_command(" in source:
+
+        def parse_words(command: Any, given: Any, name: str, about: str) -> NoReturn:
+            commands = typer.Typer()
+            commands.command()(command)
+            typer.main.get_command(commands).make_context(name, [*given])
+            raise Parsed
+
+        monkeypatch.setattr(import_module(dotted), "run_command", parse_words)
+        with pytest.raises(Parsed):
+            import_module(dotted).main(list(words))
+    elif "parse_args" in source:
         parse = argparse.ArgumentParser.parse_args
 
         def parse_only(parser: Any, *given: Any) -> NoReturn:
@@ -156,7 +168,7 @@ def check_module(module: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
 
         monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
         with pytest.raises(Parsed):
-            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts)).main(list(words))
+            import_module(dotted).main(list(words))
     elif stage:
         load_config(stage[1], words)
     else:  # a few words, read by hand
