@@ -18,7 +18,7 @@ def overhead(*words: str) -> str:
 
 
 def memory(shown: str) -> int:
-    found = re.search(r"memory of this process at most: (\d+) MiB", shown)
+    found = re.search(r"peak memory of this process: (\d+) MiB", shown)
     assert found, shown
     return int(found[1])
 

@@ -237,7 +237,7 @@ def test_one_string_is_no_list_of_answers() -> None:
     with pytest.raises(InputError, match="got one string"):
         judge.evaluate("q", "r", "a string")
     for odd in (Example("x", "q", "r", "text"), Example("x", "q", "r", ("a",), chunks="text")):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"example 'x': (answers|chunks): must be a list of strings, got one string"):
+        with pytest.raises(InputError, match=r"example 'x': (answers|chunks): must be a list"):
             list(judge.evaluate_many([odd]))
     for odd in (Example("x", "q", "r", (None,)), Example("x", "q", None, ("a",)), Example("x", 3, "r", ("a",))):  # type: ignore[arg-type]
         with pytest.raises(InputError, match=r"example 'x': expected a string, found (NoneType|int)"):
