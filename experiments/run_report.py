@@ -8,13 +8,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from eval_benchmarks.output.curves import png, step_axes
 from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.figures import FIGURES, draw, window
 from experiments.dynamics.run import read_runs
 from experiments.markdown import figure
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError, exit_status, run_command
 from rag_zeval.files import Row, read_json, write_text
 from synthesize.faithfulness import MEASURES
 
@@ -101,18 +104,12 @@ def support_chart(by_alpha: Sequence[Row]) -> bytes:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 the report of the run folder is written, 2 the input is wrong, 130 interrupted."""
-    usage = "usage: python -m experiments.run_report RUN   (a folder such as runs/reproduce)"
+    about = "Write the report of a whole run again."
+    return exit_status(lambda: run_command(report, argv, "experiments.run_report", about))
 
-    def report() -> int:
-        if {"-h", "--help"} & set(argv):
-            print(usage)
-        elif len(argv) == 1:
-            print(f"report: {write_run_report(argv[0])}")
-        else:
-            raise InputError(usage)
-        return 0
 
-    return exit_status(report)
+def report(run: Annotated[Path, typer.Argument(help="The folder of the run, such as runs/reproduce.")]) -> None:
+    print(f"report: {write_run_report(run)}")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rag_zeval.errors import InputError, exit_status
+import typer
+
+from rag_zeval.errors import InputError, exit_status, run_command
 from rag_zeval.files import Row, first_difference, iter_jsonl, parse_row, read_json, write_bytes
 
 MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
@@ -86,15 +88,16 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0: written; 2: a run cannot be taken."""
-    path, *runs = sys.argv[1:] if argv is None else argv
+    words = sys.argv[1:] if argv is None else argv
+    about = "Keep the answers of finished synthesis runs in one Parquet file."
+    return exit_status(lambda: run_command(write, words, "synthesize.answer_set", about))
 
-    def write() -> int:
-        if not runs:
-            raise InputError("usage: python -m synthesize.answer_set FILE RUN [RUN ...]")
-        print(f"{path}: the answers to {write_answers(path, runs)} questions")
-        return 0
 
-    return exit_status(write)
+def write(
+    file: Annotated[Path, typer.Argument(help="The file to write, Parquet.")],
+    runs: Annotated[list[Path], typer.Argument(help="The folders of the synthesis runs.")],
+) -> None:
+    print(f"{file}: the answers to {write_answers(file, runs)} questions")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,13 @@ import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.datasets.nano_eval import PAIRS, RANKED, NanoWorld
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError, exit_status, run_command
 from rag_zeval.files import Row, read_jsonl, write_text
 from rag_zeval.stages import world
 
@@ -68,15 +71,14 @@ def choose(responses: Sequence[Row], n: int = N) -> list[Row]:
 
 
 def main(argv: Sequence[str]) -> int:
-    if len(argv) != 1:
-        raise InputError(
-            "usage: python -m eval_benchmarks.datasets.nano_cad RESPONSES   (a responses.jsonl of the split test)"
-        )
-    responses = read_jsonl(Path(argv[0]), {"id": str, "status": str})
-    rows = choose([row for row in responses if row["status"] == "ok"])
+    return run_command(write_rows, argv, "eval_benchmarks.datasets.nano_cad", "Choose the prompts of nano_cad.")
+
+
+def write_rows(responses: Annotated[Path, typer.Argument(help="A responses.jsonl of the split test.")]) -> None:
+    answered = read_jsonl(responses, {"id": str, "status": str})
+    rows = choose([row for row in answered if row["status"] == "ok"])
     write_text(ROWS, "".join(json.dumps(row) + "\n" for row in rows))
     print(f"{len(rows)} prompts: {ROWS}")
-    return 0
 
 
 if __name__ == "__main__":

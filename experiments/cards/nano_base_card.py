@@ -8,9 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from experiments.markdown import fill
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError, exit_status, run_command
 from rag_zeval.files import Row, model_sha256, read_json, write_text
 from train.nano.tasks import UNDECIDED
 
@@ -48,14 +51,19 @@ def base_card(model: Path, training: Row, synthesis: Row, summary: Sequence[Row]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Read the three, write MODEL/README.md."""
-    if len(argv) != 3:
-        raise InputError("usage: python -m experiments.cards.nano_base_card MODEL SYNTHESIS_MANIFEST BENCH_SUMMARY")
-    model, synthesis, summary = map(Path, argv)
+    return run_command(write_card, argv, "experiments.cards.nano_base_card", "Write MODEL/README.md, the model's card.")
+
+
+def write_card(
+    model: Annotated[Path, typer.Argument(help="The folder of the model.")],
+    synthesis_manifest: Annotated[Path, typer.Argument(help="The manifest.json of a synthesis run of the model.")],
+    bench_summary: Annotated[Path, typer.Argument(help="The summary.json of a benchmark run of the model.")],
+) -> None:
     training = read_json(model / "training.json")
-    write_text(model / "README.md", base_card(model, training, read_json(synthesis), read_json(summary, list)))
+    write_text(
+        model / "README.md", base_card(model, training, read_json(synthesis_manifest), read_json(bench_summary, list))
+    )
     print(f"model card: {model / 'README.md'}")
-    return 0
 
 
 if __name__ == "__main__":

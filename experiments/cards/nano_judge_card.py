@@ -9,10 +9,13 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from experiments.cards.nano_base_card import SHOWN
 from experiments.markdown import fill
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError, exit_status, run_command
 from rag_zeval.files import Row, model_sha256, read_json, write_text
 
 
@@ -34,19 +37,22 @@ def judge_card(manifest: Row, summary: Sequence[Row], model: str) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Copy RUN/model to OUT and write OUT/README.md."""
-    if len(argv) != 3:
-        raise InputError("usage: python -m experiments.cards.nano_judge_card RUN BENCH_SUMMARY OUT")
-    run, summary, out = map(Path, argv)
+    return run_command(write_card, argv, "experiments.cards.nano_judge_card", "Copy RUN/model to OUT, with its card.")
+
+
+def write_card(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished training run.")],
+    bench_summary: Annotated[Path, typer.Argument(help="The summary.json of a benchmark run of the model.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write. It is replaced if it exists.")],
+) -> None:
     manifest, model = read_json(run / "manifest.json"), run / "model"
     if model_sha256(model) != manifest["model"]:
         raise InputError(f"{model}: its weights are not those described in {run / 'manifest.json'}")
-    text = judge_card(manifest, read_json(summary, list), str(model))
+    text = judge_card(manifest, read_json(bench_summary, list), str(model))
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(model, out)
     write_text(out / "README.md", text)
     print(f"shipped: {out}")
-    return 0
 
 
 if __name__ == "__main__":

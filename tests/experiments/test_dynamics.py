@@ -275,7 +275,7 @@ def test_an_untrained_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> No
     weights = folder / "model.safetensors"
     body = {name: tensor for name, tensor in load_file(weights).items() if not name.startswith("classifier")}
     save_file(body, weights, metadata={"format": "pt"})
-    with pytest.raises(InputError, match=r"missing weights:  [1-9]"):
+    with pytest.raises(InputError, match=r"missing weights: [1-9]"):
         open_scorer(f"nli:{folder}")
 
 

@@ -105,7 +105,7 @@ def test_runs_that_cannot_be_written(made, run, tmp_path, tiny_model, capsys):
         ([made[0], unlike], "max_new_tokens=9"),
         ([world], "generated world"),
         ([tmp_path], "manifest"),
-        ([], "usage"),
+        ([], "Missing argument"),
     ):
         assert answer_set.main([str(tmp_path / "set.parquet"), *map(str, runs)]) == 2
         assert said in capsys.readouterr().err

@@ -11,9 +11,11 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rag_zeval.errors import InputError, exit_status
+import typer
+
+from rag_zeval.errors import InputError, exit_status, run_command
 from rag_zeval.files import write_json
 from rag_zeval.models.language_model import read_card
 from train.export.plain_model import complete
@@ -90,7 +92,7 @@ def save_adapter(model: Any, variant: str, folder: Path) -> None:
     write_json(folder / "rag_zeval.json", {"variant": variant})
 
 
-def merge(adapters: Sequence[Path], target: Path) -> int:
+def merge(adapters: Sequence[Path], target: Path) -> None:
     """Write a plain model in fp32: the base that the first adapter names, and all adapters added to it in turn.
 
     Raises InputError if an adapter or the base is not there.
@@ -110,7 +112,6 @@ def merge(adapters: Sequence[Path], target: Path) -> int:
     model.save_pretrained(target)
     complete(target, [Path(base)], base, read_card(adapters[-1])["variant"])
     print(target)
-    return 0
 
 
 def _base(base: str) -> Any:
@@ -123,13 +124,15 @@ def _base(base: str) -> Any:
 def main(argv: Sequence[str] | None = None) -> int:
     """0: merged; 2: the adapter or its base is not there."""
     words = sys.argv[1:] if argv is None else argv
+    about = "Merge adapters, in this order, into the base of the first one."
+    return exit_status(lambda: run_command(merge_adapters, words, "train.export.lora", about))
 
-    def run() -> int:
-        if len(words) < 2:
-            raise InputError("usage: python -m train.export.lora ADAPTER [ADAPTER ...] FOLDER")
-        return merge([Path(word) for word in words[:-1]], Path(words[-1]))
 
-    return exit_status(run)
+def merge_adapters(
+    adapters: Annotated[list[Path], typer.Argument(help="The folders of the adapters.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write the merged model to.")],
+) -> None:
+    merge(adapters, folder)
 
 
 if __name__ == "__main__":

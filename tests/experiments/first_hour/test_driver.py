@@ -58,7 +58,7 @@ def test_what_passed_is_not_run_again_on_the_same_machine(
     monkeypatch.setitem(WORDS, "bad", "print('mended')")
     assert hour("good", "absent", "bad", "other") == 0
     said = capsys.readouterr().out
-    assert "good: PASS before" in said
+    assert "good: PASS in an earlier run" in said
     assert said.splitlines()[-1] == "3 of 4 checks passed; 1 could not run here: absent"
     assert (tmp_path / "started").read_text() == "good absent bad " + "absent bad other "
     monkeypatch.setitem(FACTS, "torch", "2.14.0")

