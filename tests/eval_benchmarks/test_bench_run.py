@@ -244,7 +244,7 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
         (["scorers=[rag_zeval]", "models=[no/such/folder]"], "models: no/such/folder: no model there"),
         (["scorers=[rag_zeval]", "models=[transformers:no/such]"], "models: transformers:no/such: no model there"),
         (["scorers=[rag_zeval]", "models=[]"], "models: a judge needs at least one"),
-        (["scorers=[rag_zeval]", "models=[openai:m@http://h/v1,openai:m@http://h/v1]"], "stands 2 times"),
+        (["scorers=[rag_zeval]", "models=[openai:m@http://h/v1,openai:m@http://h/v1]"], "is listed 2 times"),
         (["judge.api_key_env=NO_SUCH_KEY"], "judge.api_key_env: environment variable NO_SUCH_KEY is not set"),
         (
             ["scorers=[rag_zeval]", "models=['openai:m@http://h/v1']"],

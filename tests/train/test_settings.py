@@ -157,7 +157,7 @@ def test_each_profile_can_export_its_best_and_exports_its_last(profile: str) -> 
 @pytest.mark.parametrize(
     ("stage", "words", "message"),
     [
-        ("train", ["responses=nowhere.jsonl"], "nowhere.jsonl: no responses here"),
+        ("train", ["responses=nowhere.jsonl"], "nowhere.jsonl: no responses found"),
         ("train", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
         ("sft", ["base_model=./nowhere"], "base_model=./nowhere: there is no such folder"),
         ("sft", ["verl.optim.lrr=1"], "verl.optim.lrr: verl has no such key (did you mean 'verl.optim.lr'?)"),
