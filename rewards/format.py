@@ -42,12 +42,12 @@ def good_trajectory(
         raise FormatError("a claim says nothing, or a supported one quotes nothing")
     if repeats and answers is not None:
         for candidate, answer in zip(trajectory, answers, strict=True):
-            if not _repeats(candidate.answer or "", answer):
+            if not repeats_answer(candidate.answer or "", answer):
                 raise EchoDiffers(f"candidate {candidate.id}: 'answer' is not the candidate's answer")
     return trajectory
 
 
-def _repeats(echo: str, answer: str) -> bool:
+def repeats_answer(echo: str, answer: str) -> bool:
     """Whether an echo is the answer as the prompt shows it, but for spacing and how Unicode codes the same letter.
 
     Both are composed (NFC). The compatibility forms (NFKC) would make one of `x²` and `x2`, which say different things.
