@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,15 @@ def test_the_page_is_one_file_in_which_no_text_runs(run: Path, read_tags: Any) -
     address = (folder / "reward_audit.html").as_uri()
     document = subprocess.run([*command, address], capture_output=True, text=True, timeout=120, check=True).stdout
     assert "<title>Reward audit: &lt;script&gt;" in document, "a script ran, or the page did not open"
+
+
+def test_the_page_about_rewards_names_figures_that_there_are(run: Path) -> None:
+    write_run(run, {1: [rollout("a", PLAIN), rollout("b", GAMED)], 2: [rollout("c", GAMED)]})
+    names = {line.name for section in audit(of_run(run, "train")) for line in section.lines}
+    nano = {step: [nano_rollout(at, "place") for at in range(4)] for step in (1, 2)}
+    names |= {line.name for section in audit(of_run(write_run(run, nano), "train")) for line in section.lines}
+    table = (Path(__file__).parents[2] / "docs" / "rewards.md").read_text().split("| figure |\n", 1)[1].split("\n\n")[0]
+    told = {name for row in table.splitlines()[1:] for name in re.findall(r"`([a-z_*]+)`", row.rsplit("|", 2)[1])}
+    assert len(told) >= 10
+    for name in told:
+        assert any(fnmatch(known, name) for known in names), name
