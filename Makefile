@@ -69,7 +69,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce model small-judge synthesize cold-start train dynamics bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity docs lint format clean
+.PHONY: help env reproduce model small-judge synthesize cold-start train dynamics reward-audit bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity docs lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
@@ -117,6 +117,9 @@ train: $(READY) ## train the judge by reinforcement learning (verl, GRPO); DRY_R
 
 dynamics: $(READY) ## draw a training run by step, finished or not (ARGS="RUN ... key=value ..."): RUN/dynamics.html
 	$(PY) -m experiments.dynamics $(or $(ARGS),runs/train/$(PROFILE))
+
+reward-audit: $(READY) ## did a run earn its reward by better judgements? (ARGS="RUN key=value ..."): RUN/reward_audit.html
+	$(PY) -m experiments.reward_audit $(or $(ARGS),runs/train/$(PROFILE))
 
 bench: $(READY) ## score the benchmarks and print the tables (DRY_RUN=1: what it would ask)
 	$(PY) -m eval_benchmarks profile=$(PROFILE) $(if $(DRY),dry_run=true )$(ARGS)

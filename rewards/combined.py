@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.judge.parser import FormatError
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.judge.schema import Trajectory
 from rag_zeval.judge.scoring import ranked_pairs, strictly_ranked, support_scores
 from rewards.accuracy import accuracy_reward
 from rewards.evidence import Tokenize, evidence_reward, evidence_spans
-from rewards.format import PENALTY, format_reward
+from rewards.format import PENALTY, EchoDiffers, good_trajectory
 
 RIGHT = 1.0  # of a right ranking, without its evidence: no other reward reaches it
 
@@ -26,7 +27,7 @@ WATCHED = (
     "quotes",
     "quote_tokens",
 )
-KEYS = ("score", "format", "accuracy", *WATCHED)
+KEYS = ("score", "format", "accuracy", "echo_differs", *WATCHED)
 
 
 def combined_reward(
@@ -36,19 +37,23 @@ def combined_reward(
     tokenize: Tokenize,
     *,
     variant: str = "paper",
+    answers: Sequence[str] | None = None,
     accuracy_rule: str = "all-pairs",
 ) -> dict[str, float]:
     """The reward and its parts for one generated text; always the same keys (KEYS), all finite numbers.
 
     score: 1 + 0.5 r_e if the format holds and the ranking is right, 0 if only the format holds, else -0.5 (paper,
-    Eq. 6). format, accuracy: 1 or 0. evidence: r_e in [0, 1]. pair_accuracy, tie_rate: share of the pairs with
-    different alphas whose supports are in order, or equal. supported_rate: share of all claims. claims: per candidate;
-    claims_best and claims_worst: of the candidates with the largest and smallest alpha. quotes: per claim.
-    quote_tokens: mean length of a quote.
+    Eq. 6). format, accuracy: 1 or 0. echo_differs: 1 if only an echo of the `answers` breaks the format, else 0.
+    evidence: r_e in [0, 1]. pair_accuracy, tie_rate: share of the pairs with different alphas whose supports are in
+    order, or equal. supported_rate: share of all claims. claims: per candidate; claims_best and claims_worst: of the
+    candidates with the largest and smallest alpha. quotes: per claim. quote_tokens: mean length of a quote.
+
+    Raises InputError if the variant repeats the answers and they are not given.
     """
-    _, trajectory = format_reward(text, len(alphas), variant)
-    if trajectory is None:
-        return failed()
+    try:
+        trajectory = good_trajectory(text, len(alphas), variant, answers)
+    except FormatError as error:
+        return {**failed(), "echo_differs": float(isinstance(error, EchoDiffers))}
     scores = support_scores(trajectory)
     accuracy = accuracy_reward(scores, alphas, accuracy_rule)
     has_evidence = find_variant(variant).has_evidence
@@ -57,6 +62,7 @@ def combined_reward(
         "score": RIGHT + 0.5 * evidence if accuracy else 0.0,
         "format": 1.0,
         "accuracy": accuracy,
+        "echo_differs": 0.0,
         "evidence": evidence,
         **_watched(trajectory, scores, alphas, tokenize),
     }

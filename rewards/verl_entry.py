@@ -31,17 +31,24 @@ def compute_score(
 ) -> dict[str, float]:
     """The reward of one rollout and its parts, `rewards.combined.KEYS` and `errors`: the same keys each time.
 
-    `ground_truth` is the JSON object `{"alphas", "reference", "variant"}` of the training row; `tokenizer` is the
-    policy's folder and `accuracy` the rule of r_a, both from `reward_kwargs`. verl goes on when a reward raises and
-    takes its metric names from the first result: so a rollout that cannot be scored gets the format penalty and
-    counts 1 in `errors`, and the first few errors are shown on stderr.
+    `ground_truth` is the JSON object `{"alphas", "reference", "variant"}` of the training row, with `"answers"` where
+    the variant repeats them; `tokenizer` is the policy's folder and `accuracy` the rule of r_a, both from
+    `reward_kwargs`. verl goes on when a reward raises and takes its metric names from the first result: so a rollout
+    that cannot be scored gets the format penalty and counts 1 in `errors`, and the first few errors are shown on
+    stderr.
     """
     try:
         with _lock:
             truth = json.loads(ground_truth)
             index, tokens = _reference_index(tokenizer, truth["reference"]), _policy_tokens(tokenizer)
             parts = combined_reward(
-                solution_str, truth["alphas"], index, tokens, variant=truth["variant"], accuracy_rule=accuracy
+                solution_str,
+                truth["alphas"],
+                index,
+                tokens,
+                variant=truth["variant"],
+                answers=truth.get("answers"),
+                accuracy_rule=accuracy,
             )
         return {**parts, "errors": 0.0}
     except Exception:

@@ -60,11 +60,13 @@ def train(config: DictConfig) -> int:
 
 
 def prepare_rows(settings: TrainSettings, folder: RunFolder) -> None:
-    """Write the training and validation rows once."""
-    from train.curriculum import describe, prompt_counter, read_questions, write_parquet
+    """Write the training and validation rows once. Raises InputError for rows that lack what the reward needs."""
+    from train.curriculum import check_answers, describe, prompt_counter, read_questions, write_parquet
     from train.plan import plan_rows
 
     if folder.counts.exists():
+        for path in (folder.train_rows, folder.val_rows):
+            check_answers(path, settings.variant)
         return
     questions, failed = read_questions(settings.responses, settings.alphas)
     curriculum = plan_rows(settings, questions, prompt_counter(settings.base_model))

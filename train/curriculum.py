@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, iter_jsonl, locate, write_bytes
-from rag_zeval.judge.prompt import judge_messages, without_surrogates
+from rag_zeval.files import check_fields, iter_jsonl, locate, readable, write_bytes
+from rag_zeval.judge.prompt import find_variant, judge_messages, without_surrogates
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.scorers.word_rule import is_contested
@@ -164,10 +164,15 @@ def candidate_sets(question: Question, k: int, seed: int, flags: Flags, turn: in
 
 
 def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
-    """A row of verl's RLHF data set; `alphas` are those of candidates A, B, ... as shown."""
+    """A row of verl's RLHF data set; `alphas` are those of candidates A, B, ... as shown.
+
+    The reward gets the answers where a trajectory of the variant must repeat them.
+    """
     answers = [question.answers[alpha] for alpha in alphas]
     # as the prompt has it: half an emoji, from a broken cut, can be written into no file
-    truth = {"alphas": list(alphas), "reference": without_surrogates(question.passage), "variant": variant}
+    truth: Row = {"alphas": list(alphas), "reference": without_surrogates(question.passage), "variant": variant}
+    if find_variant(variant).echo_answer:
+        truth["answers"] = [without_surrogates(answer) for answer in answers]
     return {
         "data_source": DATA_SOURCE,
         "prompt": judge_messages(variant, question.question, question.passage, answers),
@@ -268,6 +273,28 @@ def count_shown(shown: Sequence[Sequence[float]]) -> dict[str, dict[str, Any]]:
         for letter, column in zip(LETTERS, zip(*shown, strict=True), strict=False)
     }
     return {"alphas": dict(sorted(sets.items())), "positions": {letter: dict(at) for letter, at in places.items()}}
+
+
+def check_answers(path: Path, variant: str) -> None:
+    """Raise InputError for a file of rows without the answers that the reward of this variant compares echoes with.
+
+    The first row tells: a file's rows are written together.
+    """
+    import pyarrow.parquet
+
+    if not find_variant(variant).echo_answer:
+        return
+    with readable(path), pyarrow.parquet.ParquetFile(path) as rows:
+        first = (
+            next(rows.iter_batches(batch_size=1, columns=["reward_model"])).to_pylist()
+            if rows.metadata.num_rows
+            else []
+        )
+    if first and "answers" not in json.loads(first[0]["reward_model"]["ground_truth"]):
+        raise InputError(
+            f"{path}: field 'answers' is missing, which the reward of variant '{variant}' needs; an older version "
+            f"wrote these rows. Remove {path.parent} and run the same command again"
+        )
 
 
 def listed(left_out: Mapping[str, int]) -> str:

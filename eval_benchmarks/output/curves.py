@@ -19,7 +19,8 @@ DPI = 150
 
 # name of a curve -> name in the log. Those of a trajectory are means over the rollouts that keep the format.
 OF_REWARD = (
-    "accuracy evidence claims claims_best claims_worst format tie_rate supported_rate quotes quote_tokens errors"
+    "accuracy evidence claims claims_best claims_worst format echo_differs tie_rate supported_rate quotes quote_tokens "
+    "errors"
 ).split()
 METRICS = {
     "reward": "reward_extra/score/mean",

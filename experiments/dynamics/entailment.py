@@ -18,12 +18,13 @@ import numpy as np
 from eval_benchmarks.output.curves import Points
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, parse_row
-from rag_zeval.judge.parser import FormatError, claims_hold_text, parse_strict
+from rag_zeval.judge.parser import FormatError
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.judge.schema import Trajectory
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 from rag_zeval.stages.training_log import Steps
+from rewards.format import good_trajectory
 
 SPECS = "oracle (nano world only) or nli:FOLDER"
 NOT_ASKED = f"not computed; entailment={SPECS} takes it from the saved rollouts"
@@ -149,7 +150,4 @@ def _read(row: Row) -> Trajectory:
     check_fields(truth, {"alphas": list, "variant": str})
     if not find_variant(truth["variant"]).has_evidence:
         raise InputError(f"prompt variant '{truth['variant']}' asks for no evidence")
-    trajectory = parse_strict(row["output"], len(truth["alphas"]), truth["variant"])
-    if not claims_hold_text(trajectory, truth["variant"]):
-        raise FormatError("a supported claim quotes nothing")
-    return trajectory
+    return good_trajectory(row["output"], len(truth["alphas"]), truth["variant"], truth.get("answers"))

@@ -220,6 +220,15 @@ def ranked_examples(split: str, n: int, k: int, seed: int) -> list[RankedExample
     return examples
 
 
+def passage_facts(passage: str) -> Facts | None:
+    """What a passage of this world states: a value for each attribute, empty where it states none.
+
+    None for a passage that states nothing of this world.
+    """
+    stated = {key: value for s in _sentences(passage) for _, key, value in _stated(s, _PASSAGE_PATTERNS)}
+    return {**dict.fromkeys(KEYS, ""), **stated} if stated else None
+
+
 def read_claim(sentence: str) -> tuple[str, str] | None:
     """`(attribute, value)` that a sentence states, or None if it is no claim of this world."""
     return next(((key, value) for _, key, value in _stated(sentence, _CLAIM_PATTERNS)), None)

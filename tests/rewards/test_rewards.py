@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,14 +13,14 @@ from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evidence import ReferenceIndex
-from rag_zeval.judge.parser import parse_strict
+from rag_zeval.judge.parser import FormatError, parse_strict
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages import world
 from rewards import verl_entry
 from rewards.accuracy import accuracy_reward
 from rewards.combined import KEYS, WATCHED, combined_reward, failed
 from rewards.evidence import evidence_reward
-from rewards.format import format_reward
+from rewards.format import PENALTY, EchoDiffers, good_trajectory
 from rewards.tokens import PolicyTokens
 
 REFERENCE = "one two three four five six seven eight nine ten eleven twelve"
@@ -37,8 +38,16 @@ def text(*candidates, ids="ABCDEFG"):
     )
 
 
-def reward(reply, alphas, **options):
-    return combined_reward(reply, alphas, ReferenceIndex(REFERENCE.split()), str.split, **options)
+def reward(reply, alphas, answers=None, **options):
+    answers = ["x"] * len(alphas) if answers is None else answers
+    return combined_reward(reply, alphas, ReferenceIndex(REFERENCE.split()), str.split, answers=answers, **options)
+
+
+def keeps_format(reply, n, variant="paper"):
+    try:
+        return len(good_trajectory(reply, n, variant, ["x"] * n)) == n
+    except FormatError:
+        return False
 
 
 GOOD = text([claim()], [claim(supported=False, quotes=())])
@@ -47,27 +56,25 @@ GOOD = text([claim()], [claim(supported=False, quotes=())])
 @pytest.mark.parametrize(
     ("reply", "n", "expected"),
     [
-        (GOOD, 2, 0.0),
-        (GOOD, 3, -0.5),  # (2) a candidate is missing
-        (GOOD, 1, -0.5),  # (2) one too many
-        (text([claim()], [claim()], ids="BA"), 2, 0.0),  # (2) the set of candidates: no order is asked
-        ("Here: " + GOOD, 2, -0.5),  # (1)
-        (GOOD[:-1], 2, -0.5),  # (1)
-        (json.dumps({"id": "A"}), 1, -0.5),  # (1) not a list
-        (text([claim(is_supported="true")]), 1, -0.5),  # (3) no coercion
-        (text([claim(grounding_evidence="quote")]), 1, -0.5),  # (3)
-        (text([]), 1, -0.5),  # no claims
-        (text([claim(quotes=())]), 1, -0.5),  # (4) supported without evidence
-        (text([claim(quotes=("", " "))]), 1, -0.5),  # (4) an empty quote is no evidence
-        (text([claim(supported=False, quotes=())]), 1, 0.0),
-        (text([claim(), claim(claim="")]), 1, -0.5),  # (4) a claim that says nothing
-        (text([claim(claim=" \n", supported=False)]), 1, -0.5),  # (4)
+        (GOOD, 2, True),
+        (GOOD, 3, False),  # (2) a candidate is missing
+        (GOOD, 1, False),  # (2) one too many
+        (text([claim()], [claim()], ids="BA"), 2, True),  # (2) the set of candidates: no order is asked
+        ("Here: " + GOOD, 2, False),  # (1)
+        (GOOD[:-1], 2, False),  # (1)
+        (json.dumps({"id": "A"}), 1, False),  # (1) not a list
+        (text([claim(is_supported="true")]), 1, False),  # (3) no coercion
+        (text([claim(grounding_evidence="quote")]), 1, False),  # (3)
+        (text([]), 1, False),  # no claims
+        (text([claim(quotes=())]), 1, False),  # (4) supported without evidence
+        (text([claim(quotes=("", " "))]), 1, False),  # (4) an empty quote is no evidence
+        (text([claim(supported=False, quotes=())]), 1, True),
+        (text([claim(), claim(claim="")]), 1, False),  # (4) a claim that says nothing
+        (text([claim(claim=" \n", supported=False)]), 1, False),  # (4)
     ],
 )
 def test_format(reply, n, expected):
-    penalty, trajectory = format_reward(reply, n)
-    assert penalty == expected
-    assert (trajectory is None) == (expected < 0)
+    assert keeps_format(reply, n) is expected
 
 
 @pytest.mark.parametrize("variant", [name for name, variant in VARIANTS.items() if not variant.has_evidence])
@@ -76,11 +83,11 @@ def test_without_evidence_rule_4_is_off_and_r_e_is_0(variant, quotes):
     fields = {"claim": "c", "is_supported": True, "analysis": "a"}
     fields |= {} if quotes is None else {"grounding_evidence": quotes}  # quoting all the same earns nothing
     reply = json.dumps([{"id": "A", "answer": "x", "atomic_claims": [fields]}])
-    assert format_reward(reply, 1, variant)[0] == 0.0
-    assert format_reward(reply, 1)[0] == (0.0 if quotes else -0.5)
+    assert keeps_format(reply, 1, variant)
+    assert keeps_format(reply, 1) is bool(quotes)
     parts = reward(reply, [0.0], variant=variant)
     assert (parts["score"], parts["evidence"]) == (1.0, 0.0)
-    assert format_reward(reply.replace('"c"', '" \\n"'), 1, variant) == (-0.5, None)  # the rest of rule 4 is not
+    assert not keeps_format(reply.replace('"c"', '" \\n"'), 1, variant)  # the rest of rule 4 is not
 
 
 @pytest.mark.parametrize(
@@ -155,10 +162,78 @@ def test_quotes_are_counted_for_each_claim_and_move_no_reward(numbers):
     assert "quotes" in WATCHED  # so a failure counts in no mean
 
 
+WITH_ECHO = [name for name, variant in VARIANTS.items() if variant.echo_answer]
+SAID = st.lists(
+    st.sampled_from(["He", "rowed.", "Caf\u00e9", "\u1e69ang", "\uac00", "x\u00b2", "7"]), min_size=1, max_size=5
+)
+
+
+def echoing(echoes, variant="paper", order=None):
+    """A reply with a supported claim for the first candidate alone, which repeats these answers."""
+    fields = VARIANTS[variant].claim_fields
+    items = [
+        {
+            "id": "ABCDEFG"[at],
+            "answer": echo,
+            "atomic_claims": [{k: v for k, v in claim(at == 0, [QUOTE] if at == 0 else []).items() if k in fields}],
+        }
+        for at, echo in enumerate(echoes)
+    ]
+    return json.dumps([items[at] for at in order] if order else items)
+
+
+@given(st.lists(SAID, min_size=2, max_size=4), st.sampled_from(WITH_ECHO), st.data())
+def test_spaces_order_and_unicode_forms_of_an_echo_move_no_reward(said, variant, data):
+    alphas, answers = [0.0, *[-1.0] * (len(said) - 1)], [" ".join(words) for words in said]
+    exact = reward(echoing(answers, variant), alphas, answers, variant=variant)
+    assert exact["score"] == (1.5 if VARIANTS[variant].has_evidence else 1.0) and exact["echo_differs"] == 0.0
+    spaces = st.text(" \t\n\u00a0\u3000", min_size=1, max_size=3)
+    forms = st.sampled_from(["NFC", "NFD"])
+    echoes = [
+        unicodedata.normalize(data.draw(forms), data.draw(spaces).join(["", *words]) + data.draw(spaces))
+        for words in said
+    ]
+    order = data.draw(st.permutations(range(len(said))))
+    assert reward(echoing(echoes, variant, order), alphas, answers, variant=variant) == exact
+
+
+@given(st.lists(SAID, min_size=2, max_size=4), st.sampled_from(WITH_ECHO), st.data())
+def test_any_other_echo_is_a_failed_format(said, variant, data):
+    alphas, answers = [0.0, *[-1.0] * (len(said) - 1)], [" ".join(words) for words in said]
+    at = data.draw(st.integers(0, len(said) - 1))
+    shorter, longer = " ".join(said[at][1:]), answers[at] + " more"
+    changes = ["", " ", shorter, longer, answers[at].upper() + "!", answers[at].replace("\u00b2", "2") + "2"]
+    echoes = [*answers[:at], data.draw(st.sampled_from(changes)), *answers[at + 1 :]]
+    parts = reward(echoing(echoes, variant), alphas, answers, variant=variant)
+    assert parts == {**failed(), "echo_differs": 1.0} and parts["score"] == PENALTY
+    with pytest.raises(EchoDiffers, match=f"candidate {'ABCDEFG'[at]}: 'answer' is not"):
+        good_trajectory(echoing(echoes, variant), len(said), variant, answers)
+
+
+def test_an_echo_is_of_the_answer_as_the_prompt_shows_it():
+    """Half an emoji, from a broken cut, is in no prompt."""
+    assert reward(echoing(["He \ufffd", "b"]), [0.0, -1.0], ["He \ud83d", "b"])["score"] == 1.5
+
+
+@given(st.text())
+def test_without_an_echo_in_the_variant_none_is_looked_at(echo):
+    asked = reward(echoing([echo, echo], "compact"), [0.0, -1.0], variant="compact")
+    assert asked["score"] == 1.5
+    none = combined_reward(
+        echoing([echo, echo], "compact"), [0.0, -1.0], ReferenceIndex(REFERENCE.split()), str.split, variant="compact"
+    )
+    assert none == asked
+
+
+def test_without_the_answers_an_echo_cannot_be_compared():
+    with pytest.raises(InputError, match="variant 'paper' repeats the answers"):
+        combined_reward(GOOD, [0.0, -1.0], ReferenceIndex(REFERENCE.split()), str.split)
+
+
 TOKENIZER = str(Path(__file__).parents[2] / "checkpoints" / "nano-base")  # a token for each word of its world
 PASSAGE = world.questions("train", 1, seed=0)[0].passage
 ALPHAS = [-1.0, 0.0, -0.5]
-TRUTH = json.dumps({"alphas": ALPHAS, "reference": PASSAGE, "variant": "paper"})
+TRUTH = json.dumps({"alphas": ALPHAS, "reference": PASSAGE, "variant": "paper", "answers": ["x"] * 3})
 
 
 def judged(supports, quote):
@@ -175,7 +250,7 @@ def test_it_is_the_combined_reward_on_the_policys_tokens():
 
     reply = judged([(False, False), (True, True), (True, False)], " ".join(PASSAGE.split()[:10]) + " pony pony")
     tokens = PolicyTokens(AutoTokenizer.from_pretrained(TOKENIZER))
-    expected = combined_reward(reply, ALPHAS, ReferenceIndex(tokens(PASSAGE)), tokens)
+    expected = combined_reward(reply, ALPHAS, ReferenceIndex(tokens(PASSAGE)), tokens, answers=["x"] * 3)
     assert score(reply) == {**expected, "errors": 0.0}
     assert expected["score"] == 1 + 0.5 * 10 / 12
 
@@ -199,7 +274,10 @@ def test_keys_and_numbers_stay_the_same_whatever_comes(reply):
     assert 0 <= parts["score"] <= 1.5 if reply in JUDGED else parts["score"] == -0.5
 
 
-@pytest.mark.parametrize("truth", ["", "{}", '{"alphas": [0, -1]}', TRUTH.replace("paper", "unheard-of")])
+OF_AN_OLD_ROW = json.dumps({"alphas": ALPHAS, "reference": PASSAGE, "variant": "paper"})
+
+
+@pytest.mark.parametrize("truth", ["", "{}", OF_AN_OLD_ROW, TRUTH.replace("paper", "unheard-of")])
 def test_what_cannot_be_scored_is_counted_and_shown(truth, capsys, monkeypatch):
     monkeypatch.setattr("rewards.verl_entry._seen", itertools.count(1))
     results = [score("[]", truth) for _ in range(5)]

@@ -7,6 +7,7 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,15 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
-from rag_zeval.judge.prompt import judge_messages
+from rag_zeval.files import write_json
+from rag_zeval.judge.prompt import VARIANTS, judge_messages
 from rag_zeval.scorers.word_rule import is_contested
 from rag_zeval.stages.answer_quality import AnswerFilter, find_flags, similarity
+from train.__main__ import prepare_rows
 from train.curriculum import (
     Question,
     Stage,
     build_curriculum,
     build_row,
     candidate_sets,
+    check_answers,
     count_shown,
     describe,
     flag_questions,
@@ -30,6 +34,7 @@ from train.curriculum import (
     read_stages,
     write_parquet,
 )
+from train.run_folder import RunFolder
 
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
 
@@ -109,6 +114,35 @@ def test_a_row_tells_the_judge_everything_but_the_alphas() -> None:
     truth = json.loads(row["reward_model"]["ground_truth"])
     assert truth == {"alphas": [-1.0, 0.0, -0.5], "reference": q.passage, "variant": "compact"}
     assert row["reward_model"]["style"] == "rule" and row["data_source"] == "rag_zeval"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_reward_gets_the_answers_where_they_are_repeated(variant: str, tmp_path: Path) -> None:
+    q = replace(question("q1"), answers={0.0: "It rains \ud83d.", -1.0: "It snows."})
+    row = build_row(q, [-1.0, 0.0], variant)
+    truth = json.loads(row["reward_model"]["ground_truth"])
+    echoes = VARIANTS[variant].echo_answer
+    assert truth.get("answers") == (["It snows.", "It rains \ufffd."] if echoes else None)
+    folder, settings = RunFolder(tmp_path), SimpleNamespace(variant=variant)
+    write_json(folder.counts, {})
+    for path in (folder.train_rows, folder.val_rows):
+        write_parquet(path, [row] * 3)
+    prepare_rows(settings, folder)  # type: ignore[arg-type]  # of a run that is taken up again
+    truth.pop("answers", None)
+    row["reward_model"]["ground_truth"] = json.dumps(truth)
+    write_parquet(folder.val_rows, [row] * 3)  # as a version before wrote it
+    if echoes:
+        with pytest.raises(InputError, match=r"val\.parquet: field 'answers' is missing.* Remove .*data and run"):
+            prepare_rows(settings, folder)  # type: ignore[arg-type]
+    else:
+        prepare_rows(settings, folder)  # type: ignore[arg-type]
+
+
+def test_a_file_without_rows_lacks_nothing_and_one_that_is_gone_is_named(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "val.parquet", [])
+    check_answers(tmp_path / "val.parquet", "paper")
+    with pytest.raises(InputError, match=r"train\.parquet: cannot be read"):
+        check_answers(tmp_path / "train.parquet", "paper")
 
 
 @given(

@@ -80,3 +80,14 @@ def test_a_claim_is_entailed_by_the_sentence_that_states_its_fact_and_by_no_othe
         assert world.entailed(false, [sentence]) is False
     assert world.entailed(true, [true]) is True and world.entailed(true, []) is False
     assert world.entailed(world.claim("Somebody Else", key, asked.facts[key]), [asked.passage]) is False
+
+
+@given(st.integers(0, 10_000))
+def test_a_passage_tells_the_facts_that_it_states_and_no_other(seed):
+    asked = question_about_a_new_person(random.Random(seed))
+    stated = world.passage_facts(asked.passage)
+    assert stated == {key: asked.facts[key] if key in asked.sentences else "" for key in world.KEYS}
+    for wrong in range(len(asked.keys) + 1):
+        answer = world.answer_with_errors(asked, wrong, random.Random(seed))
+        assert world.true_support(answer, stated) == world.true_support(answer, asked.facts)
+    assert world.passage_facts("It rains in Paris.") is None

@@ -1,0 +1,88 @@
+"""`python -m experiments.reward_audit RUN`: was a training run paid for better judgements, or for something else?"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rag_zeval.errors import InputError, exit_status, nearest
+
+if TYPE_CHECKING:
+    from experiments.reward_audit.findings import Line
+
+USAGE = """\
+usage: python -m experiments.reward_audit RUN [key=value ...]
+
+RUN is the folder of a training run (runs/train/nano), finished or not. Its early steps are compared with its late
+ones, over the rollouts that it saved. docs/rewards.md says what each figure shows.
+
+rollouts=train      which rollouts: train, or val (the validation rows, judged greedily)
+bench=FOLDER        a finished bench (runs/bench/nano): its first model is compared with its last, on held-out sets
+out_dir=FOLDER      where reward_audit.html and reward_audit.json go (default: RUN)
+"""
+KEYS = ("rollouts", "bench", "out_dir")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
+    return exit_status(lambda: reward_audit(argv))
+
+
+def reward_audit(argv: Sequence[str]) -> int:
+    if {"-h", "--help"} & set(argv):
+        print(USAGE, end="")
+        return 0
+    options = dict(word.split("=", 1) for word in argv if re.match(r"[a-z_]+=", word))
+    paths = [Path(word) for word in argv if not re.match(r"[a-z_]+=", word)]
+    for key in options:
+        if key not in KEYS:
+            raise InputError(f"command line: there is no key '{key}'{nearest(key, KEYS)}")
+    if len(paths) != 1:
+        raise InputError(f"command line: name the folder of one training run, not {len(paths)} (--help says more)")
+    from eval_benchmarks.output.page import render  # after --help: brings numpy
+    from experiments.dynamics.entailment import WHICH
+    from experiments.reward_audit.findings import audit
+    from experiments.reward_audit.replies import of_bench, of_run
+    from rag_zeval.files import write_json, write_text
+
+    [run] = paths
+    which = options.get("rollouts", "train")
+    if which not in WHICH:
+        raise InputError(f"rollouts={which}: there is {', '.join(WHICH)}")
+    comparisons = [of_run(run, which)]
+    if "bench" in options:
+        comparisons += of_bench(Path(options["bench"]))
+    audited = [(comparison, audit(comparison)) for comparison in comparisons]
+    out = Path(options.get("out_dir", run))
+    content = [
+        {
+            "name": comparison.name,
+            **{
+                name: {"label": side.label, "replies": len(side.replies), "damaged": side.damaged}
+                for name, side in (("before", comparison.before), ("after", comparison.after))
+            },
+            "figures": {line.name: _sides(line) for section in sections for line in section.lines},
+        }
+        for comparison, sections in audited
+    ]
+    write_json(out / "reward_audit.json", {"run": run.resolve().name, "comparisons": content})
+    page = out / "reward_audit.html"
+    write_text(page, render("reward_audit.html", name=run.resolve().name, audited=audited))
+    for comparison in comparisons:
+        for side in (comparison.before, comparison.after):
+            if side.damaged:
+                print(f"{comparison.name}, {side.label}: {len(side.damaged)} lines left out (first: {side.damaged[0]})")
+    print(f"reward audit: {page}")
+    return 0
+
+
+def _sides(line: Line) -> dict[str, object]:
+    return {"label": line.label, "before": asdict(line.before), "after": asdict(line.after), "apart": line.apart}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

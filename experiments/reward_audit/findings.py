@@ -1,0 +1,296 @@
+"""The figures of an audit: what a judge can be paid for without judging better, each with a 95% interval."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from experiments.reward_audit.replies import Comparison, Reply
+from rag_zeval.judge.schema import LETTERS, AtomicClaim
+from rag_zeval.judge.scoring import support_score
+from rag_zeval.scorers.word_rule import content_words
+from rag_zeval.stages import world
+from rag_zeval.statistics.bootstrap import Estimate, mean_interval, share_interval
+from rag_zeval.statistics.judge_bias import FEATURES, JudgedAnswer, judge_bias
+
+Values = Callable[[Reply], list[float]]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of a table: the mean of what `values` finds in each reply. name: its key in the JSON file.
+
+    share: whether every value is 0 or 1.
+    """
+
+    name: str
+    label: str
+    values: Values
+    share: bool = True
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure of one side. value: None if nothing could be counted; the bounds are also None for a single prompt.
+
+    n: what the mean is over (answers, claims, quotes or replies); prompts: those that have any.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    prompts: int | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """A figure before and after."""
+
+    name: str
+    label: str
+    before: Measured
+    after: Measured
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two intervals have nothing in common."""
+        one, other = self.before, self.after
+        if one.low is None or one.high is None or other.low is None or other.high is None:
+            return False
+        return one.high < other.low or other.high < one.low
+
+
+@dataclass(frozen=True)
+class Section:
+    """Lines that belong together, and what a reader should look for in them."""
+
+    title: str
+    look_for: str
+    lines: list[Line]
+
+
+def audit(comparison: Comparison) -> list[Section]:
+    """All sections of a comparison. A figure that neither side has is left out."""
+    replies = [*comparison.before.replies, *comparison.after.replies]
+    sections = []
+    for title, look_for, figures in _sections(replies):
+        lines = [
+            Line(f.name, f.label, _measure(f, comparison.before.replies), _measure(f, comparison.after.replies))
+            for f in figures
+        ]
+        sections.append(Section(title, look_for, [line for line in lines if line.before.n or line.after.n]))
+    sections.append(_bias(comparison))
+    return [section for section in sections if section.lines]
+
+
+def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]]]:
+    alphas = sorted({alpha for reply in replies for alpha in reply.alphas or ()}, reverse=True)
+    letters = LETTERS[: max(len(reply.answers) for reply in replies)]
+    yield (
+        "Format and echoes",
+        "Replies without the format, and replies that do not repeat an answer they were asked to repeat, should be "
+        "rare and get rarer. All other figures leave them out.",
+        [
+            Figure("format_failed", "replies without the format", lambda r: [float(r.trajectory is None)]),
+            Figure("echo_differs", "replies whose echo differs", _echo),
+        ],
+    )
+    yield (
+        "Claims per answer",
+        "Support is a ratio, so splitting an answer finely or coarsely moves it. Answers of a higher α getting more "
+        "claims while the others get fewer, or the reverse: the judge splits by what it wants to conclude. A position "
+        "that gets more claims than the others: it splits by position.",
+        [Figure("claims", "all answers", lambda r: _claims_at(r, lambda at: True), share=False)]
+        + [Figure(f"claims_alpha_{a:g}", f"answers of α = {a:g}", _claims_by_alpha(a), share=False) for a in alphas]
+        + [
+            Figure(f"claims_{x}", f"answers at position {x}", _claims_by_place(at), share=False)
+            for at, x in enumerate(letters)
+        ],
+    )
+    yield (
+        "Verdicts",
+        "Candidates stand in random order. So the share of supported claims should not depend on the position; it may "
+        "depend on α. In the nano world the passage says which verdicts are right.",
+        [Figure("supported", "claims judged supported", lambda r: _verdicts_at(r, lambda at: True))]
+        + [Figure(f"supported_alpha_{a:g}", f"of answers of α = {a:g}", _verdicts_by_alpha(a)) for a in alphas]
+        + [
+            Figure(f"supported_{x}", f"of answers at position {x}", _verdicts_by_place(at))
+            for at, x in enumerate(letters)
+        ]
+        + [Figure("verdicts_right", "verdicts that are right (nano world)", _right)],
+    )
+    yield (
+        "Quotes",
+        "The evidence reward pays for verbatim tokens. It does not see whether a quote belongs to its claim, nor "
+        "whether it has the spaces of the passage.",
+        [
+            Figure("quotes_spaceless", "quotes that are in the passage only without their spaces", _spaceless),
+            Figure("quotes_unrelated", "quotes that share no content word with their claim", _unrelated),
+            Figure("entailed", "supported claims that their quotes entail (nano world)", _entailed),
+        ],
+    )
+    yield (
+        "Repetition",
+        "A claim said twice counts twice. No reward reads the analysis: one that stands beside different claims "
+        "explains neither.",
+        [
+            Figure("claims_repeated", "claims that repeat one of the same answer", _repeated_claims),
+            Figure("analyses_repeated", "analyses that also stand beside a different claim", _repeated_analyses),
+        ],
+    )
+
+
+def _measure(figure: Figure, replies: Sequence[Reply]) -> Measured:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for reply in replies:
+        if values := figure.values(reply):
+            groups[reply.prompt] += values
+    n, total = sum(map(len, groups.values())), sum(map(sum, groups.values()))
+    if not n:
+        return Measured(None, None, None, 0, 0)
+    low, high = _bounds(figure, list(groups.values()), total / n)
+    return Measured(total / n, low, high, n, len(groups))
+
+
+def _bounds(figure: Figure, groups: list[list[float]], value: float) -> tuple[float, float] | tuple[None, None]:
+    """The 95% interval of the mean, resampling prompts; None for a single prompt.
+
+    Resampling shows no spread where every value is the same. A share of 0 or 1 then gets the interval of as many
+    outcomes as there are prompts.
+    """
+    if len(groups) < 2:
+        return None, None
+    if figure.share and value in (0.0, 1.0):
+        return share_interval(int(value) * len(groups), len(groups))
+    return mean_interval(groups)
+
+
+def _claims(reply: Reply) -> list[AtomicClaim]:
+    return [claim for candidate in reply.trajectory or () for claim in candidate.atomic_claims]
+
+
+def _echo(reply: Reply) -> list[float]:
+    return [] if reply.echo_differs is None else [float(reply.echo_differs)]
+
+
+def _claims_at(reply: Reply, wanted: Callable[[int], bool]) -> list[float]:
+    return [float(len(of.atomic_claims)) for at, of in enumerate(reply.trajectory or ()) if wanted(at)]
+
+
+def _verdicts_at(reply: Reply, wanted: Callable[[int], bool]) -> list[float]:
+    judged = [of for at, of in enumerate(reply.trajectory or ()) if wanted(at)]
+    return [float(claim.is_supported) for of in judged for claim in of.atomic_claims]
+
+
+def _claims_by_alpha(alpha: float) -> Values:
+    return lambda reply: _claims_at(reply, lambda at: bool(reply.alphas) and (reply.alphas or ())[at] == alpha)
+
+
+def _claims_by_place(place: int) -> Values:
+    return lambda reply: _claims_at(reply, lambda at: at == place)
+
+
+def _verdicts_by_alpha(alpha: float) -> Values:
+    return lambda reply: _verdicts_at(reply, lambda at: bool(reply.alphas) and (reply.alphas or ())[at] == alpha)
+
+
+def _verdicts_by_place(place: int) -> Values:
+    return lambda reply: _verdicts_at(reply, lambda at: at == place)
+
+
+def _right(reply: Reply) -> list[float]:
+    """A claim that the nano world cannot read is never judged rightly."""
+    if (facts := reply.facts) is None:
+        return []
+    return [float(world.claim_is_true(claim.claim, facts) is claim.is_supported) for claim in _claims(reply)]
+
+
+def _spaceless(reply: Reply) -> list[float]:
+    spaced, packed = " ".join(reply.passage.split()), "".join(reply.passage.split())
+    quotes = [quote.split() for claim in _claims(reply) for quote in claim.grounding_evidence if quote.strip()]
+    return [float(" ".join(quote) not in spaced and "".join(quote) in packed) for quote in quotes]
+
+
+def _unrelated(reply: Reply) -> list[float]:
+    return [
+        float(not content_words(quote).keys() & content_words(claim.claim).keys())
+        for claim in _claims(reply)
+        for quote in claim.grounding_evidence
+        if quote.strip()
+    ]
+
+
+def _entailed(reply: Reply) -> list[float]:
+    if reply.facts is None:
+        return []
+    supported = [claim for claim in _claims(reply) if claim.is_supported and claim.grounding_evidence]
+    verdicts = [world.entailed(claim.claim, claim.grounding_evidence) for claim in supported]
+    return [float(entailed) for entailed in verdicts if entailed is not None]
+
+
+def _repeated_claims(reply: Reply) -> list[float]:
+    found = []
+    for candidate in reply.trajectory or ():
+        said = [_same(claim.claim) for claim in candidate.atomic_claims]
+        found += [float(claim in said[:at]) for at, claim in enumerate(said)]
+    return found
+
+
+def _repeated_analyses(reply: Reply) -> list[float]:
+    beside: dict[str, set[str]] = defaultdict(set)
+    said = [(_same(claim.analysis), _same(claim.claim)) for claim in _claims(reply) if claim.analysis.strip()]
+    for analysis, claim in said:
+        beside[analysis].add(claim)
+    return [float(len(beside[analysis]) > 1) for analysis, _ in said]
+
+
+def _same(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+BIAS = {
+    "length": "length of the answer, in words",
+    "position": "position (1: shown first)",
+    "overlap": "share of its words that the passage has",
+}
+
+
+def _bias(comparison: Comparison) -> Section:
+    before, after = (judge_bias(_judged(side.replies)) for side in (comparison.before, comparison.after))
+    lines = []
+    for name in FEATURES:
+        one, other = before[name], after[name]
+        plain = (_estimated(one.correlation, one.n), _estimated(other.correlation, other.n))
+        fixed = (_estimated(one.partial, one.n_known), _estimated(other.partial, other.n_known))
+        lines.append(Line(f"rho_{name}", BIAS[name], *plain))
+        lines.append(Line(f"rho_{name}_partial", f"{BIAS[name]}; true support held fixed", *fixed))
+    return Section(
+        "Score against length, position and overlap (Spearman's ρ)",
+        "0 means that the score does not follow it. An answer that is longer or closer to the passage may be the "
+        "better one: where the true support is known, the second line holds it fixed, and what is left is bias. "
+        "Compare early and late steps only where they have the same number of candidates.",
+        [line for line in lines if line.before.value is not None or line.after.value is not None],
+    )
+
+
+def _judged(replies: Sequence[Reply]) -> list[JudgedAnswer]:
+    return [
+        JudgedAnswer(
+            reply.prompt,
+            at + 1,
+            answer,
+            reply.passage,
+            support_score(candidate),
+            None if reply.facts is None else world.true_support(answer, reply.facts),
+        )
+        for reply in replies
+        for at, (answer, candidate) in enumerate(zip(reply.answers, reply.trajectory or (), strict=False))
+    ]
+
+
+def _estimated(estimate: Estimate | None, n: int) -> Measured:
+    if estimate is None:
+        return Measured(None, None, None, n)
+    return Measured(estimate.value, estimate.low, estimate.high, n)

@@ -1,0 +1,189 @@
+"""What a judge replied, prompt by prompt: the rollouts that a training run saved, or the rows of a bench."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eval_benchmarks.run_folder import read_run as read_bench
+from eval_benchmarks.trials import Trial
+from experiments.dynamics.entailment import WHICH, step_files
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, check_fields, locate, parse_row
+from rag_zeval.judge.parser import FormatError
+from rag_zeval.judge.prompt import find_variant
+from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.stages import world
+from rag_zeval.stages.training_log import read_run
+from rewards.format import EchoDiffers, good_trajectory, repeats_answer
+
+PART = 5  # the early steps are the first fifth of all, the late ones the last
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One reply to a prompt. Replies with the same `prompt` are resampled together.
+
+    trajectory: None if the reply has none that counts. alphas: of the answers, None if they have none. echo_differs:
+    None where the prompt does not ask to repeat the answers.
+    """
+
+    prompt: str
+    passage: str
+    answers: Sequence[str]
+    trajectory: Trajectory | None
+    alphas: Sequence[float] | None = None
+    echo_differs: bool | None = None
+
+    @cached_property
+    def facts(self) -> world.Facts | None:
+        """What the passage states, where it is one of the nano world: there the truth is known."""
+        return world.passage_facts(self.passage)
+
+
+@dataclass
+class Replies:
+    """Replies of one side of a comparison. damaged: lines that are no rollout, each with its place and the reason."""
+
+    label: str
+    replies: list[Reply] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same figures before and after: early against late steps, or the base against the trained judge."""
+
+    name: str
+    before: Replies
+    after: Replies
+
+
+def of_run(run: Path, which: str) -> Comparison:
+    """The rollouts ("train" or "val") of the early steps of a run against those of its late steps.
+
+    Raises InputError if fewer than two steps have rollouts, or if a side has none that can be read.
+    """
+    files = step_files(run, which, read_run(run))
+    if len(files) < 2:
+        raise InputError(
+            f"{run / 'rollouts' / which}: rollouts of {len(files)} logged steps; early and late steps need two"
+        )
+    steps = sorted(files)
+    n = -(-len(steps) // PART) if len(steps) > 2 else 1
+    sides = [_of_steps(files, part) for part in (steps[:n], steps[-n:])]
+    kind = dict(zip(WHICH, ("validation", "training"), strict=True))[which]
+    return Comparison(f"{kind} rollouts", *sides)
+
+
+def _of_steps(files: dict[int, Path], steps: Sequence[int]) -> Replies:
+    named = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+    side = Replies(named)
+    for step in steps:
+        # a last line without its end is still being written
+        for number, line in enumerate(files[step].read_bytes().split(b"\n")[:-1], 1):
+            try:
+                side.replies.append(_rollout(line, f"{step}:{number}"))
+            except InputError as error:
+                side.damaged.append(f"{files[step].parent.name}/{files[step].name}:{number}: {error}")
+    if not side.replies:
+        first = f" (first: {side.damaged[0]})" if side.damaged else ""
+        raise InputError(f"{files[steps[0]].parent}: no rollout of {named} can be read{first}")
+    return side
+
+
+def _rollout(line: bytes, place: str) -> Reply:
+    """A line as verl writes it. Raises InputError if it is none."""
+    row = parse_row(line.decode(errors="replace"))
+    check_fields(row, {"input": str, "output": str, "gts": str})
+    with locate("field 'gts'"):
+        truth = parse_row(row["gts"])
+        check_fields(truth, {"alphas": list, "variant": str})
+        for alpha in truth["alphas"]:
+            check_fields({"alpha": alpha}, {"alpha": (int, float)})
+    variant = find_variant(truth["variant"])
+    shown = _inputs(row["input"])
+    answers = list(shown["candidates"].values())
+    if len(answers) != len(truth["alphas"]):
+        raise InputError(f"{len(answers)} candidates, but {len(truth['alphas'])} alphas")
+    trajectory, differs = None, False
+    try:
+        trajectory = good_trajectory(row["output"], len(answers), variant.name, answers)
+    except FormatError as error:
+        differs = isinstance(error, EchoDiffers)
+    prompt = str(row.get("uid", place)).split("_")[0]  # verl calls a rollout <prompt>_<rollout>_<turn>
+    alphas, echo = [float(alpha) for alpha in truth["alphas"]], differs if variant.echo_answer else None
+    return Reply(prompt, shown["reference"], answers, trajectory, alphas, echo)
+
+
+def _inputs(prompt: str) -> Row:
+    """The JSON object of the judge's prompt: no text in it can spell the beginning of another one."""
+    at = prompt.find('{"question": ')
+    try:
+        found: Any = json.JSONDecoder().raw_decode(prompt, at)[0] if at >= 0 else None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"field 'input' holds no inputs of a judge: {str(error).splitlines()[0]}") from error
+    with locate("field 'input'"):
+        check_fields(found, {"reference": str, "candidates": dict})
+        for letter, answer in found["candidates"].items():
+            check_fields({letter: answer}, {letter: str})
+    inputs: Row = found
+    return inputs
+
+
+def of_bench(bench: Path) -> list[Comparison]:
+    """The first model of a bench against its last, on each data set that rag_zeval judged with both.
+
+    Raises InputError if the bench is not finished or rag_zeval judged nothing with two models.
+    """
+    judged = [trial for trial in read_bench(bench)[1] if trial.scorer == RagZeval.name and trial.model is not None]
+    models = list(dict.fromkeys(trial.model for trial in judged))
+    if len(models) < 2:
+        raise InputError(f"{bench}: rag_zeval judged with {len(models)} models; before and after need two")
+    comparisons = []
+    for name in dict.fromkeys(trial.benchmark.name for trial in judged):
+        before, after = (
+            [trial for trial in judged if (trial.benchmark.name, trial.model) == (name, model)]
+            for model in (models[0], models[-1])
+        )
+        if before and after:
+            comparisons.append(Comparison(name, _of_trials(before), _of_trials(after)))
+    return comparisons
+
+
+def _of_trials(trials: Sequence[Trial]) -> Replies:
+    side = Replies(str(trials[0].model))
+    for trial in trials:
+        for example in trial.benchmark.examples:
+            if (scored := trial.scored.get(example.id)) is not None:
+                trajectory = _trajectory(scored.parts.get("trajectory"))
+                echo = None
+                if trajectory is not None and all(candidate.answer is not None for candidate in trajectory):
+                    pairs = zip(trajectory, example.answers, strict=True)
+                    echo = not all(repeats_answer(candidate.answer or "", answer) for candidate, answer in pairs)
+                side.replies.append(
+                    Reply(example.id, example.reference, example.answers, trajectory, echo_differs=echo)
+                )
+    return side
+
+
+def _trajectory(candidates: list[Row] | None) -> Trajectory | None:
+    """What `schema.as_json` made of a trajectory."""
+    if candidates is None:
+        return None
+    return tuple(
+        CandidateEvaluation(
+            letter,
+            tuple(
+                AtomicClaim(**{**claim, "grounding_evidence": tuple(claim["grounding_evidence"])})
+                for claim in candidate["atomic_claims"]
+            ),
+            candidate["answer"],
+        )
+        for letter, candidate in zip(LETTERS, candidates, strict=False)
+    )
