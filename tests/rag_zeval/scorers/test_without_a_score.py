@@ -22,10 +22,10 @@ VERDICT = "- Something. A reason. VERDICT: "
 @pytest.mark.parametrize(
     ("measure", "prompt", "reply", "reason"),
     [
-        ("ragchecker_precision", "ragchecker_check", ["Entailment"], "1 judgements of 2"),
-        ("ragchecker_precision", "ragchecker_check", ["Entailment", "Yes"], "'Yes' is none of Entailment, Neutral"),
-        ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 judgements of 3"),
-        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgements of 2"),
+        ("ragchecker_precision", "ragchecker_check", ["Entailment"], "1 judgement, expected 2"),
+        ("ragchecker_precision", "ragchecker_check", ["Entailment", "Yes"], "'Yes' is not one of Entailment, Neutral"),
+        ("ragchecker_precision", "ragchecker_claims", [["a", "b"]], "2 judgements, expected 3"),
+        ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}], "1 judgement, expected 2"),
         ("ragas_faithfulness", "ragas_verdicts", [{"verdict": 1}, {"verdict": 2}], "'2' is neither 1 nor 0"),
         ("ragas_faithfulness", "ragas_statements", {"statements": ["a", 3]}, "'3' is not a text"),
         ("ragas_answer_correctness", "ragas_correctness", {"TP": ["x"], "FP": [], "FN": []}, "of 2 statements"),
@@ -58,17 +58,17 @@ VERDICT = "- Something. A reason. VERDICT: "
         ("openeval_faithfulness", "openeval_statements", "1. Ada wrote it.", "no list with hyphens"),
         ("umbrela", "umbrela", "2", "no JSON in the reply '2'"),
         *(
-            ("umbrela", "umbrela", {"M": 2, "T": 2, "O": grade}, "is none of 0, 1, 2, 3")
+            ("umbrela", "umbrela", {"M": 2, "T": 2, "O": grade}, "is not one of 0, 1, 2, 3")
             for grade in (4, -1, 1.5, None, True, "high", [2], "")
         ),
         ("nuggets_all", "nuggets_create", {"nuggets": NUGGETS}, "31 nuggets, more than 30"),
         ("nuggets_all", "nuggets_create", {"nuggets": ["n0", 3]}, "'3' is not a text"),
-        ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5}, "5 judgements of 6"),
-        ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5 + ["good"]}, "'good' is none of vital, okay"),
-        ("nuggets_all", "nuggets_assignment", {"labels": ["support"] * 7}, "7 judgements of 6"),
+        ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5}, "5 judgements, expected 6"),
+        ("nuggets_all", "nuggets_importance", {"labels": ["vital"] * 5 + ["good"]}, "'good' is not one of vital, okay"),
+        ("nuggets_all", "nuggets_assignment", {"labels": ["support"] * 7}, "7 judgements, expected 6"),
         ("nuggets_all", "nuggets_assignment", {"labels": ["support"] * 5 + [1]}, "'1' is no"),
         *(
-            ("citation_recall", "citation_support", {"support": label}, "is none of full_support, partial_support")
+            ("citation_recall", "citation_support", {"support": label}, "is not one of full_support, partial_support")
             for label in ("support", 1, None, "fully")
         ),
         ("answered", "answered", {"answered": "maybe"}, "'maybe' is neither 1 nor 0"),

@@ -88,7 +88,7 @@ def differences(name: str) -> dict[str, Difference]:
         "answer without claims": (match, lambda one: weighted(1, one), none_of_ours),
         "ground truth without claims": (match, lambda one: weighted(1, one), none_of_theirs),
     }
-    faithfulness = dict.fromkeys(MISCOUNTED, (came, share_of_what_came, " judgements of "))
+    faithfulness = dict.fromkeys(MISCOUNTED, (came, share_of_what_came, " judgements, expected "))
     kinds = {
         "ragas_faithfulness": faithfulness,
         f"ragas_faithfulness{NEWER}": faithfulness,
