@@ -74,7 +74,7 @@ def run(config: DictConfig) -> int:
         for trial in _trials(settings, benchmarks, console, prices, accounts, leave_out):
             trials.append(trial)
     except BudgetSpent as left:
-        print(f"stopped at max_cost={settings.max_cost}: {left}.  {_spent(accounts)}", file=sys.stderr)
+        print(f"stopped at max_cost={settings.max_cost}: {left}. {_spent(accounts)}", file=sys.stderr)
         print("run the same command with a larger max_cost to resume", file=sys.stderr)
         return 1
     if not trials:

@@ -111,7 +111,7 @@ def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]
     )
     yield (
         "Verdicts",
-        "Candidates stand in random order. So the share of supported claims should not depend on the position; it may "
+        "The candidates are in random order. So the share of supported claims should not depend on the position; it may "
         "depend on α. In the nano world the passage says which verdicts are right.",
         [Figure("supported", "claims judged supported", lambda r: _verdicts_at(r, lambda at: True))]
         + [Figure(f"supported_alpha_{a:g}", f"of answers of α = {a:g}", _verdicts_by_alpha(a)) for a in alphas]
@@ -133,11 +133,11 @@ def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]
     )
     yield (
         "Repetition",
-        "A claim said twice counts twice. No reward reads the analysis: one that stands beside different claims "
+        "A claim said twice counts twice. No reward reads the analysis: one that repeats for different claims "
         "explains neither.",
         [
             Figure("claims_repeated", "claims that repeat one of the same answer", _repeated_claims),
-            Figure("analyses_repeated", "analyses that also stand beside a different claim", _repeated_analyses),
+            Figure("analyses_repeated", "analyses that repeat for a different claim", _repeated_analyses),
         ],
     )
 

@@ -104,7 +104,7 @@ def choose(
             found = [name for name in there if name not in used and field in fields_of(name)]
             if one := _one_of(found, field, there):
                 taken[field] = one
-    _check_reference(taken, names, layout)
+    _check_reference(taken, names, there)
     for one, other in (("answers", "answer"), ("answer", "answers")):
         if one in taken and other in taken and one not in names and not there.get(taken[one]):
             del taken[one]  # a column without any value
@@ -137,14 +137,15 @@ def _one_of(found: Sequence[str], field: str, there: Mapping[str, int]) -> str |
     raise InputError(f"columns {_listed(filled)} could each hold the {FIELDS[field]}: add {way_out}")
 
 
-def _check_reference(taken: dict[str, str], names: Mapping[str, str], layout: Layout | None) -> None:
+def _check_reference(taken: dict[str, str], names: Mapping[str, str], there: Mapping[str, int]) -> None:
     """`reference` is the ground truth for some and the text to judge by for others; beside contexts it is not known."""
-    if "reference" not in taken or "reference" in names or not ("contexts" in taken or "passage" in taken):
+    beside = [taken[field] for field in ("contexts", "passage") if field in taken]
+    if "reference" not in taken or "reference" in names or not any(there.get(name, 1) for name in beside):
         return
     column = taken.pop("reference")
     if "truth" not in taken:
         raise InputError(
-            f"column '{column}' beside '{taken.get('contexts') or taken['passage']}' could hold the ground truth, or "
+            f"column '{column}' beside '{beside[0]}' could hold the ground truth, or "
             f"the text to judge by: add --map truth={column} or --map reference={column}"
         )
 

@@ -241,9 +241,11 @@ def _json(path: Path, encoding: str) -> Iterator[Placed]:
         first = next((line for line in file if line.strip()), "")
         others = any(line.strip() for line in file)
     try:
-        is_lines = isinstance(decoded(first), dict) and others
+        value = decoded(first)
     except InputError:
         is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # one bad line of many
+    else:
+        is_lines = isinstance(value, dict) and (others or rows_of(value, path) == [value])
     if is_lines:
         yield from _json_lines(path, encoding)
         return

@@ -1,7 +1,8 @@
 """What is needed to judge the answers of an example: named by each scorer, looked for here before it sees them.
 
 A need is a field of Example: "answer" (each of `answers`), "reference", "truth", "chunks"; or two, as in "truth or
-reference", where the example's own reference may stand in for the first.
+reference", where the example's own reference may stand in for the first. Measures of overlap need "any answer", which
+may be an empty text: it overlaps with nothing, and published values of BLEU and ROUGE-L count it as 0.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from rag_zeval.models.language_model import one_line
 if TYPE_CHECKING:
     from rag_zeval.judge.evaluator import Example
 
-ANSWER, OR = "answer", " or "
+ANSWER, ANY_ANSWER, OR = "answer", "any answer", " or "
+ANSWERS = (ANSWER, ANY_ANSWER)
 BETWEEN = "\n\n"  # retrieved chunks, where they are one text
 NOUNS = {  # of needs, and of what a reference is
     ANSWER: "answer",
+    ANY_ANSWER: "answer",
     "reference": "reference",
     "truth": "ground truth",
     "chunks": "retrieved contexts",
@@ -63,13 +66,13 @@ def _given(example: Example, field: str) -> Given:
 
 def lacking(example: Example, needs: Collection[str]) -> tuple[str | None, ...]:
     """Of each answer, the status that says what is missing to judge it, as "failed: no answer"; None: nothing is."""
-    missing = [NOUNS[_kind(example, need)] for need in needs if need != ANSWER and given(example, need) is None]
+    missing = [NOUNS[_kind(example, need)] for need in needs if need not in ANSWERS and given(example, need) is None]
     common = f"failed: {' and '.join(f'no {noun}' for noun in missing)}" if missing else None
-    if ANSWER not in needs:
+    if not set(ANSWERS) & set(needs):
         return (common,) * len(example.answers)
     why = example.unanswered or ("",) * len(example.answers)
     return tuple(
-        f"failed: {one_line(reason) or 'no answer'}" if reason or is_blank(answer) else common
+        f"failed: {one_line(reason) or 'no answer'}" if reason or (ANSWER in needs and is_blank(answer)) else common
         for reason, answer in zip(why, example.answers, strict=True)
     )
 
@@ -89,7 +92,7 @@ def judged_by(example: Example, needs: Iterable[str], also: Iterable[str] = ()) 
     `chunks` are kept beside it where those are needed, too. also: what is looked at where the example has it.
     Where nothing is needed but the answer, the reference is "" and its kind None.
     """
-    sources = [given(example, need) or Given(_kind(example, need), ()) for need in needs if need != ANSWER]
+    sources = [given(example, need) or Given(_kind(example, need), ()) for need in needs if need not in ANSWERS]
     sources += [found for need in also if (found := given(example, need))]
     if not sources:
         return {"reference": "", "reference_kind": None}

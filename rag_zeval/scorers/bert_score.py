@@ -14,6 +14,7 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.models.embeddings import load_encoder
 from rag_zeval.models.language_model import one_line
 from rag_zeval.scorers.score import Score, Scored, Scorer
@@ -38,7 +39,7 @@ class BertScore(Scorer):
     """
 
     name = "bert_score"
-    needs = ("answer", "reference")
+    needs = (ANY_ANSWER, "reference")
 
     def __init__(self, folder: str):
         self._tokenizer, self._model, self._max_tokens = load_encoder(folder)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from rag_zeval.errors import needed
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored, Scorer
 
@@ -19,7 +20,7 @@ class Bleu(Scorer):
     """BLEU in [0, 1] of each answer against the reference."""
 
     name = "bleu"
-    needs = ("answer", "reference")
+    needs = (ANY_ANSWER, "reference")
 
     def __init__(self) -> None:
         with needed("sacrebleu", self.name):

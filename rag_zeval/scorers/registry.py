@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rag_zeval.files import read_json
-from rag_zeval.judge.needs import ANSWER, NOUNS, OR
+from rag_zeval.judge.needs import ANSWERS, NOUNS, OR
 from rag_zeval.scorers import (
     answered,
     ares,
@@ -93,7 +93,8 @@ def _models(measure: Measure) -> str:
 
 
 def _needs(name: str, models: str) -> str:
-    fields = [" or ".join(f"the {NOUNS[field]}" for field in need.split(OR)) for need in NEEDS[name] if need != ANSWER]
+    needs = [need for need in NEEDS[name] if need not in ANSWERS]
+    fields = [" or ".join(f"the {NOUNS[field]}" for field in need.split(OR)) for need in needs]
     only = MEASURES[name].only if name in MEASURES else None
     return ", ".join([models, *fields, *([only[0]] if only else [])])
 

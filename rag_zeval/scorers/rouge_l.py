@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from rag_zeval.errors import needed
 from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored, Scorer
 
@@ -27,7 +28,7 @@ class RougeL(Scorer):
     """F1 in [0, 1] of the longest common subsequence of each answer and the reference."""
 
     name = "rouge_l"
-    needs = ("answer", "reference")
+    needs = (ANY_ANSWER, "reference")
 
     def __init__(self) -> None:
         with needed("rouge-score", self.name):

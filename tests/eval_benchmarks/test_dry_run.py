@@ -37,14 +37,14 @@ def test_rows_calls_tokens_and_hours_and_what_is_not_there(tmp_path: Path, capsy
     assert float(judged[6].replace(",", "")) > 0 and float(judged[8]) >= 0
     for name, rows in (("aggrefact", "29,320"), ("ragtruth", "2,700"), ("faithbench", "800")):
         assert any(line.split()[:4] == [name, "-", "-", rows] for line in shown.splitlines())
-        assert f"not there: {name}" in shown
+        assert f"missing: {name}" in shown
     assert "`make data` gets it" in shown and "accept its terms" in shown
     assert not (tmp_path / "out").exists()
 
 
 def test_without_any_data_a_dry_run_still_says_how_to_get_them(tmp_path: Path, capsys: Any) -> None:
     assert main(["dry_run=true", LABELLED, f"data_dir={tmp_path}"]) == 0
-    assert capsys.readouterr().out.count("not there: ") == 4
+    assert capsys.readouterr().out.count("missing: ") == 4
 
 
 def test_the_plan_counts_what_a_run_then_asks(tmp_path: Path, scripted_judge: ScriptedJudge) -> None:

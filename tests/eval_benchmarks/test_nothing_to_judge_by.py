@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.progress import Progress
 
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, better_first, pairwise_metrics
@@ -16,6 +15,7 @@ from rag_zeval.evaluation.estimate import reply_by_the_letter
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.progress import Progress
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES
@@ -32,7 +32,7 @@ class Pairs(Benchmark):
     examples = [  # noqa: RUF012
         WHOLE,
         replace(WHOLE, id="no reference", reference="\u200b", chunks=(" ",)),
-        replace(WHOLE, id="no answer", answers=("Ann has cats.", "\u200b")),
+        replace(WHOLE, id="no answer", answers=("Ann has cats.", "\u200b"), unanswered=("", "no answer")),
     ]
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
@@ -49,7 +49,7 @@ def test_there_is_no_score_and_no_second_try(name: str, tmp_path: Path) -> None:
         scorer = RougeL() if name == RougeL.name else RagZeval(judge, None, Sampling())
 
     def run() -> dict[str, Scored]:
-        with Progress(disable=True) as progress:
+        with Progress() as progress:
             return dict(score(ScoringJob(Pairs(), scorer), tmp_path / "rows.jsonl", progress))
 
     one, calls = run(), judge.calls

@@ -395,7 +395,7 @@ class _Campaign(Findings):
         folder = Path(tempfile.mkdtemp(prefix=re.sub(r"\W+", "-", where), dir=self.folder))
         till = Till(kind)
         status, said = self._run(command, folder, till, LIMIT)
-        asked, stopped, bill = till.asked, "stopped: " in said, sum(till.bills)
+        asked, stopped, bill = till.asked, "stopped at " in said, sum(till.bills)
         self._check_bills(where, till)
         shown = self._check_shown(where, said, bill)
         if kind in EXACT:

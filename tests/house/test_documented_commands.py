@@ -131,7 +131,7 @@ def check_rag_zeval(words: tuple[str, ...]) -> None:
         raise InputError(f"there is no scorer {', '.join(unknown)}")
 
 
-class Parsed(Exception):
+class Parsed(BaseException):
     """The command line is good, and what would follow is not run."""
 
 
@@ -239,7 +239,6 @@ make = "five"
         "python -m no.such",
         "python -m eval_benchmarks.compare runs/bench only-one",
         "python -m experiments.timing.overhead --no-such",
-        "python -m experiments.timing.decoding_speed cad no_such",
         "python -m experiments.dynamics runs/x no_such=1",
     ],
 )

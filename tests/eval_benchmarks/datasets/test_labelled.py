@@ -274,7 +274,7 @@ def test_a_span_outside_of_its_answer_and_a_source_that_is_not_there_are_one_lin
 def test_a_set_that_is_not_there_is_named_with_how_to_get_it(tmp_path: Path) -> None:
     for name, how in (("aggrefact", "accept its terms"), ("faithbench", "`make data` gets it")):
         benchmark, [line] = load(tmp_path, name)
-        assert benchmark is None and line.startswith(f"{name}: no data_dir/") and how in line
+        assert benchmark is None and line.startswith(f"{name}: data_dir/") and how in line
         assert str(tmp_path) not in line
 
 

@@ -58,7 +58,7 @@ def judge(letter: ScriptedJudge, tmp_path: Path) -> Callable[..., dict[tuple[str
 def test_an_answer_that_is_none_costs_nothing_and_the_others_are_judged_together(judge: Any, letter: Any) -> None:
     cases = [
         case("some", BOTH, "", "Ann has cats.", unanswered={"b": SLOW}),
-        case("blank", "\u200b", " ", "Ann has cats."),
+        case("blank", "\u200b", " ", "Ann has cats.", unanswered={"a": "no answer", "b": "no answer"}),
         case("none", "", "", unanswered={"a": "no answer", "b": SLOW}),
     ]
     rows = judge(cases, BY_ANSWER)

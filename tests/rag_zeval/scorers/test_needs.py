@@ -15,7 +15,7 @@ from tiny_bert import write_bert
 
 from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.judge.evaluator import Evaluator, Example
-from rag_zeval.judge.needs import NOUNS, is_blank, judged_by
+from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, is_blank, judged_by
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.asking import AskingScorer
@@ -31,7 +31,8 @@ BLANKS = ("", " \n\t\u3000", "\u200b", "\ufeff\u200e\u00ad\u2060")
 FIRST, SECOND = "Fact 0 holds [1]. Fact 9 holds [2].", "Fact 1 holds [1]. Fact 2 holds [2]."
 WHOLE = replace(example_of(FIRST, SECOND), chunks=example_of().chunks * 2)
 SHORT = Example("x", "q", "ann sat", ("ann", "a cat sat"))  # for a model that reads 18 characters
-RETRIEVAL = [name for name, needs in NEEDS.items() if "answer" not in needs]
+RETRIEVAL = [name for name, needs in NEEDS.items() if not set(ANSWERS) & set(needs)]
+OVERLAP = [name for name, needs in NEEDS.items() if ANY_ANSWER in needs]  # an empty text is an answer to them
 
 
 class Checker:
@@ -114,7 +115,7 @@ def without(example: Example, fields: Sequence[str], text: str) -> Example:
 def test_every_scorer_says_what_it_needs_and_that_is_all_it_looks_at(name: str, folder: Path) -> None:
     needs, also = NEEDS[name], MEASURES[name].also if name in MEASURES else ()
     looked_at = {field for need in (*needs, *also) for field in need.split(" or ")}
-    assert looked_at <= {"answer", "reference", "truth", "chunks"}
+    assert looked_at <= {*ANSWERS, "reference", "truth", "chunks"}
     assert "reference" not in needs or not {"truth", "chunks"} & looked_at  # a row keeps one text, and chunks beside it
     expected = Asked(name, folder).score(whole(name))
     assert None not in expected.values
@@ -125,7 +126,7 @@ def test_every_scorer_says_what_it_needs_and_that_is_all_it_looks_at(name: str, 
 
 def test_without_what_it_needs_there_is_no_score_and_no_call(name: str, folder: Path) -> None:
     for need in NEEDS[name]:
-        if need == "answer":
+        if need in ANSWERS:
             continue
         for text in BLANKS:
             asked = Asked(name, folder)
@@ -133,7 +134,7 @@ def test_without_what_it_needs_there_is_no_score_and_no_call(name: str, folder: 
             assert scored.values == (None, None) and asked.calls == 0, (need, text)
             assert {one.status for one in scored.scores} == {f"failed: no {NOUNS[need.split(' or ')[0]]}"}
             assert scored.final and (scored.calls, scored.paid_tokens) == (0, (0, 0))
-    if missing := [need for need in NEEDS[name] if need != "answer"]:
+    if missing := [need for need in NEEDS[name] if need not in ANSWERS]:
         bare = replace(whole(name), truth=None, reference="", chunks=())
         words = " and ".join(f"no {NOUNS[need.split(' or ')[0]]}" for need in missing)
         assert Asked(name, folder).score(bare).scores[0].status == f"failed: {words}"
@@ -146,8 +147,8 @@ def test_an_answer_that_is_none_is_not_judged_and_the_others_are(name: str, fold
     expected = alone.score(replace(given_whole, answers=(second,)))
     for text in BLANKS:
         asked = Asked(name, folder)
-        example = replace(given_whole, answers=(text, second))
-        scored = asked.score(example)
+        reasons = ("no answer", "") if name in OVERLAP else ()
+        scored = asked.score(replace(given_whole, answers=(text, second), unanswered=reasons))
         assert scored.scores[1] == expected.scores[0]
         if name in RETRIEVAL:
             assert scored.scores[0] == scored.scores[1]
@@ -158,6 +159,8 @@ def test_an_answer_that_is_none_is_not_judged_and_the_others_are(name: str, fold
             if part in expected.parts:
                 (one,) = expected.parts[part]
                 assert scored.parts[part] == [{} if part == "answers" else None, one]
+        if name in OVERLAP:
+            continue
         asked = Asked(name, folder)
         scored = asked.score(replace(given_whole, answers=(text, text), truth=None, reference=text, chunks=()))
         assert asked.calls == 0 and {one.status for one in scored.scores} == {"failed: no answer"}
@@ -259,3 +262,10 @@ def test_a_reference_of_its_own_that_stands_in_is_called_so_and_what_is_missing_
     assert judged_by(bare, NEEDS["ragas_context_recall"]) == {
         "reference": "", "reference_kind": "truth", "chunks": []
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["bleu", "rouge_l"])
+def test_an_empty_answer_overlaps_with_nothing(name: str, folder: Path) -> None:
+    """As in the benchmarks whose published values count it."""
+    scored = Asked(name, folder).score(replace(WHOLE, answers=("", "It is so.")))
+    assert (scored.scores[0].value, scored.scores[0].status) == (0.0, "ok")

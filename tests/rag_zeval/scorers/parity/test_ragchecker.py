@@ -62,7 +62,7 @@ def differences(measure: str) -> dict[str, Difference]:
     about_answer, about_truth = (name in f"{of} {OF_BOTH}".split() for of in (OF_ANSWER, OF_TRUTH))
     return RECORDED.of_kinds(
         {
-            **dict.fromkeys(MISCOUNTED, (padded, lambda instance: value(padded_and_cut(instance)), " judgements, expected ")),
+            **dict.fromkeys(MISCOUNTED, (padded, lambda instance: value(padded_and_cut(instance)), "expected ")),
             **({"answer without claims": no_answer} if about_answer else {}),
             **({"ground truth without claims": no_truth} if about_truth else {}),
             "no claims at all": no_answer if about_answer else no_truth,
