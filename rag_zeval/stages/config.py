@@ -35,7 +35,7 @@ def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> Dic
 
     `argv` holds words like `profile=nano` or `alphas=[0,-1]`. `--help` prints the stage's file with its comments and
     what the profile changes in it, and exits. Raises InputError, with the nearest known name, for a key or a profile
-    that does not exist, and for a value of the wrong kind or that refers to something else than another key (or, in
+    that does not exist, and for a value of the wrong kind or that refers to something other than another key (or, in
     a file, to RAG_ZEVAL_DATA): no word can bring the value of an environment variable into what a run writes.
     """
     path = configs / f"{stage}.yaml"
@@ -91,7 +91,7 @@ def _check_references(source: str, values: Any, known: str) -> None:
     for key, text in _texts(values):
         if "${" in re.sub(known, "", text):
             raise InputError(
-                f"{source}: key '{key}': '{one_line(text)}' refers to something else than another key; "
+                f"{source}: key '{key}': '{one_line(text)}' refers to something other than another key; "
                 "write the value itself"
             )
 
