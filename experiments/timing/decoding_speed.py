@@ -206,21 +206,26 @@ REAL: dict[str, Callable[[], Entry]] = {  # need the model and the questions of 
     "cad_limit": measure_cad_limit,
 }
 MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": measure_evidence}
+ALL = MEASUREMENTS | REAL | VLLM
 
 
 def main(argv: Sequence[str]) -> int:
     return run_command(decoding_speed, argv, "experiments.timing.decoding_speed", __doc__)
 
 
-def decoding_speed(
-    names: Annotated[list[str] | None, typer.Argument(help="The measurements. Default: cad and evidence.")] = None,
-) -> None:
-    known = MEASUREMENTS | REAL | VLLM
-    for name in names or MEASUREMENTS:
-        if name not in known:
-            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(known)}")
-    for name in names or MEASUREMENTS:
-        result = known[name]()
+def _known(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in ALL:
+            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(ALL)}")
+    return names
+
+
+Names = Annotated[list[str], typer.Argument(callback=_known, help="The measurements to run.")]
+
+
+def decoding_speed(names: Names = [*MEASUREMENTS]) -> None:  # noqa: B006 - typer shows it as the default
+    for name in names:
+        result = ALL[name]()
         print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
         append(result)
 

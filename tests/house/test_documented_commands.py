@@ -131,7 +131,7 @@ def check_rag_zeval(words: tuple[str, ...]) -> None:
         raise InputError(f"there is no scorer {', '.join(unknown)}")
 
 
-class Parsed(Exception):
+class Parsed(BaseException):  # no Exception: `exit_status` would report it as a fault of the program
     """The command line is good, and what would follow is not run."""
 
 
