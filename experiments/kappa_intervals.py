@@ -1,7 +1,7 @@
-"""`python -m experiments.kappa_intervals`: how wide the interval of `rag-zeval audit` is around Cohen's kappa.
+"""`python -m experiments.kappa_intervals`: how wide are the intervals of `rag-zeval audit` around Cohen's kappa?
 
-For numbers of labelled rows and true kappas, over simulated annotators: the mean width, and the share of intervals that
-hold the true kappa. The table of docs/judge-audit.md.
+It simulates annotators with a known kappa, for several numbers of labelled rows. It prints the mean width of the 95%
+interval, and its coverage: the share of intervals that contain the true kappa. docs/judge-audit.md has this table.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -133,9 +134,12 @@ def run_app(app: typer.Typer, words: Sequence[str] | None = None, name: str | No
 
 
 def run_command(command: Callable[..., None], words: Sequence[str], module: str, about: str | None) -> int:
-    """Run a function on the words after `python -m module`, as `run_app` does; its parameters are its options."""
+    """Run a function on the words after `python -m module`, as `run_app` does; its parameters are its options.
+
+    about: the help text. Its paragraphs and list items are filled to the width of the terminal.
+    """
     import typer
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(help=about)(command)
+    app.command(help=re.sub(r"(?<!\n)\n(?![\n-]) *", " ", about or ""))(command)
     return run_app(app, list(words), f"python -m {module}")

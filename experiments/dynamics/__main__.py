@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rag_zeval.errors import InputError, exit_status, nearest
+from experiments.run_arguments import read_arguments
+from rag_zeval.errors import InputError, exit_status
 
 USAGE = """\
 usage: python -m experiments.dynamics RUN [RUN ...] [key=value ...]
 
-RUN is the folder of a training run (runs/train/nano), finished or not; several are drawn over one another.
+Draws training runs by step, on one page. RUN is the folder of a training run, such as runs/train/nano; the run need
+not be finished. Several runs are drawn in the same figures.
 
-out_dir=FOLDER      where dynamics.html and dynamics/*.png go; for one run, its own folder if none is given
-entailment=SPEC     how far quotes entail the claims marked supported, from the rollouts the run saved:
+out_dir=FOLDER      where to write dynamics.html and dynamics/*.png; needed for several runs (default: RUN)
+entailment=SCORER   also draw how well quotes entail the claims that are marked as supported, in the rollouts that the
+                    run saved. SCORER decides:
                     nli:FOLDER  a local NLI model (transformers, sequence classification)
-                    oracle      the truth of the nano world
-rollouts=val        over which of them: val, or train (many more)
+                    oracle      the known truth of the nano world
+rollouts=val        the rollouts for entailment: val (the validation rows), or train (many more)
 """
 KEYS = ("out_dir", "entailment", "rollouts")
 
@@ -32,27 +34,23 @@ def dynamics(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(USAGE, end="")
         return 0
-    options = dict(word.split("=", 1) for word in argv if re.match(r"[a-z_]+=", word))
-    paths = [Path(word) for word in argv if not re.match(r"[a-z_]+=", word)]
-    for key in options:
-        if key not in KEYS:
-            raise InputError(f"command line: unknown key '{key}'{nearest(key, KEYS)}")
+    paths, options = read_arguments(argv, KEYS)
     if not paths:
         raise InputError("command line: name the folder of a training run (--help says more)")
     if len(paths) > 1 and "out_dir" not in options:
-        raise InputError("command line: several runs are drawn on one page; say where it goes with out_dir=FOLDER")
+        raise InputError("command line: several runs share one page; say where to write it with out_dir=FOLDER")
     if "rollouts" in options and "entailment" not in options:
-        raise InputError("command line: rollouts= says where entailment is computed; give entailment= as well")
+        raise InputError("command line: rollouts= chooses the rollouts for entailment; give entailment= as well")
     from eval_benchmarks.output.curves import COLOURS  # after --help: brings numpy
     from experiments.dynamics.entailment import WHICH, open_scorer
     from experiments.dynamics.figures import write_page
     from experiments.dynamics.run import read_runs
 
     if len(paths) > len(COLOURS):
-        raise InputError(f"command line: {len(paths)} runs; there are colours for {len(COLOURS)}")
+        raise InputError(f"command line: {len(paths)} runs, but at most {len(COLOURS)} can be drawn in one figure")
     which = options.get("rollouts", "val")
     if which not in WHICH:
-        raise InputError(f"rollouts={which}: there is {', '.join(WHICH)}")
+        raise InputError(f"rollouts={which}: choose from {', '.join(WHICH)}")
     scorer = open_scorer(options["entailment"]) if "entailment" in options else None
     runs = read_runs(paths, which, scorer)
     for run in runs:

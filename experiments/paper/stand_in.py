@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from rag_zeval.errors import InputError
+from rag_zeval.files import locate
 
 LITERAL = "literal"  # in the place of a model's name
 
@@ -30,10 +30,8 @@ def serving(port: int) -> Iterator[None]:
     from rag_zeval.literal_judge import count_tokens, literal_reply
     from rag_zeval.scripted_judge import ScriptedJudge
 
-    try:
+    with locate("literal_port"):
         judge = ScriptedJudge(literal_reply, port=port, keep=False)
-    except OSError as error:
-        raise InputError(f"literal_port: {port} cannot be used: {error.strerror}") from error
     judge.count = count_tokens
     try:
         yield

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rag_zeval.errors import InputError, exit_status, nearest
+from experiments.run_arguments import read_arguments
+from rag_zeval.errors import InputError, exit_status
 
 if TYPE_CHECKING:
     from experiments.reward_audit.findings import Line
@@ -36,11 +36,7 @@ def reward_audit(argv: Sequence[str]) -> int:
     if {"-h", "--help"} & set(argv):
         print(USAGE, end="")
         return 0
-    options = dict(word.split("=", 1) for word in argv if re.match(r"[a-z_]+=", word))
-    paths = [Path(word) for word in argv if not re.match(r"[a-z_]+=", word)]
-    for key in options:
-        if key not in KEYS:
-            raise InputError(f"command line: there is no key '{key}'{nearest(key, KEYS)}")
+    paths, options = read_arguments(argv, KEYS)
     if len(paths) != 1:
         raise InputError(f"command line: name the folder of one training run, not {len(paths)} (--help says more)")
     from eval_benchmarks.output.page import render  # after --help: brings numpy
@@ -52,7 +48,7 @@ def reward_audit(argv: Sequence[str]) -> int:
     [run] = paths
     which = options.get("rollouts", "train")
     if which not in WHICH:
-        raise InputError(f"rollouts={which}: there is {', '.join(WHICH)}")
+        raise InputError(f"rollouts={which}: choose from {', '.join(WHICH)}")
     comparisons = [of_run(run, which)]
     if "bench" in options:
         comparisons += of_bench(Path(options["bench"]))

@@ -1,11 +1,11 @@
-"""What each scorer asks of a judge: `python -m experiments.timing.call_costs` prints the table of docs/scorer-costs.md.
+"""Count what each scorer asks of a judge: `python -m experiments.timing.call_costs`.
 
-It also writes what `rag-zeval scorers` shows of it, rag_zeval/scorers/costs.json.
+It prints the table of docs/scorer-costs.md, and writes rag_zeval/scorers/costs.json, which `rag-zeval scorers` shows.
 
-60 questions of the nano world, each with two answers of four sentences that cite two of five retrieved chunks, and a
-ground truth. Every scorer judges them alone, nothing cached before, by the judge that goes by the letter
-(`literal_judge`): how many calls there are, and how long prompts and replies, does not depend on a real judge's wit.
-What a scorer asks of both answers in the same words is asked, and counted, once.
+The input is 60 questions of the nano world. Each has a ground truth, five retrieved chunks and two answers; an answer
+has four sentences and cites two of the chunks. Every scorer judges them alone, with an empty cache. The judge is the
+rule-based mock judge (`literal_judge`): how good a judge is changes neither the number of calls nor their length. A
+prompt that a scorer sends for both answers in the same words is sent and counted once.
 """
 
 from __future__ import annotations

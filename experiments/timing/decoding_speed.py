@@ -1,25 +1,29 @@
-"""`make bench-speed`: measurements of this code against its peers, taken in one run, one thread each.
+"""`make bench-speed`: time our code against other implementations, in one run, on one thread each.
 
-`cad`: the packed decoder against transformers' `generate(guidance_scale, negative_prompt_ids)`, on 8 questions with
-1,500-token passages, 4 alphas, 64 tokens, a random Qwen2 of 8 layers x 256. The peer decodes one question and one alpha
-a call: `guidance_scale` is one number a call, so the passage is read again for each alpha whatever is batched; batching
-the questions of one alpha gives the same tokens and, on one CPU thread, no speed.
+`cad`: the packed decoder against transformers' `generate(guidance_scale, negative_prompt_ids)`. The input is 8
+questions with passages of 1,500 tokens and 4 alphas; answers have 64 tokens; the model is a random Qwen2 with 8 layers
+of 256. transformers decodes one question and one alpha per call. `guidance_scale` is one number per call, so it reads
+the passage again for each alpha, whatever is batched. Batching the questions of one alpha gives the same tokens and, on
+one CPU thread, is not faster.
 
-`cad_real`: the same with the small profile's model (`make model PROFILE=small`) on 4 real questions of its test split.
-`cad_limit`: on 8 of them, the same streams of branches decoded greedily, each for itself, against the packed decoder:
-the ratio is the share of that speed which is left when they are mixed.
+`cad_real`: the same with the model of the small profile (`make model PROFILE=small`), on 4 real questions of its test
+split.
 
-`cad_vllm`: the same by vLLM with coupled requests, its prefix cache emptied before each time (`make test-vllm`);
-`cad_vllm_short`: with 500-token passages. Reading a passage takes both as long, ours once and the peer four times, so
-the longer it is, the nearer the ratio comes to 4.
+`cad_limit`: on 8 of these questions, the packed decoder against greedy decoding of each branch by itself. The ratio is
+the share of the speed that is left when branches are mixed.
 
-`evidence`: the suffix automaton of `rag_zeval.judge.evidence`, index building included, against difflib at its best
-(`SequenceMatcher(autojunk=False).find_longest_match` with the reference as its second sequence, whose index it keeps
-for all spans), on 256 rollouts x 15 spans of 6,000-token references (32 references x 8 rollouts).
+`cad_vllm`: as `cad`, but our side is vLLM with coupled requests (`make test-vllm`). Its prefix cache is emptied before
+each timing. `cad_vllm_short` has passages of 500 tokens. Both sides need the same time to read a passage; our side
+reads it once, transformers once for each of 4 alphas. So the longer the passage, the closer the ratio comes to 4.
 
-Each pair of times is taken back to back, after one that is not counted; the ratio is the median over the pairs. One
-entry per measurement is appended to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, difference,
-pairs}` (seconds: medians). Answers may part only where the two best mixed logits are within 1e-4 (`difference`).
+`evidence`: the suffix automaton of `rag_zeval.judge.evidence`, including the time to build its index, against difflib
+at its fastest (`SequenceMatcher(autojunk=False).find_longest_match`, with the reference as the second sequence, whose
+index it keeps for all spans). The input is 256 rollouts with 15 spans each, on 32 references of 6,000 tokens.
+
+Each pair of times is taken back to back, after a warm-up that is not counted. The ratio is the median over the pairs.
+Each measurement appends one entry to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, difference,
+pairs}`, with medians in seconds. Answers may differ only where the two best mixed logits are within 1e-4
+(`difference`).
 """
 
 from __future__ import annotations
@@ -202,21 +206,26 @@ REAL: dict[str, Callable[[], Entry]] = {  # need the model and the questions of 
     "cad_limit": measure_cad_limit,
 }
 MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": measure_evidence}
+ALL = MEASUREMENTS | REAL | VLLM
 
 
 def main(argv: Sequence[str]) -> int:
     return run_command(decoding_speed, argv, "experiments.timing.decoding_speed", __doc__)
 
 
-def decoding_speed(
-    names: Annotated[list[str] | None, typer.Argument(help="The measurements. Default: cad and evidence.")] = None,
-) -> None:
-    known = MEASUREMENTS | REAL | VLLM
-    for name in names or MEASUREMENTS:
-        if name not in known:
-            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(known)}")
-    for name in names or MEASUREMENTS:
-        result = known[name]()
+def _known(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in ALL:
+            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(ALL)}")
+    return names
+
+
+Names = Annotated[list[str], typer.Argument(callback=_known, help="The measurements to run.")]
+
+
+def decoding_speed(names: Names = [*MEASUREMENTS]) -> None:  # noqa: B006 - typer shows it as the default
+    for name in names:
+        result = ALL[name]()
         print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
         append(result)
 

@@ -1,17 +1,18 @@
-"""`make measure`: context-aware decoding at a model's real shape, on the device that is here.
+"""`make measure`: time context-aware decoding at a real model's shape, on the device of this machine.
 
-Random weights of that shape, passages of 500 and of 4,000 tokens, 4 alphas, 64 new tokens, no stop. In one run:
+The model has random weights. Passages have 500 or 4,000 tokens; there are 4 alphas and 64 new tokens, and no answer
+ends early. One run measures:
 
-- transformers' guidance: one question and one alpha a call, `guidance.guided_answers`; on a sample of the questions;
+- transformers' guidance (`guidance.guided_answers`): one question and one alpha per call, on a sample of the questions;
 - the packed decoder: all questions and alphas in one batch;
-- the bound: what the device could write at most if a step did nothing but read, once each, the weights and the prompts'
-  cached keys and values, at the bandwidth that a copy of 1 GiB reaches here (a tenth of that on a CPU).
+- the bound: the highest speed of writing if each step only read the weights and the prompts' cached keys and values
+  once. The bandwidth is that of copying 1 GiB on this device (on a CPU, a tenth of 1 GiB).
 
-tokens/s: new tokens over all the time, reading the prompts included. writing: new tokens over the time after the
-prompts were read (the time with 1 new token taken off); this is what the bound bounds. same: answers of the sample that
-are the same token for token; in bfloat16 the two need not round alike.
+tokens/s: new tokens divided by the total time, which includes reading the prompts. writing: new tokens divided by the
+time after the prompts were read, which is the total time minus the time with 1 new token. The bound applies to writing.
+same: how many answers of the sample are the same token for token; in bfloat16 the two sides may round differently.
 
-A run writes `docs/measurements/NAME.json` and makes `docs/measurements.md` anew of all that are there.
+A run writes `docs/measurements/NAME.json`, and rewrites `docs/measurements.md` from all such files.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""What the harness costs beside its HTTP client: `python -m experiments.timing.overhead [ROWS [PAIRS]] [--claims]`.
+"""The cost of the harness itself: `python -m experiments.timing.overhead [ROWS [PAIRS]] [--claims]`.
 
-A run of the bench stage (prompts, one call a row by RAG-Zeval, replies parsed, rows written and read back, statistics)
-and a bare loop of the `openai` client over the same prompts, against a server on this machine that answers at once,
-64 requests open. Prints each pair of times, taken back to back, the median of their ratios, and the memory of this
-process at most. With 0 PAIRS the harness runs once, alone: `100000 0` is for its memory.
+It times a run of the bench stage against a bare loop of the `openai` client over the same prompts. The bench builds
+prompts, makes one call per row with RAG-Zeval, parses replies, writes and reads rows, and computes statistics. Both
+call a server on this machine that answers at once, with 64 open requests. The command prints each pair of times, taken
+back to back, the median of their ratios, and the peak memory of this process. With 0 PAIRS it runs the harness once,
+alone: `100000 0` measures memory.
 
-With --claims the rows are labelled claims, PER_DOCUMENT about each document and judged by one call, in SETS data sets
-and with all metrics of such a set; and first a run of them is killed half-way and resumed.
+With --claims the rows are labelled claims. One call judges the 5 claims about a document; there are 3 data
+sets, with all metrics of such a set. Before timing, a run is killed half-way and resumed.
 """
 
 from __future__ import annotations

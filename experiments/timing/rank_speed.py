@@ -1,10 +1,10 @@
-"""The second part of `make bench-step`: whole training steps of the nano profile with one rank and with two.
+"""The second part of `make bench-step`: time whole training steps of the nano profile with one rank and with two.
 
-Two runs of `make train` on the same answers: in the first one process trains and one decodes, in turn, so that a second
-core has nothing to do; the second is the profile's own, with two of each. Times are verl's own of each step, from the
-first rollout to the new weights in the decoders; step 1, which pays for set-up, is left out. The rollouts of step 1
-come from the same weights and seeds: `same rollouts` says how many are word for word the same. One entry is appended
-to `runs/speed/summary.json`, as by the first part (ours: two ranks; theirs: one).
+It runs `make train` twice on the same answers. With one rank, one process trains and one decodes, in turn, so a second
+core is idle. With two ranks, as in the profile, there are two of each. Times are those that verl logs for each step,
+from the first rollout to the new weights in the decoders. Step 1 is left out, because it includes set-up. Its rollouts
+come from the same weights and seeds: `same rollouts` is the number that are the same word for word. One entry is
+appended to `runs/speed/summary.json`, as by the first part (ours: two ranks; theirs: one).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`python -m experiments.timing.statistics_speed`: how long the statistics of ten scorers take, by part.
+"""`python -m experiments.timing.statistics_speed`: time the statistics of ten scorers, part by part.
 
-The shape is that of the RAGChecker meta-evaluation: 280 instances, two annotators each, six metrics, 10,000 draws; the
-scores are random. Two scorers lack some, so that tests cannot all share their resamples. Run it with OMP_NUM_THREADS=1
-for the time of one core.
+The shape is that of the RAGChecker meta-evaluation: 280 instances, two annotators each, six metrics, 10,000 resamples.
+The scores are random. Two scorers lack some scores, so that tests cannot share all resamples. Set OMP_NUM_THREADS=1 to
+measure the time of one core.
 """
 
 from __future__ import annotations

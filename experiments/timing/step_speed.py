@@ -1,18 +1,23 @@
-"""`make bench-step`: a GRPO step on one CPU thread, part by part, against plain decoding and verl's own engine.
+"""`make bench-step`: time a GRPO step on one CPU thread, part by part, against plain decoding and verl's own engine.
 
-Both sides have the same prompts (K=3), seeds and base, the paper's temperature of 1, and else the nano profile's
-settings. `plain` decodes all rollouts as one left-padded batch, a token a pass; its cache is written in place, and
-finished rows leave it. Old and reference log-probabilities and the update are then verl's worker with verl's FSDP
-engine, on padded micro-batches that hold the rollouts of one prompt. `ours` decodes with `rag_zeval.models.decoding`,
-takes the rollouts' own log-probabilities as the old ones, and runs the same worker with `train.verl_cpu.engine`. Both
-engines are given the same rollouts. What else a step does (rewards, advantages, weights to the rollout server) is the
-same on both sides and is not timed.
+Both sides have the same prompts (K=3), seeds and base model, the paper's temperature of 1, and otherwise the settings
+of the nano profile.
 
-Each part is timed in pairs taken back to back, after one that is not counted; a ratio is the median over the pairs.
-With a learning rate of 0 all pairs are of one step. `same result`: the rollouts are the same token for token (two may
-part where the draw lies within 1e-4 of the probability at which the tokens change), the log-probabilities agree to
-1e-4, the norms of the gradient to 1e-4 of the norm. One entry is appended to `runs/speed/summary.json`: `{name, ratio,
-ours_s, theirs_s, equal, difference, pairs, parts, ran}` (seconds: medians; theirs: plain; parts: the same for each).
+- `plain` decodes all rollouts as one left-padded batch, one token per pass. It writes its cache in place and drops
+  finished rows. verl's worker with verl's FSDP engine then computes the old and the reference log-probabilities and the
+  update, on padded micro-batches that hold the rollouts of one prompt.
+- `ours` decodes with `rag_zeval.models.decoding` and uses the rollouts' own log-probabilities as the old ones. It runs
+  the same worker with `train.verl_cpu.engine`.
+
+Both engines get the same rollouts. The other parts of a step (rewards, advantages, sending weights to the rollout
+server) are the same on both sides and are not timed.
+
+Each part is timed in pairs taken back to back, after a warm-up that is not counted. A ratio is the median over the
+pairs. The learning rate is 0, so that all pairs time the same step. `same result` means that the rollouts are the same
+token for token, that log-probabilities agree to 1e-4, and that gradient norms agree to 1e-4 of the norm. Two rollouts
+may differ where the draw is within 1e-4 of the probability at which the token changes. One entry is appended to
+`runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, difference, pairs, parts, ran}`, with medians in
+seconds. theirs: plain; parts: the same for each part.
 """
 
 from __future__ import annotations

@@ -30,9 +30,11 @@ MOST_SHOWN = 40  # characters of a value in an error
 
 
 def is_nothing(value: Any) -> bool:
-    """Whether a value says that there is none: null, NaN, a blank or invisible text, or a word such as `nan`."""
+    """Whether a value says that there is none: null, NaN, an empty list, a blank or invisible text, or `nan`."""
     if isinstance(value, str):
         return value.strip() in NOTHING or is_blank(value)
+    if isinstance(value, (list, tuple, set, dict)):
+        return not value
     missing = type(value).__name__ in ("NAType", "NaTType")  # of pandas, which need not be there
     return value is None or missing or (isinstance(value, float) and math.isnan(value))
 

@@ -161,7 +161,7 @@ class _Reader:
                 counts[name] += bool(getattr(case, name)) or (name == "latency_s" and case.latency_s is not None)
         if self.bad and not (skip_bad_rows and cases):
             raise BadRows(self.bad, rows)
-        answered = sum(len(case.answers) - len(case.unanswered) for case in cases)
+        answered = sum(len(case.answers) > len(case.unanswered) for case in cases)
         counts["answers" if "answers" in columns.of else "answer"] = answered
         if "id" in columns.of:
             counts["id"] = len(cases) - self.unnamed

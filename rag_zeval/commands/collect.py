@@ -20,10 +20,12 @@ from rag_zeval.terminal_tables import print_framed
 def collect(
     questions: Annotated[
         Path,
-        typer.Argument(help="JSONL with the field question, and optionally id, truth, slice_tag and gold_chunk_ids."),
+        typer.Argument(
+            help="A JSONL file with the field question, and optionally id, truth, slice_tag and gold_chunk_ids."
+        ),
     ],
-    url: Annotated[str, typer.Option(help="The address to which the system takes questions, by POST.")],
-    out: Annotated[Path, typer.Option(help="The file for the answers, JSONL, as `evaluate` reads it.")],
+    url: Annotated[str, typer.Option(help="The URL of your system. Each question is sent to it by POST.")],
+    out: Annotated[Path, typer.Option(help="The JSONL file for the answers. `evaluate` reads it.")],
     answer: Annotated[
         str, typer.Option(help="The JSONPath of the answer in the system's response, such as '$.answer'.")
     ],
@@ -46,7 +48,7 @@ def collect(
     concurrency: Annotated[int, typer.Option(min=1, help="The maximum number of requests that are open at once.")] = 4,
     timeout: Annotated[float, typer.Option(help="How many seconds to wait for an answer.")] = 60.0,
 ) -> None:
-    """Ask your running RAG system every question, and keep answers, retrieved contexts and latency.
+    """Ask your running RAG system every question, and store its answers, retrieved contexts and latency.
 
     Rows are written as they finish. Run the same command again to resume: it skips questions that have an answer and
     retries those that failed.

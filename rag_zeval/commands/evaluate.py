@@ -63,7 +63,8 @@ Map = Annotated[
     ),
 ]
 Encoding = Annotated[
-    str | None, _option(WHAT, "The encoding of text files, such as cp1252. Default: UTF-8, or UTF-16 with a mark.")
+    str | None,
+    _option(WHAT, "The encoding of text files, such as cp1252. Default: UTF-8, or UTF-16 with a byte order mark."),
 ]
 SkipBadRows = Annotated[
     bool,
@@ -116,9 +117,9 @@ KeyEnv = Annotated[
 Concurrency = Annotated[int, _option(ENDPOINT, "The maximum number of requests that are open at once.", min=1)]
 Timeout = Annotated[float, _option(ENDPOINT, "How many seconds to wait for a reply, retries included.")]
 ConnectTimeout = Annotated[
-    float, _option(ENDPOINT, "How many seconds to wait for a connection, and for the endpoint's first answer.")
+    float, _option(ENDPOINT, "How many seconds to wait for a connection, and for the endpoint's first response.")
 ]
-MaxBodyMib = Annotated[float, _option(ENDPOINT, "The maximum size of an answer of the endpoint, in MiB.")]
+MaxBodyMib = Annotated[float, _option(ENDPOINT, "The maximum size of a response of the endpoint, in MiB.")]
 DryRun = Annotated[
     bool, _option(COST, "Show how files are read and what a run would ask, then stop. Calls no judge.", "--dry-run")
 ]
@@ -146,7 +147,7 @@ OutPath = Annotated[
     Path | None,
     _option(
         OUTPUT,
-        "The file for the result rows, JSONL. Default: the name of the first FILE with .results.jsonl, in this folder.",
+        "The JSONL file for the result rows. Default: the first FILE's name with .results.jsonl, in this folder.",
     ),
 ]
 HtmlPath = Annotated[Path | None, _option(OUTPUT, "Also write a report that shows every claim. Default: none.")]

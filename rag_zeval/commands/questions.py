@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def questions(
     docs: Annotated[list[Path], typer.Argument(help="Files or folders with text, Markdown, HTML or PDF.")],
     model: Annotated[str, typer.Option(help=f"The model that writes the questions: {SPECS}.")],
-    out: Annotated[Path, typer.Option(help="The file for the questions, JSONL.")],
+    out: Annotated[Path, typer.Option(help="The JSONL file for the questions.")],
     n: Annotated[int, typer.Option(min=1, help="How many questions to write.")] = 50,
     kinds: Annotated[
         str, typer.Option(help="The kinds of questions, separated by commas, in equal parts.")

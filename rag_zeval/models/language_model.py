@@ -25,7 +25,7 @@ _OPENAI_MODEL = re.compile(r"openai:(?!.*:\d+$)([\w.:-]+)", re.ASCII)
 OPENAI_URL = "https://api.openai.com/v1"
 LINE_READ = 10_000  # characters of a foreign text that are looked at
 REPLY_SHARE = 4  # at least 1/4 of the window stays free for the reply, where max_tokens asks for more than that
-SPECS = "transformers:FOLDER, openai:MODEL of OpenAI, openai:MODEL@http://host:port/v1 or vllm:FOLDER"
+SPECS = "transformers:FOLDER, vllm:FOLDER, openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL"
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
     [
         ("benchmarks=[nano]", "benchmarks: unknown name 'nano'"),
         ("bench.nano_eval.n=0", "nano_eval.n: must be a whole number from 1 to 100,000"),
-        ("benchmarks=[ragchecker_meta]", "ragchecker_meta has metrics that are no means"),
+        ("benchmarks=[ragchecker_meta]", "ragchecker_meta has metrics that are not means"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(

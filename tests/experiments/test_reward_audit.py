@@ -194,7 +194,7 @@ def test_validation_rollouts_and_later_steps(run: Path) -> None:
         ([], "name the folder of one training run, not 0"),
         (["{run}", "{run}"], "not 2"),
         (["{run}", "rollout=val"], "did you mean 'rollouts'"),
-        (["{run}", "rollouts=test"], "there is val, train"),
+        (["{run}", "rollouts=test"], "choose from val, train"),
         (["{run}", "rollouts=val"], "rollouts of 0 logged steps; early and late steps need two"),
         (["{run}/metrics"], "no training run here"),
         (["{run}", "bench={run}"], "manifest.json: is missing"),

@@ -15,7 +15,7 @@ import pytest
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.collect.system import AnswerPaths
 from rag_zeval.documents.documents import read_documents
-from rag_zeval.errors import EXTRAS, InputError
+from rag_zeval.errors import EXTRAS, InputError, run_command
 from rag_zeval.evaluation.api import Results
 from rag_zeval.evaluation.summary import Summary
 from rag_zeval.golden.retrieval import values
@@ -80,3 +80,13 @@ def test_on_windows_one_line_says_where_it_runs(module: str, words: list[str], t
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
     told = f"error: RAG-Zeval runs on Linux and macOS; {module} is missing here (on Windows use WSL)\n"
     assert (done.returncode, done.stderr) == (2, told)
+
+
+def test_help_fills_its_lines_whatever_the_width_of_the_docstring(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    about = "What it does.\n\nA sentence that goes on\nin a second line.\n\n- one item that\n  goes on\n- two\n"
+    assert run_command(lambda: None, ["--help"], "experiments.some", about) == 0
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert {"A sentence that goes on in a second line.", "- one item that goes on", "- two"} <= set(shown)

@@ -178,7 +178,7 @@ def test_a_foreign_configuration_is_not_believed(undisturbed, run, tmp_path, cap
 
 def test_no_answer_at_all_is_an_error(run, tmp_path, capsys):
     assert run(tmp_path, n_questions=2, max_passage_tokens=3) == 1
-    assert "no question could be answered; the first: failed: passage has" in capsys.readouterr().err
+    assert "no question could be answered; the first failure: failed: passage has" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("message, reason", [("no memory left\nsecond line", "no memory left"), ("", "RuntimeError")])

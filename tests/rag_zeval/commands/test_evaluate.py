@@ -82,7 +82,7 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "openai:MODEL of OpenAI, openai:MODEL@http://host:port/v1 or vllm:FOLDER, for example --model"),
+        ([], "openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL, for example --model"),
         (["--model", "transformers:folder", "--structured"], "folder cannot be forced into a JSON schema"),
         (["--model", f"openai:m@{DOWN}"], f"cannot reach {DOWN}: connection refused"),
         (["--model", f"openai:m@{DOWN}", "--variant", "papre"], "unknown prompt variant 'papre'"),

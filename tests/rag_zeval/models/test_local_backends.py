@@ -194,7 +194,7 @@ def test_a_folder_that_holds_no_usable_model_is_refused_in_one_line(
 
 def test_a_folder_that_is_not_there_is_refused() -> None:
     with pytest.raises(
-        InputError, match=r"no such folder; name a model as transformers:FOLDER, openai:MODEL of OpenAI"
+        InputError, match=r"no such folder; name a model as transformers:FOLDER, vllm:FOLDER, openai:MODEL@"
     ):
         open_backend("nowhere")
 
