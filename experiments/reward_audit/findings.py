@@ -111,7 +111,7 @@ def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]
     )
     yield (
         "Verdicts",
-        "The candidates are in random order. So the share of supported claims should not depend on the position; it may "
+        "The candidates are in random order. So the share of supported claims should not depend on position; it may "
         "depend on α. In the nano world the passage says which verdicts are right.",
         [Figure("supported", "claims judged supported", lambda r: _verdicts_at(r, lambda at: True))]
         + [Figure(f"supported_alpha_{a:g}", f"of answers of α = {a:g}", _verdicts_by_alpha(a)) for a in alphas]

@@ -88,7 +88,9 @@ def opened(name: str, folder: Path) -> Iterator[Stage]:
     judge = ScriptedJudge(reply)
     if name == "evaluate":
         source = folder / "in.jsonl"
-        source.write_text("".join(json.dumps(vars(example)) + "\n" for example in examples))
+        fields = ("id", "question", "reference", "answers")
+        rows = [{name: getattr(example, name) for name in fields} for example in examples]
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
         words = ["rag_zeval", "evaluate", str(source), f"--model={judge.spec()}", f"--concurrency={CONCURRENCY}"]
         yield Stage(name, words, "o.jsonl", paid)
     else:

@@ -151,7 +151,7 @@ NESTED = {
         (NESTED, "--map question=inputs.question --map answer=outputs.answer --map contexts=outputs.documents"),
         ({**NESTED, "inputs": '{"question": "q?"}'}, "--map question=inputs.question"),
         ({"ask": "who?", "say": "It is he.", "kb": ["c"]}, "--map question=ask --map answer=say --map contexts=kb"),
-        ({**BASE, "contexts": None, "questoin": "q?", "question": {}}, "--map question=questoin"),
+        ({**BASE, "contexts": None, "questoin": "q?", "question": {"x": 1}}, "--map question=questoin"),
         ({"question": "q?", "[gpt] answer": "It is.", "contexts": "c"}, "--map 'answer=[gpt] answer'"),
     ],
 )
