@@ -39,7 +39,7 @@ def test_both_sides_of_the_real_thing_agree_and_the_table_shows_every_part(
     for side in ("ours_s", "theirs_s"):
         assert step[side] == pytest.approx(sum(part[side] for part in step["parts"]))
     assert step["ratio"] == pytest.approx(step["theirs_s"] / step["ours_s"])
-    monkeypatch.setattr(speed, "measure_step", lambda *sizes: {**step, "equal": False})
+    monkeypatch.setattr(speed, "measure_step", lambda **sizes: {**step, "equal": False})
     assert speed.main([]) == 1 and "NO, within" in capsys.readouterr().out
     last = json.loads((tmp_path / "summary.json").read_text())[-1]
     assert last == {**step, "equal": False}
