@@ -40,7 +40,7 @@ def _option(panel: str, help: str, *names: str, **more: Any) -> Any:
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        metavar="[NAME=]FILE...",
+        metavar="[NAME=]FILE",
         help="Questions with answers: CSV, TSV, JSON, JSONL, Parquet or Excel. Each FILE is a system; NAME= names it.",
         rich_help_panel=WHAT,
     ),
