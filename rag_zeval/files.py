@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import math
@@ -21,6 +22,13 @@ BLOCK = 1 << 20
 FieldTypes = Mapping[str, type | tuple[type, ...]]
 MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
 
+MARKS = {  # byte order marks, and encodings; UTF-32's begins with UTF-16's
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
+}
 WEIGHT_FILES = (
     "*.safetensors",
     "*.bin",
@@ -114,13 +122,15 @@ def parse_row(line: str | bytes) -> Row:
     return row
 
 
-def _whole_number(digits: str) -> int:
+def whole_number(digits: str) -> int:
+    """The number in JSON. Raises ValueError for one of more than MOST_DIGITS digits, which takes long to read."""
     if len(digits) > MOST_DIGITS:
         raise ValueError(f"a number has more than {MOST_DIGITS} digits")
     return int(digits)
 
 
-def _finite(digits: str) -> float:
+def finite(digits: str) -> float:
+    """The number in JSON. Raises ValueError for one that is too large for a float."""
     value = float(digits)
     if not math.isfinite(value):
         raise ValueError(f"{digits[:20]} is too large a number")
@@ -131,9 +141,9 @@ def _no_number(name: str) -> None:
     raise ValueError(f"{name} is not a number")
 
 
-DECODER = json.JSONDecoder(parse_int=_whole_number, parse_float=_finite, parse_constant=_no_number)
-WITH_NAN = json.JSONDecoder(parse_int=_whole_number)
-NAN_IS_NULL = json.JSONDecoder(parse_int=_whole_number, parse_float=_finite, parse_constant=lambda _: None)
+DECODER = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=_no_number)
+WITH_NAN = json.JSONDecoder(parse_int=whole_number)
+NAN_IS_NULL = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None)
 
 
 def _parse(content: str | bytes, kind: type, decoder: json.JSONDecoder = DECODER) -> Any:

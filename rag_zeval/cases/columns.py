@@ -17,7 +17,6 @@ from rag_zeval.files import Row
 
 ABSENT = object()  # in place of a value that is not there, not even as null
 ALIKE = 0.85  # of two names, by difflib: one wrong letter in a name of seven
-REQUIRED = ("question", "answer")
 TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # if they seem overlooked
 OBJECTS = ("contexts", "answers")  # fields whose value may be an object
 LOOKED_AT = 100  # rows whose values a suggestion is made of

@@ -21,19 +21,11 @@ from typing import IO, Any
 
 from rag_zeval.cases.names import ENTRIES, fields_of
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import Row, readable
+from rag_zeval.files import MARKS, Row, finite, readable, whole_number
 
-MARKS = {  # the mark (BOM) at the beginning of a text; UTF-32's begins with UTF-16's
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-    codecs.BOM_UTF8: "utf-8-sig",
-}
 DELIMITERS = ",;\t|"
 PARQUET_ROWS = 1_000  # held at a time
 HEAD = 1 << 16  # bytes by which a file's kind and encoding are known
-MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
 FEW_LETTERS = 200  # beyond ASCII, by which an encoding is not yet known
 # Encodings of spreadsheets.
 LEGACY = ["cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "utf_16_le"]
@@ -339,12 +331,6 @@ def decoded(text: str) -> Any:
         raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
 
 
-def _whole_number(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
-    return int(digits)
-
-
 def _object(pairs: list[tuple[str, Any]]) -> Row:
     content = dict(pairs)
     if len(content) < len(pairs):
@@ -353,4 +339,6 @@ def _object(pairs: list[tuple[str, Any]]) -> Row:
     return content
 
 
-DECODER = json.JSONDecoder(parse_int=_whole_number, parse_constant=lambda _: None, object_pairs_hook=_object)
+DECODER = json.JSONDecoder(
+    parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None, object_pairs_hook=_object
+)

@@ -5,13 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
-MARKS = {  # UTF-32's begins with UTF-16's
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-    codecs.BOM_UTF8: "utf-8-sig",
-}
+from rag_zeval.files import MARKS
+
 HEAD = 16_384  # bytes of a page in which its declaration is looked for
 _DECLARED = re.compile(rb"<(?:meta\b[^>]*?charset|\?xml\b[^>]*?encoding)\s*=\s*[\"']?\s*([\w:.-]+)", re.IGNORECASE)
 # What browsers take a declared encoding for: it is often the smaller sibling of the one that was used.
