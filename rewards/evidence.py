@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from rag_zeval.judge.evidence import ReferenceIndex, grounding
 from rag_zeval.judge.schema import Trajectory
 
-Tokenize = Callable[[str], Sequence[Hashable]]
+Tokenize = Callable[[str], Sequence[str]]
 
 
 def evidence_spans(trajectory: Trajectory) -> list[str]:
@@ -21,4 +21,10 @@ def evidence_reward(trajectory: Trajectory, reference: ReferenceIndex, tokenize:
     `tokenize` must be the one that made the reference's tokens: the policy's, in training.
     """
     spans = evidence_spans(trajectory)
-    return sum(grounding(tokenize(span), reference) for span in spans) / len(spans) if spans else 0.0
+    return sum(_verbatim(tokenize(span), reference) for span in spans) / len(spans) if spans else 0.0
+
+
+def _verbatim(quote: Sequence[str], reference: ReferenceIndex) -> float:
+    """The grounding of a quote, whether or not the passage has whitespace before its first word."""
+    glued = [token.lstrip() for token in quote[:1]] + list(quote[1:])
+    return max(grounding(quote, reference), grounding(glued, reference))

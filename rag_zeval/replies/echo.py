@@ -26,6 +26,7 @@ RESOLVED = 4  # times that escapes within escapes are resolved
 
 _QUOTES = "'`´‘’‚‛“”„‟‹›«»′″‴「」『』〝〞〟＂＇"
 _PLAIN = str.maketrans({**dict.fromkeys(_QUOTES, '"'), "\\": None, "：": ":"})
+_UPPER_ESCAPE = re.compile(r"\\(?:[NTRBFX]|U(?!00(?:0[\da-fA-F]|10)[\da-fA-F]{4}))")  # of a text in upper case
 _QUOTES_ON_END = re.compile(r'""+')  # two apostrophes, or a double prime
 _NO_LETTERS = re.compile(r"[\W_]+")
 _VALUE = re.compile(r'(?=[\[{]|"[^"]{1,60}":)(?<![\[{])')  # before a value that is spelled out, or one of its fields
@@ -56,7 +57,7 @@ def plain_form(text: str) -> str:
             text = html.unescape(text)
         if "%" in text:
             text = unquote(text, errors="replace")
-        text = unescaped(text)
+        text = unescaped(_UPPER_ESCAPE.sub(lambda escape: escape[0].lower(), text))
         if text == before:
             break
     text = _QUOTES_ON_END.sub('"', text.translate(_PLAIN))

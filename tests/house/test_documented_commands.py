@@ -1,4 +1,4 @@
-"""Every command in a block of README.md and docs/*.md can be typed: its options, keys, targets and scorers exist.
+"""Every command in README.md and docs/*.md can be typed: its options, keys, targets and scorers exist.
 
 Commands are collected, never listed here. `make` is asked what it would run, so its ARGS are checked as the stage's own
 words. Nothing is started but `make --dry-run`. What a command runs must also be run by some test, on data of its own.
@@ -30,6 +30,7 @@ from rag_zeval.stages.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_LANGUAGES = ("python", "json")
+LEAST = {"make": 2, "rag-zeval": 3, "python": 4}  # words; within a sentence fewer are a command's name
 SPLIT = ("&", "&&", "|", "||", ";", ">", ">>", "2>&1")
 MAKE_READS = set(re.findall(r"\b[A-Z][A-Z_]+\b", (ROOT / "Makefile").read_text()))
 TOOLS = ("mypy", "pip", "pytest", "ruff", "venv")  # their options are not ours to check
@@ -49,10 +50,13 @@ class Command(NamedTuple):
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """The lines of the blocks, those that end in a backslash joined with the next."""
-    for token in MarkdownIt().parse(text):
+    """The lines of the blocks, those that end in a backslash joined with the next, and the code within sentences."""
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
         if token.type == "code_block" or (token.type == "fence" and token.info not in OTHER_LANGUAGES):
             yield from re.sub(r"\\\n\s*", " ", token.content).splitlines()
+        for part in token.children or ():
+            if part.type == "code_inline" and any(len(words) >= LEAST[words[0]] for words in commands_of(part.content)):
+                yield part.content
 
 
 def commands_of(line: str) -> Iterator[tuple[str, ...]]:
@@ -84,6 +88,7 @@ def commands_of(line: str) -> Iterator[tuple[str, ...]]:
 
 def collected() -> list[Command]:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages.remove(ROOT / "docs" / "upgrading.md")  # it names what is gone
     found = [
         Command(page.relative_to(ROOT).as_posix(), words)
         for page in pages
@@ -211,6 +216,8 @@ Text with `make nothing`.
 make = "five"
 ```
 
+Here `rag-zeval evaluate` is a name, and `make train ARGS="a=1"` a command.
+
 - a list
 
       .venv-gpu/bin/python -m six ...
@@ -220,6 +227,7 @@ make = "five"
         ("rag-zeval", "two", "FILE#B", "--html", "x.html"),
         ("make", "three"),
         ("rag-zeval", "four", "$JUDGE"),
+        ("make", "train", "ARGS=a=1"),
         ("python", "-m", "six"),
     ]
     assert len(COMMANDS) > 50 and {one.page for one in COMMANDS} >= {"README.md", "docs/evaluate.md"}

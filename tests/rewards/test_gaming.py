@@ -119,11 +119,11 @@ class Letters:
     def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
         return {"input_ids": [ord(letter) for letter in text]}
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids: list[int], **_: Any) -> str:
         return "".join(map(chr, ids))
 
 
-def test_whether_a_quote_without_spaces_is_paid_depends_on_the_tokenizer() -> None:
-    quoted = [yes(CLOSED, FIRST.replace(" ", ""))], [no(RED)]
-    assert earned(*quoted, tokenize=PolicyTokens(Letters()))["score"] == 1.5  # the spaces are no tokens
-    assert earned(*quoted, tokenize=str.split)["score"] == 1.0  # a single token, below the least length
+@pytest.mark.parametrize("tokenize", [PolicyTokens(Letters()), str.split], ids=["letters", "words"])
+def test_a_quote_without_its_spaces_is_seen(tokenize: Any) -> None:
+    parts = earned([yes(CLOSED, FIRST.replace(" ", ""))], [no(RED)], tokenize=tokenize)
+    assert parts["evidence"] < 0.2 and parts["score"] == 1 + 0.5 * parts["evidence"]

@@ -28,7 +28,7 @@ GRADED = {"a": "14 Q0 doc#1_2 2\n", "b": "14 0 doc#1_3\t0\r\n", "c": "7 0 doc#1_
 
 
 def qrels(highest: int = 4) -> st.SearchStrategy[Qrels]:
-    words = st.text(st.characters(codec="utf-8", exclude_characters=" \t\n\r\v\f"), min_size=1, max_size=3)
+    words = st.text(st.characters(codec="utf-8", exclude_characters=" \t\n\r\v\f\ufeff"), min_size=1, max_size=3)
     return st.dictionaries(st.tuples(words, words), st.integers(0, highest), min_size=1, max_size=30)
 
 

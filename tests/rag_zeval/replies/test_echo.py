@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_zeval.replies.echo import COMPARED, Echo, plain_form
@@ -58,6 +58,8 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
+@example("\\rx", False)  # reads as an escape
+@example("\\u0041x", False)
 @given(claims, st.booleans())
 def test_a_judge_that_straightens_what_it_repeats_says_nothing_of_its_own(spelling, claim, verdict):
     value = {"claim": claim.replace('"', "").replace("'", "") + "x", "is_supported": verdict}
