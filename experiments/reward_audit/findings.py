@@ -123,8 +123,8 @@ def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]
     )
     yield (
         "Quotes",
-        "The evidence reward pays for verbatim tokens. It does not see whether a quote belongs to its claim, nor "
-        "whether it has the spaces of the passage.",
+        "The evidence reward pays for verbatim tokens, their spaces included. It does not see whether a quote belongs "
+        "to its claim.",
         [
             Figure("quotes_spaceless", "quotes that are in the passage only without their spaces", _spaceless),
             Figure("quotes_unrelated", "quotes that share no content word with their claim", _unrelated),

@@ -12,16 +12,18 @@ from rag_zeval.errors import InputError
 
 Sides = Annotated[
     list[str],
-    typer.Argument(help="Two or more result files of `evaluate`. Write FILE#SYSTEM if a file holds several systems."),
+    typer.Argument(
+        metavar="FILE...", help="Two or more result files. Write FILE#SYSTEM if a file holds several systems."
+    ),
 ]
 Metrics = Annotated[
     list[str] | None, typer.Option(help="A metric to compare; repeat the option for several. Default: all they share.")
 ]
-HtmlPath = Annotated[
-    Path | None, typer.Option(help="Also write a page with the changed answers side by side. Default: none.")
+HtmlPath = Annotated[Path | None, typer.Option(help="Also write a page with the changed answers side by side.")]
+OutPath = Annotated[Path | None, typer.Option(help="Also write all numbers as JSON.")]
+Changed = Annotated[
+    int, typer.Option(min=0, help="How many questions whose score changed to print for each metric, at most.")
 ]
-OutPath = Annotated[Path | None, typer.Option(help="Also write all numbers as JSON. Default: none.")]
-Changed = Annotated[int, typer.Option(min=0, help="The maximum number of changed questions to print for each metric.")]
 
 
 def compare(
@@ -29,11 +31,12 @@ def compare(
 ) -> None:
     """Show what changed between result files, and whether it could be noise.
 
-    The table shows B minus A for each metric, over all cases and in each slice. Cases are paired by id, or by question
-    if the files share no id. Intervals are 95% bootstrap intervals over cases. The p-values come from a paired
-    randomisation test, with Holm's correction over the slices of a metric.
+    The table shows the second file (B) minus the first (A) for each metric, over all cases and in each slice. Cases are
+    paired by id, or by question if the files share no id. The command is free and needs no network.
 
-    With more than two files, every pair is compared, and the command counts the pairs that a metric tells apart.
+    Intervals are 95% bootstrap intervals over cases. The p-values come from a paired randomisation test, with Holm's
+    correction over the slices of a metric. With more than two files, every pair is compared, and the command counts the
+    pairs with a significant difference.
     """
     import dataclasses
 

@@ -41,8 +41,8 @@ Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="[NAME=]FILE",
-        help="Questions with answers: CSV, TSV, JSON, JSONL, Parquet or Excel. Each FILE is a system; NAME= names it.",
-        rich_help_panel=WHAT,
+        help="Questions with answers: CSV, TSV, JSON, JSONL, Parquet or Excel. Each FILE holds the answers of one "
+        "system; NAME= names it.",
     ),
 ]
 Scorers = Annotated[str, _option(WHAT, "The scorers to run, separated by commas. `rag-zeval scorers` lists them all.")]
@@ -50,7 +50,7 @@ Against = Annotated[
     str | None,
     _option(
         WHAT,
-        "The text that answers are judged by: contexts (faithfulness), truth (correctness), both, or reference. "
+        "The text that answers are checked against: contexts (faithfulness), truth (correctness), both, or reference. "
         "Default: the first of reference, contexts and truth that the file has.",
     ),
 ]
@@ -77,25 +77,31 @@ Sample = Annotated[
     int | None,
     _option(COST, "Judge only N cases, drawn at random with a fixed seed: always the same ones. Default: all.", min=1),
 ]
-ModelSpec = Annotated[str | None, _option(JUDGE, f"The model that judges: {SPECS}.")]
+ModelSpec = Annotated[str | None, _option(JUDGE, f"The model that judges: {SPECS}. Your texts are sent to it.")]
 VariantName = Annotated[
     str | None,
     _option(
         JUDGE,
         "The prompt of the rag_zeval scorer: paper, verdict-last, compact or no-evidence. "
-        "Default: the one that the model was trained with, else paper.",
+        "Default: the one that the model was trained with, or the paper's.",
     ),
 ]
 Trials = Annotated[
-    int, _option(JUDGE, "How often to judge each case. Replies are sampled, so scores differ between trials.", min=1)
+    int,
+    _option(
+        JUDGE, "How many times to judge each case, and to pay for it. Replies are sampled, so scores differ.", min=1
+    ),
 ]
 MaxTokens = Annotated[int, _option(JUDGE, "The maximum length of a reply, in tokens.", min=1)]
-Temperature = Annotated[float, _option(JUDGE, "The temperature of sampling. 0 always takes the likeliest token.")]
+Temperature = Annotated[
+    float, _option(JUDGE, "The sampling temperature. At 0 the judge always writes the likeliest token.")
+]
 Structured = Annotated[
     bool,
     _option(
         JUDGE,
-        "Force the reply into the JSON schema. Works with endpoints and vLLM. Default: only the prompt asks for it.",
+        "Force replies into the JSON format of the judge. Works with endpoints and vLLM. Default: only the prompt asks "
+        "for it.",
         "--structured",
     ),
 ]
@@ -104,7 +110,8 @@ Embeddings = Annotated[
     _option(JUDGE, "The model that embeds sentences, for scorers that need one: a folder, or openai:MODEL@URL."),
 ]
 ClaimChecker = Annotated[
-    str | None, _option(JUDGE, "The folder of an NLI model, for hhem, checked_sentences and checked_claims.")
+    str | None,
+    _option(JUDGE, "The folder of a model that checks claims, for hhem, checked_sentences and checked_claims."),
 ]
 BertScore = Annotated[str | None, _option(JUDGE, "The folder of an encoder model, for bert_score.")]
 KeyEnv = Annotated[
@@ -117,11 +124,12 @@ KeyEnv = Annotated[
 Concurrency = Annotated[int, _option(ENDPOINT, "The maximum number of requests that are open at once.", min=1)]
 Timeout = Annotated[float, _option(ENDPOINT, "How many seconds to wait for a reply, retries included.")]
 ConnectTimeout = Annotated[
-    float, _option(ENDPOINT, "How many seconds to wait for a connection, and for the endpoint's first response.")
+    float, _option(ENDPOINT, "How many seconds to wait for a connection. Replies may take longer: see --timeout.")
 ]
-MaxBodyMib = Annotated[float, _option(ENDPOINT, "The maximum size of a response of the endpoint, in MiB.")]
+MaxBodyMib = Annotated[float, _option(ENDPOINT, "The maximum size of a response from the endpoint, in MiB.")]
 DryRun = Annotated[
-    bool, _option(COST, "Show how files are read and what a run would ask, then stop. Calls no judge.", "--dry-run")
+    bool,
+    _option(COST, "Show how files are read and what a run would ask, then stop. Free: it calls no judge.", "--dry-run"),
 ]
 Prices = Annotated[
     Path | None,
@@ -140,7 +148,7 @@ CachePath = Annotated[
     _option(
         COST,
         "An SQLite file that keeps replies, so that no reply is paid for twice. "
-        "Default: beside --out for scorers that share prompts, none for others.",
+        "Default: a file beside --out if several scorers ask the same; otherwise none.",
     ),
 ]
 OutPath = Annotated[
@@ -150,10 +158,10 @@ OutPath = Annotated[
         "The JSONL file for the result rows. Default: the first FILE's name with .results.jsonl, in this folder.",
     ),
 ]
-HtmlPath = Annotated[Path | None, _option(OUTPUT, "Also write a report that shows every claim. Default: none.")]
+HtmlPath = Annotated[Path | None, _option(OUTPUT, "Also write a report that shows every claim.")]
 CsvPath = Annotated[
     Path | None,
-    _option(OUTPUT, "Also write a table of scores, in the order of the input. Default: none.", "--csv"),
+    _option(OUTPUT, "Also write a table of scores, in the order of the input.", "--csv"),
 ]
 
 
@@ -188,12 +196,12 @@ def evaluate(
     structured: Structured = False,
     api_key_env: KeyEnv = None,
 ) -> None:
-    """Score every answer in FILE, and print the means with their 95% intervals.
+    """Score every answer of a file, and print the means with their 95% intervals.
 
     Columns are found by their names. The command first shows what it will judge; --dry-run stops there.
 
-    The scorer rag_zeval gives the share of an answer's claims that are supported: faithfulness if judged by the
-    retrieved contexts, correctness if judged by the ground truth.
+    The scorer rag_zeval gives the share of an answer's claims that are supported: faithfulness if checked against
+    the retrieved contexts, correctness if checked against the ground truth.
 
     Rows are written as they finish. Run the same command again to resume: it skips rows that have a score and retries
     rows that failed.

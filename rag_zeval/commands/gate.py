@@ -13,16 +13,14 @@ Baseline = Annotated[
     str, typer.Argument(metavar="A", help="The baseline: a result file, or FILE#SYSTEM if it holds several systems.")
 ]
 Candidate = Annotated[str, typer.Argument(metavar="B", help="The new version, named in the same way.")]
-MaxDrop = Annotated[float, typer.Option(help="How much worse the mean of a metric may get, in the metric's own units.")]
-SliceMaxDrop = Annotated[float, typer.Option(help="How much worse the mean of a metric may get within a slice.")]
+MaxDrop = Annotated[float, typer.Option(help="How far the mean of a metric may drop, in its own units.")]
+SliceMaxDrop = Annotated[float, typer.Option(help="How far the mean of a metric may drop within a slice.")]
 MinCoverage = Annotated[float, typer.Option(help="The share of cases, 0 to 1, for which B must have a score.")]
 Metrics = Annotated[
     list[str] | None, typer.Option(help="A metric to check; repeat the option for several. Default: all metrics of A.")
 ]
-JunitPath = Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML. Default: none.")]
-SummaryPath = Annotated[
-    Path | None, typer.Option(help="Also write the checks as Markdown, for a pull request. Default: none.")
-]
+JunitPath = Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML.")]
+SummaryPath = Annotated[Path | None, typer.Option(help="Also write the checks as Markdown, for a pull request.")]
 
 
 def gate(
@@ -35,12 +33,12 @@ def gate(
     junit: JunitPath = None,
     summary: SummaryPath = None,
 ) -> None:
-    """Decide whether B may replace the baseline A: exit status 0 if so, 1 if not.
+    """Decide whether a new version B may replace the baseline A: exit status 0 if so, 1 if not.
 
-    B fails if too few of its cases have a score. It also fails if a metric drops by more than its limit, over all cases
-    or in a slice, and a test shows that the drop is not noise. A drop that could be noise is a warning.
+    B fails if too few of its cases have a score. It also fails if a metric drops by more than its limit, overall or in
+    a slice, and the drop is significant. A drop that could be noise is a warning, with exit status 0.
 
-    Two equally good systems fail at most 5 times in 100.
+    If A and B are equally good, B fails in at most 5 of 100 such decisions. The command is free and needs no network.
     """
     from rag_zeval.decisions.comparison import compare
     from rag_zeval.decisions.gate import Limits, decide, passed

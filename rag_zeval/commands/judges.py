@@ -28,7 +28,7 @@ Faults = Annotated[
 
 
 def mock_judge(port: Port = 0, replies: Replies = None, faults: Faults = "") -> None:
-    """Serve a rule-based mock judge, to try everything without a model or an API key.
+    """Serve a rule-based mock judge until you stop it, to try everything without a model or an API key.
 
     Its rule: a statement is supported if its exact sentence occurs in the text. It prints its address when it is ready,
     and runs until Ctrl-C.
