@@ -27,16 +27,16 @@ from eval_benchmarks.run_folder import write_manifest
 from eval_benchmarks.trials import Trial, scorer_name
 from rag_zeval.budget import Account, Budget, BudgetSpent, Price
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.prices import price_of, read_prices
-from rag_zeval.evaluation.spending import spent_before
 from rag_zeval.files import write_text
 from rag_zeval.progress import Progress
-from rag_zeval.results import SPENT
 from rag_zeval.rows import RowWriter, StoredRows
 from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scorers.sft_ranker import SftRanker
+from rag_zeval.scoring.prices import price_of, read_prices
+from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
+from rag_zeval.scoring.spending import Spending
 from rag_zeval.stages.config import stored
 
 REASONS = 5  # reasons for missing scores shown of each scorer
@@ -148,44 +148,28 @@ def _bounds(trials: Iterable[Trial]) -> Iterator[str]:
 
 def _trial(job: ScoringJob, out: Path, progress: Progress, price: Price | None, account: Account | None) -> Trial:
     scored = score(job, out / "rows" / job.file, progress, price, account.budget if account else None)
-    prompt_hash, identity = getattr(job.scorer, "prompt_hash", None), job.scorer.identity
     names = (job.benchmark, job.scorer.name, job.model, job.file)
-    return Trial(*names, identity, prompt_hash, scored, job.trial, price)
+    return Trial(*names, job.scorer.identity, job.scorer.prompt_hash, scored, job.trial, price)
 
 
 def score(
     job: ScoringJob, path: Path, progress: Progress, price: Price | None = None, budget: Budget | None = None
 ) -> Mapping[str, Scored]:
-    """Score the examples that the row file lacks, a row written as soon as it is done.
+    """Score the examples that the row file lacks, and again those of which no reply came.
 
-    A group that is computed together is computed whole again if a row of it is missing: a run that was killed then
-    writes what an undisturbed one does. Raises BudgetSpent if rows are left because the budget is spent; those that
-    something was paid for are written.
+    Raises BudgetSpent if rows are left because the budget is spent; those that something was paid for are written.
     """
-    with RowWriter(path) as rows:
-        again = [row["id"] for row in rows.done.values() if not row.get("final")]  # no reply came
-        unasked = len(again) if budget and budget.is_spent else 0
-        if again and not unasked:
-            rows.settle([*again, SPENT], spent_before(rows.done, again))
-        todo = [example for example in job.benchmark.examples if example.id not in rows.done]
-        trial = f"trial {job.trial + 1}" if job.trial else None
-        label = " ".join(filter(None, (job.benchmark.name, job.scorer.name, job.model, trial)))
-        total = len(job.benchmark.examples)
-        spent = sum(price.paid(row.get("paid_tokens")) or 0.0 for row in rows.done.values()) if price else 0.0
-        size = job.scorer.group
-        groups = [job.benchmark.examples[i : i + size] for i in range(0, total, size)] if size else [todo]
-        with progress.job(label, total, total - len(todo), f"${spent:.4f}" if price else "") as shown:
-            for group in groups:
-                if all(example.id in rows.done for example in group):
-                    continue
-                for scored in job.scorer.score(group):
-                    unasked += bool(scored.unasked)
-                    if scored.id not in rows.done and (scored.calls or not scored.unasked):
-                        rows.append(scored.row())
-                        spent += price.paid(scored.paid_tokens) or 0.0 if price else 0.0
-                        shown.advance(f"${spent:.4f}" if price else "")
-    if unasked:
-        raise BudgetSpent(f"{unasked} rows of {label} were not judged, or not completely")
+    examples = {example.id: example for example in job.benchmark.examples}
+    spending = Spending(price)
+    with RowWriter(path) as writer:
+        for row in writer.done.values():
+            spending.add(row)
+        unread = [row["id"] for row in writer.done.values() if not row.get("final")]
+        take_out(writer, rows_to_retry(unread, spending, budget))
+        work = Work(job.label, job.scorer, list(examples), examples.__getitem__, str, Scored.row)
+        score_rows(work, writer, progress, spending)
+    if spending.unasked:
+        raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
     return StoredRows(path, Scored.from_row)
 
 

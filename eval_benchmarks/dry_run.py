@@ -20,7 +20,6 @@ from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
 from rag_zeval.evaluation.estimate import Asked, WordEmbedder, asked, drawn_to_look_at, reply_by_the_letter
-from rag_zeval.evaluation.prices import price_of
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
 from rag_zeval.models.scripted import ScriptedBackend
@@ -28,6 +27,7 @@ from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
 from rag_zeval.scorers.score import Scorer
+from rag_zeval.scoring.prices import price_of
 
 HEADS = ("benchmark", "scorer", "model", "rows", "trials", "calls", "tokens in", "tokens out", "hours", "dollars")
 HOUR = 3600

@@ -44,7 +44,7 @@ class InPieces(Scorer):
     def __init__(self, scorer: Scorer, fits: Fits):
         self._scorer, self._fits = scorer, fits
         self.name, self.needs, self.group = scorer.name, scorer.needs, scorer.group
-        self.prompt_hash: str | None = getattr(scorer, "prompt_hash", None)
+        self.prompt_hash = scorer.prompt_hash
         self.identity = f"{scorer.identity} in pieces"
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:

@@ -20,7 +20,6 @@ from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.prices import price_of
 from rag_zeval.judge.needs import missing_everywhere
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -29,14 +28,13 @@ from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Backend, Sampling, check_spec, open_backend
 from rag_zeval.models.nli import Checker, open_checker
 from rag_zeval.rows import RowWriter
-from rag_zeval.scorers.asking import AskingScorer, Measure
+from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.checked_sentences import CheckedSentences
-from rag_zeval.scorers.hhem import Hhem
-from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
+from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, open_scorer
+from rag_zeval.scoring.prices import price_of
 
 ORIGINAL_REPLIES = "originals.sqlite"  # in out_dir: what original packages asked
 REPLIES = "replies.sqlite"  # in out_dir: what measures asked, so that those of a family ask it once
@@ -50,6 +48,12 @@ class ScoringJob:
     scorer: Scorer
     model: str | None = None
     trial: int = 0
+
+    @property
+    def label(self) -> str:
+        """Benchmark, scorer, model and trial, in words."""
+        trial = f"trial {self.trial + 1}" if self.trial else None
+        return " ".join(filter(None, (self.benchmark.name, self.scorer.name, self.model, trial)))
 
     @property
     def file(self) -> str:
@@ -123,7 +127,7 @@ def jobs(
         embedder = _open_embedder(settings, cache) if cache and any(measure.embeds for _, measure in fitting) else None
         for benchmark, measure in fitting:
             if not measure.prompts:
-                scorer = AskingScorer(measure, None, settings.judge.sampling(), embedder)
+                scorer = open_scorer(measure.name, Models(embedder=embedder), Asking(settings.judge.sampling()))
                 yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, None, embedder), settings.embeddings.model)
         asking = [pair for pair in fitting if pair[1].prompts]
         for spec in settings.models if settings.judged_scorers else ():
@@ -142,15 +146,16 @@ def jobs(
 
 
 def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:
-    scorers = [TEXT_SCORERS[name]() for name in dict.fromkeys(settings.scorers) if name in TEXT_SCORERS]
+    """The scorers that ask neither a judge nor an embedding model."""
+    models = Models(checker=checker, encoder=settings.bert_score.model)
+    names = [name for name in dict.fromkeys(settings.scorers) if name in TEXT_SCORERS]
     if BertScore.name in settings.scorers:
-        if settings.bert_score.model is None:
+        if models.encoder is None:
             leave_out(f"{BertScore.name}: bert_score.model is not a folder with a model")
         else:
-            scorers.append(BertScore(settings.bert_score.model))
-    if checker:
-        scorers += [of(checker) for of in (Hhem, CheckedSentences) if of.name in settings.scorers]
-    return scorers
+            names.append(BertScore.name)
+    names += [name for name in CHECKED_TEXTS if checker and name in settings.scorers]
+    return [open_scorer(name, models, Asking()) for name in names]
 
 
 def _judge_jobs(
@@ -171,7 +176,7 @@ def _judge_jobs(
                 yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, backend, None), spec, trial)
 
 
-def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> RagZeval | SftRanker:
+def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
     """The scorer that asks this model: a ranker's card says that it is one."""
     variant, sampling = settings.judge.variant, settings.judge.sampling(trial)
     if benchmark.world == WORLD:
@@ -179,7 +184,8 @@ def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, tria
         sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=settings.nano_eval.max_tokens, seed=0)
     if variant is None and backend.card.get("variant") == RANKING.name:
         return SftRanker(backend, sampling)
-    return RagZeval(backend, variant, sampling, settings.judge.structured, settings.judge.patterns)
+    asking = Asking(sampling, variant, settings.judge.structured, settings.judge.patterns)
+    return open_scorer(JUDGE, Models(backend), asking)
 
 
 def _measure_jobs(
@@ -198,7 +204,8 @@ def _measure_jobs(
             leave_out(f"{benchmark.name}, {measure.name} by {spec}: this judge knows only its own prompt")
             continue
         for trial in range(settings.judge.trials):
-            scorer = AskingScorer(measure, backend, settings.judge.sampling(trial), embedder, timeout)
+            asking = Asking(settings.judge.sampling(trial), timeout=timeout)
+            scorer = open_scorer(measure.name, Models(backend, embedder), asking)
             in_pieces = _in_pieces(benchmark, scorer, backend, embedder if measure.embeds else None)
             yield ScoringJob(benchmark, in_pieces, spec, trial)
 

@@ -12,7 +12,7 @@ from eval_benchmarks.output.table import NONE, Table
 from experiments.paper.arms import Arms
 from experiments.paper.runs import BenchRun, PaperSettings
 from experiments.plan import RL, Command
-from rag_zeval.evaluation.prices import read_prices
+from rag_zeval.scoring.prices import read_prices
 from rag_zeval.stages.config import load_config
 from train.dry_run import check_answers_to_come, checked_by_verl, sized
 from train.model_shape import read_shape

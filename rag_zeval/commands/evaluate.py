@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from rag_zeval.cases.case import Case
     from rag_zeval.cases.reading import CaseFile
     from rag_zeval.evaluation.run import Plan
-    from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import Summary
+    from rag_zeval.scoring.spending import Spending
 
 WHAT, JUDGE, ENDPOINT, COST, OUTPUT = "What to judge", "Judge", "Calls to the endpoint", "Cost", "Output"  # of --help
 
@@ -210,15 +210,15 @@ def evaluate(
     from rag_zeval.cases.case import CaseSet
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers, scorer_names
-    from rag_zeval.evaluation.prices import price_of, read_prices
     from rag_zeval.evaluation.run import Plan, judged_by
     from rag_zeval.evaluation.run import evaluate as run
     from rag_zeval.evaluation.scores_table import write_scores
-    from rag_zeval.evaluation.spending import Spending
     from rag_zeval.evaluation.summary import summarize
     from rag_zeval.models.cache import ReplyCache
     from rag_zeval.rows import RowWriter
     from rag_zeval.scorers.registry import MEASURES
+    from rag_zeval.scoring.prices import price_of, read_prices
+    from rag_zeval.scoring.spending import Spending
 
     names = scorer_names(scorers)
     if not 0 <= temperature < math.inf:

@@ -15,13 +15,11 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
 
 if TYPE_CHECKING:
-    from rag_zeval.models.embeddings import Embedder
-    from rag_zeval.scorers.asking import Measure
     from rag_zeval.scorers.score import Scorer
+    from rag_zeval.scoring.opening import Models
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
-RAG_ZEVAL, BERT_SCORE, HHEM, CHECKED_CLAIMS = "rag_zeval", "bert_score", "hhem", "checked_claims"
-CHECKERS = (HHEM, "checked_sentences")
+RAG_ZEVAL, BERT_SCORE, CHECKED_CLAIMS = "rag_zeval", "bert_score", "checked_claims"
 
 
 @dataclass(frozen=True)
@@ -75,17 +73,18 @@ def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> 
     """
     from rag_zeval.judge.prompt import find_variant
     from rag_zeval.scorers.registry import MEASURES, SCORERS
+    from rag_zeval.scoring.opening import CHECKED_TEXTS, asks_judge
 
     for name in names:
         if name not in SCORERS:
             raise InputError(
                 f"--scorers: unknown scorer '{name}'{nearest(name, SCORERS)}; `rag-zeval scorers` lists them"
             )
-        if asking and judges.model is None and _asks(name):
+        if asking and judges.model is None and asks_judge(name):
             raise InputError(f"no judge: add --model with one of {SPECS}, for example --model {EXAMPLE}")
         if judges.embeddings is None and name in MEASURES and MEASURES[name].embeds:
             raise InputError(f"{name} embeds texts: add --embeddings with a folder or an endpoint's model")
-        if judges.claim_checker is None and name in (*CHECKERS, CHECKED_CLAIMS):
+        if judges.claim_checker is None and name in (*CHECKED_TEXTS, CHECKED_CLAIMS):
             raise InputError(f"{name} needs a claim checker: add --claim-checker with its folder")
         if judges.bert_score is None and name == BERT_SCORE:
             raise InputError(f"{name} needs an encoder: add --bert-score with its folder")
@@ -112,12 +111,6 @@ def check_needs(names: Sequence[str], cases: CaseSet) -> None:
     for name in names:
         if missing := missing_everywhere(examples, NEEDS[name]):
             raise InputError(f"{name} needs the {' and the '.join(missing)}, which no case has")
-
-
-def _asks(name: str) -> bool:
-    from rag_zeval.scorers.registry import MEASURES
-
-    return name == RAG_ZEVAL or (name in MEASURES and bool(MEASURES[name].prompts))
 
 
 def _by_reference(name: str) -> bool:
@@ -153,63 +146,42 @@ def open_metrics(
     """
     from rag_zeval.models.embeddings import CachedEmbedder, open_embedder
     from rag_zeval.models.nli import open_checker
-    from rag_zeval.scorers.bert_score import BertScore
-    from rag_zeval.scorers.checked_sentences import CheckedSentences
-    from rag_zeval.scorers.hhem import Hhem
-    from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
-
-    if backend is None and judges.model is not None and any(map(_asks, names)):
-        backend = open_backend(judges.model, **judges.calls, account=judges.account)
-    asked = CachedBackend(backend, cache) if backend and cache else backend
-    embedder: Embedder | None = None
-    if any(name in MEASURES and MEASURES[name].embeds for name in names):
-        assert judges.embeddings is not None  # checked before
-        embedder = open_embedder(judges.embeddings, **judges.calls)
-        embedder = CachedEmbedder(embedder, cache) if cache else embedder
-    metrics = []
-    for name, source in places(names, sources):
-        full = metric_name(name, source)
-        if name in TEXT_SCORERS:
-            metrics.append(_without_a_judge(full, source, TEXT_SCORERS[name]()))
-        elif name == BERT_SCORE:
-            metrics.append(_without_a_judge(full, source, BertScore(str(judges.bert_score))))
-        elif name in CHECKERS:
-            checker = open_checker(str(judges.claim_checker), False)
-            metrics.append(_without_a_judge(full, source, (Hhem if name == HHEM else CheckedSentences)(checker)))
-        elif name in MEASURES and not MEASURES[name].prompts:
-            metrics.append(_without_a_judge(full, source, _asking(MEASURES[name], None, judges, embedder, 0)))
-        elif name != CHECKED_CLAIMS:
-            assert asked is not None  # checked before
-            metrics += [_by_judge(name, source, asked, judges, embedder, trial) for trial in range(judges.trials)]
-    return metrics
-
-
-def _without_a_judge(name: str, against: str, scorer: Scorer) -> Metric:
-    return Metric(name, against, scorer, {"model": None, "identity": scorer.identity})
-
-
-def _asking(measure: Measure, backend: Backend | None, judges: Judges, embedder: Embedder | None, trial: int) -> Scorer:
-    from rag_zeval.scorers.asking import AskingScorer
-
-    return AskingScorer(measure, backend, _sampling(judges, trial), embedder)
-
-
-def _by_judge(
-    name: str, against: str, backend: Backend, judges: Judges, embedder: Embedder | None, trial: int
-) -> Metric:
-    from rag_zeval.scorers.rag_zeval import RagZeval
     from rag_zeval.scorers.registry import MEASURES
+    from rag_zeval.scoring.opening import CHECKED_TEXTS, Models, asks_judge
+
+    judge, embedder = backend, None
+    if judge is None and judges.model is not None and any(map(asks_judge, names)):
+        judge = open_backend(judges.model, **judges.calls, account=judges.account)
+    if any(name in MEASURES and MEASURES[name].embeds for name in names):
+        embedder = open_embedder(str(judges.embeddings), **judges.calls)
+    if cache is not None:
+        judge = CachedBackend(judge, cache) if judge else None
+        embedder = CachedEmbedder(embedder, cache) if embedder else None
+    checker = open_checker(str(judges.claim_checker), False) if any(name in CHECKED_TEXTS for name in names) else None
+    models = Models(judge, embedder, checker, judges.bert_score)
+    return [
+        _metric(name, source, models, judges, trial)
+        for name, source in places(names, sources)
+        if name != CHECKED_CLAIMS
+        for trial in range(judges.trials if asks_judge(name) else 1)
+    ]
+
+
+def _metric(name: str, against: str, models: Models, judges: Judges, trial: int) -> Metric:
+    from rag_zeval.scorers.rag_zeval import RagZeval
+    from rag_zeval.scoring.opening import Asking, asks_judge, open_scorer
 
     sampling = _sampling(judges, trial)
-    made_by: Row = {"model": backend.name, "sampling": dataclasses.asdict(sampling)}
-    scorer: Any
-    if name == RAG_ZEVAL:
-        scorer = RagZeval(backend, judges.variant, sampling, judges.structured)
-        made_by |= {"variant": scorer.variant, "structured": judges.structured}
-    else:
-        scorer = _asking(MEASURES[name], backend, judges, embedder, trial)
-    made_by |= {"prompt_hash": scorer.prompt_hash, "identity": scorer.identity}
-    cached = backend if isinstance(backend, CachedBackend) else None
+    scorer = open_scorer(name, models, Asking(sampling, judges.variant, judges.structured))
+    made_by: Row = {"model": None}
+    if asks_judge(name):
+        assert models.judge is not None  # checked before
+        made_by = {"model": models.judge.name, "sampling": dataclasses.asdict(sampling)}
+        if isinstance(scorer, RagZeval):
+            made_by |= {"variant": scorer.variant, "structured": judges.structured}
+        made_by["prompt_hash"] = scorer.prompt_hash
+    made_by["identity"] = scorer.identity
+    cached = models.judge if isinstance(models.judge, CachedBackend) and asks_judge(name) else None
     return Metric(metric_name(name, against), against, scorer, made_by, trial, cached)
 
 

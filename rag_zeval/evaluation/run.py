@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from rag_zeval.cases.case import CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import CHECKED_CLAIMS, RAG_ZEVAL, Judges, Metric, metric_name, open_metrics
-from rag_zeval.evaluation.spending import Spending, spent_before
 from rag_zeval.files import Row, check_fields, first_difference
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.judge.needs import NOUNS
-from rag_zeval.models.as_finished import check_stopped
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.progress import Progress
 from rag_zeval.results import SPENT, ResultRows, input_sha256, result_row, row_id
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.score import Scored
+from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
+from rag_zeval.scoring.spending import Spending
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,19 @@ def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: 
     of another input, model or prompt, and for a model that cannot be used.
     """
     metrics = open_metrics(plan.scorers, plan.sources, plan.judges, cache)
-    again = _failed_rows(plan, metrics, writer)
+    failed = _failed_rows(plan, metrics, writer)
     for row in writer.done.values():
         spending.add(row)
-    if (account := plan.judges.account) is not None:
+    account = plan.judges.account
+    if account is not None:
         account.budget.spent += spending.dollars or 0.0
-        if account.budget.is_spent:  # the failed rows are worth keeping then
-            spending.unasked, again = len(again), {}
+    again = rows_to_retry(failed, spending, account.budget if account else None)
     if again:
         print(f"retrying {len(again)} failed rows", file=sys.stderr)
     for metric in metrics:
-        _forget(metric, [plan.cases.example(at, metric.against) for at, of in again.values() if of is metric])
-    if again:
-        writer.settle([*again, SPENT], spent_before(writer.done, again))
-    else:
-        writer.settle()
+        tried = [failed[id_] for id_ in again]
+        _forget(metric, [plan.cases.example(at, metric.against) for at, of in tried if of is metric])
+    take_out(writer, again)
     ids: list[str] = []
     with Progress() as progress:
         for metric in metrics:
@@ -136,27 +134,20 @@ def _of_claims(plan: Plan, writer: RowWriter) -> Iterator[Metric]:
 
 def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:
     """Score the cases that have no row yet; the ids of all rows of this metric, there or not."""
-    ids = {key: row_id(key, metric.name, metric.trial) for key in cases.keys}
     at_key = {key: at for at, key in enumerate(cases.keys)}
-    already = sum(id_ in writer.done for id_ in ids.values())
+    made_by = {"metric": metric.name, "trial": metric.trial, **metric.made_by}
+
+    def id_of(key: str) -> str:
+        return row_id(key, metric.name, metric.trial)
+
+    def example(key: str) -> Example:
+        return cases.example(at_key[key], metric.against)
+
+    def row(scored: Scored) -> Row:
+        case = cases.cases[at_key[scored.id]]
+        return result_row(id_of(scored.id), case, example(scored.id), metric.scorer, scored, made_by)
+
     trial = f", trial {metric.trial + 1}" if metric.trial else ""
-
-    def missing() -> Iterator[Example]:
-        for key, at in at_key.items():
-            if ids[key] not in writer.done:
-                yield cases.example(at, metric.against)
-
-    with progress.job(f"{metric.name}{trial}", len(ids), already, spending.shown) as job:
-        for scored in metric.scorer.score(missing()):
-            spending.unasked += bool(scored.unasked)
-            if scored.unasked and not scored.calls:  # nothing was paid for it
-                continue
-            at = at_key[scored.id]
-            example, case = cases.example(at, metric.against), cases.cases[at]
-            made_by = {"metric": metric.name, "trial": metric.trial, **metric.made_by}
-            row = result_row(ids[scored.id], case, example, metric.scorer, scored, made_by)
-            writer.append(row)
-            spending.add(row)
-            job.advance(spending.shown)
-            check_stopped()
-    return list(ids.values())
+    work = Work(f"{metric.name}{trial}", metric.scorer, cases.keys, example, id_of, row)
+    score_rows(work, writer, progress, spending)
+    return [id_of(key) for key in cases.keys]

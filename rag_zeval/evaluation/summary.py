@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rag_zeval.cases.case import NO_SLICE
-from rag_zeval.evaluation.spending import Spending
 from rag_zeval.files import Row
 from rag_zeval.results import Judged
+from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.bootstrap import mean_interval
 
 STATUSES_SHOWN = 12  # a reason may quote its reply, and so be one of many

@@ -122,6 +122,7 @@ class Scorer(ABC):
     """`identity` holds everything, besides the example, that can change a score.
 
     needs: what it needs of an example, see `judge.needs`; also: what else it looks at, where the example has it.
+    prompt_hash: of what it asks a judge, if it asks one.
     `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
     where each is scored by itself.
     """
@@ -131,6 +132,7 @@ class Scorer(ABC):
     needs: tuple[str, ...]
     also: tuple[str, ...] = ()
     group: int | None = None
+    prompt_hash: str | None = None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
         """One Scored per example, in any order.

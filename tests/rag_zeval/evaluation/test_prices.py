@@ -11,10 +11,10 @@ import pytest
 
 from rag_zeval.budget import NOT_ASKED, Price
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.prices import price_of, read_prices
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
 from rag_zeval.scorers.score import costs, paid_tokens
+from rag_zeval.scoring.prices import price_of, read_prices
 
 
 def test_a_price_is_found_by_the_endpoints_name_or_by_the_whole_spec(tmp_path: Path) -> None:

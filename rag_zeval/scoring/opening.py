@@ -1,0 +1,72 @@
+"""Scorers opened by name, with the models that they ask."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from rag_zeval.models.embeddings import Embedder
+from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.models.nli import Checker
+from rag_zeval.scorers.asking import AskingScorer
+from rag_zeval.scorers.bert_score import BertScore
+from rag_zeval.scorers.checked_sentences import CheckedSentences
+from rag_zeval.scorers.hhem import Hhem
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.registry import JUDGE, MEASURES, TEXT_SCORERS
+from rag_zeval.scorers.score import Scorer
+
+CHECKED_TEXTS: dict[str, type[Hhem] | type[CheckedSentences]] = {one.name: one for one in (Hhem, CheckedSentences)}
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a run, open already; None for those that no scorer of it asks. encoder: a folder of weights."""
+
+    judge: Backend | None = None
+    embedder: Embedder | None = None
+    checker: Checker | None = None
+    encoder: str | None = None
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a judge is asked.
+
+    variant, structured, patterns: of the prompt and the replies of `rag_zeval` (see `RagZeval`). timeout: seconds after
+    which the other scorers ask nothing more about an answer.
+    """
+
+    sampling: Sampling = field(default_factory=Sampling)
+    variant: str | None = None
+    structured: bool = False
+    patterns: bool = False
+    timeout: float = math.inf
+
+
+def asks_judge(name: str) -> bool:
+    """Whether a scorer of the registry asks a judge; `checked_claims` only reads what one has written."""
+    return name == JUDGE or (name in MEASURES and bool(MEASURES[name].prompts))
+
+
+def open_scorer(name: str, models: Models, asking: Asking) -> Scorer:
+    """The scorer of this name in the registry; `models` must hold those that it asks.
+
+    `checked_claims` is none of them: it is made of another scorer's rows. Raises InputError for a model that cannot be
+    used.
+
+        open_scorer("ragas_faithfulness", Models(judge=open_backend(spec)), Asking())
+    """
+    if name in TEXT_SCORERS:
+        return TEXT_SCORERS[name]()
+    if name == BertScore.name:
+        assert models.encoder is not None
+        return BertScore(models.encoder)
+    if name in CHECKED_TEXTS:
+        assert models.checker is not None
+        return CHECKED_TEXTS[name](models.checker)
+    if name in MEASURES:
+        judge = models.judge if MEASURES[name].prompts else None
+        return AskingScorer(MEASURES[name], judge, asking.sampling, models.embedder, asking.timeout)
+    assert name == JUDGE and models.judge is not None, name
+    return RagZeval(models.judge, asking.variant, asking.sampling, asking.structured, asking.patterns)
