@@ -1,7 +1,6 @@
-"""What a run would ask, before it asks anything: the judge by the letter on some examples of each benchmark.
+"""What a run would ask, before it asks anything: a mock judge on some examples of each benchmark.
 
-Nothing is loaded but the data. How often a scorer asks depends little on who answers; how long a reply is, much: take
-its tokens, which are words and marks, for an order of size.
+Nothing is loaded but the data.
 """
 
 from __future__ import annotations
@@ -19,14 +18,10 @@ from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
-from rag_zeval.evaluation.estimate import Asked, WordEmbedder, asked, drawn_to_look_at, reply_by_the_letter
-from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.embeddings import CachedEmbedder
-from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.asking import AskingScorer
-from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
-from rag_zeval.scorers.score import Scorer
+from rag_zeval.models.cache import ReplyCache
+from rag_zeval.scorers.registry import MEASURES, SCORERS
+from rag_zeval.scoring.estimate import Asked, asked, drawn_to_look_at, open_with_mock_judge
+from rag_zeval.scoring.opening import Asking, asks_judge
 from rag_zeval.scoring.prices import price_of
 
 HEADS = ("benchmark", "scorer", "model", "rows", "trials", "calls", "tokens in", "tokens out", "hours", "dollars")
@@ -68,22 +63,15 @@ def _asked_by_each(
 ) -> dict[str, Asked | None]:
     """What each scorer asks, in order; what an earlier one has asked is not asked again."""
     looked_at = [benchmark.examples[at] for at in drawn_to_look_at(len(benchmark.examples))]
+    asking = Asking(settings.judge.sampling(), settings.judge.variant)
     found: dict[str, Asked | None] = {}
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         for name in scorers:
-            scorer = _by_the_letter(settings, name, cache)
-            found[name] = asked(scorer, looked_at, trials * len(benchmark.examples)) if scorer else None
+            found[name] = None
+            if asks_judge(name) or name in MEASURES:
+                scorer = open_with_mock_judge(name, asking, cache)
+                found[name] = asked(scorer, looked_at, trials * len(benchmark.examples))
     return found
-
-
-def _by_the_letter(settings: BenchSettings, name: str, cache: ReplyCache) -> Scorer | None:
-    letter = ScriptedBackend(reply_by_the_letter)
-    if name == JUDGE:
-        return RagZeval(letter, settings.judge.variant, settings.judge.sampling())
-    if name not in MEASURES:
-        return None
-    embedder = CachedEmbedder(WordEmbedder(), cache)
-    return AskingScorer(MEASURES[name], CachedBackend(letter, cache), settings.judge.sampling(), embedder)
 
 
 def say(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table], list[str]]:

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rag_zeval.errors import exit_status, run_command
-from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.files import write_json
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -27,6 +26,7 @@ from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import COSTS, MEASURES
 from rag_zeval.scorers.score import Scorer
+from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
 from rag_zeval.stages import world
 
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
@@ -51,7 +51,7 @@ def measure(name: str) -> tuple[float, float, float, float]:
 
     Means over the pairs of answers. Raises ValueError if an answer gets no score.
     """
-    backend, embedder = ScriptedBackend(reply_by_the_letter), WordEmbedder()
+    backend, embedder = ScriptedBackend(mock_reply), WordEmbedder()
     prompt = completion = 0
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         judge = CachedBackend(backend, cache)

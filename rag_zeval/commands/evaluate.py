@@ -327,16 +327,21 @@ def _drawn(cases: list[Case], limit: int | None, sample: int | None) -> list[Cas
 
 
 def _print_estimate(plan: Plan, price: Price | None) -> None:
-    from rag_zeval.evaluation.estimate import LOOKED_AT, estimate
+    from rag_zeval.evaluation.metrics import metric_name, places
     from rag_zeval.models.cache import ReplyCache
+    from rag_zeval.scoring.estimate import LOOKED_AT, asked, drawn_to_look_at, open_with_mock_judge
+    from rag_zeval.scoring.opening import Asking, asks_judge
 
-    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as replies:
-        estimates = estimate(plan, replies)
+    judgements = len(plan.cases.cases) * plan.judges.trials
+    asking = Asking(plan.judges.sampling, plan.judges.variant)
     rows = []
-    for one in estimates:
-        dollars = "no price" if price is None else f"{price.of(one.prompt_tokens, one.completion_tokens):.2f}"
-        counts = (one.judgements, one.calls, one.prompt_tokens, one.completion_tokens)
-        rows.append((one.metric, *(f"{count:,.0f}" for count in counts), dollars))
+    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
+        for name, source in places([name for name in plan.scorers if asks_judge(name)], plan.sources):
+            examples = [plan.cases.example(at, source) for at in drawn_to_look_at(len(plan.cases.cases))]
+            one = asked(open_with_mock_judge(name, asking, cache), examples, judgements)
+            dollars = "no price" if price is None else f"{price.of(one.prompt_tokens, one.completion_tokens):.2f}"
+            counts = (judgements, one.calls, one.prompt_tokens, one.completion_tokens)
+            rows.append((metric_name(name, source), *(f"{count:,.0f}" for count in counts), dollars))
     print_framed(("metric", "judgements", "calls", "tokens in", "tokens out", "dollars"), rows)
     print(
         f"No judge was asked. A rule-based mock judge was run on at most {LOOKED_AT} cases to count calls and tokens "

@@ -15,6 +15,7 @@ from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
 
 if TYPE_CHECKING:
+    from rag_zeval.models.embeddings import Embedder
     from rag_zeval.scorers.score import Scorer
     from rag_zeval.scoring.opening import Models
 
@@ -138,19 +139,19 @@ def open_metrics(
     sources: Sequence[str],
     judges: Judges,
     cache: ReplyCache | None,
-    backend: Backend | None = None,
 ) -> list[Metric]:
     """The metrics of scorers (see `check_scorers`), their models loaded. `checked_claims` is opened by its run.
 
-    backend: the judge, if it is open already. Raises InputError for a model that cannot be used.
+    Raises InputError for a model that cannot be used.
     """
     from rag_zeval.models.embeddings import CachedEmbedder, open_embedder
     from rag_zeval.models.nli import open_checker
     from rag_zeval.scorers.registry import MEASURES
     from rag_zeval.scoring.opening import CHECKED_TEXTS, Models, asks_judge
 
-    judge, embedder = backend, None
-    if judge is None and judges.model is not None and any(map(asks_judge, names)):
+    judge: Backend | None = None
+    embedder: Embedder | None = None
+    if judges.model is not None and any(map(asks_judge, names)):
         judge = open_backend(judges.model, **judges.calls, account=judges.account)
     if any(name in MEASURES and MEASURES[name].embeds for name in names):
         embedder = open_embedder(str(judges.embeddings), **judges.calls)

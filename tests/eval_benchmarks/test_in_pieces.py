@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_benchmarks.in_pieces import InPieces, fits_model
-from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
 
 SENTENCES = [f"Fact {number} is so." for number in range(9)]
 LONG = Example(
@@ -66,17 +66,17 @@ def test_a_piece_without_a_score_leaves_its_answer_without_one() -> None:
 
 
 def test_a_judges_window_and_an_embedders_decide_what_fits() -> None:
-    small = ScriptedBackend(reply_by_the_letter, max_context=80)  # words: 36 of the reference, 12 of the answers
+    small = ScriptedBackend(mock_reply, max_context=80)  # words: 36 of the reference, 12 of the answers
     assert not fits_model(small, None)(LONG)
-    assert fits_model(ScriptedBackend(reply_by_the_letter, max_context=96), None)(LONG)
-    assert fits_model(ScriptedBackend(reply_by_the_letter), WordEmbedder())(LONG)  # not known: the server says no
+    assert fits_model(ScriptedBackend(mock_reply, max_context=96), None)(LONG)
+    assert fits_model(ScriptedBackend(mock_reply), WordEmbedder())(LONG)  # not known: the server says no
     embedder = WordEmbedder()
     embedder.fits = lambda text: len(text) < 20  # type: ignore[method-assign]
     assert not fits_model(None, embedder)(LONG)
 
 
 def test_rag_zeval_judges_claims_about_a_long_document_in_pieces() -> None:
-    backend = ScriptedBackend(reply_by_the_letter, max_context=100_000)
+    backend = ScriptedBackend(mock_reply, max_context=100_000)
     scorer = InPieces(RagZeval(backend, None, Sampling()), at_most(12))
     [row] = scorer.score([LONG])
     assert row.values == (1, 1, 0) and row.calls == backend.calls == 3

@@ -11,7 +11,6 @@ import pytest
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, better_first, pairwise_metrics
 from eval_benchmarks.jobs import ScoringJob
-from rag_zeval.evaluation.estimate import reply_by_the_letter
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
@@ -21,6 +20,7 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scorers.score import Scored, Scorer
+from rag_zeval.scoring.estimate import mock_reply
 
 WHOLE = Example(
     "whole", "Who has what?", "Ann has cats.", ("Ann has cats.", "Bob owns dogs."), chunks=("Ann has cats.",)
@@ -41,7 +41,7 @@ class Pairs(Benchmark):
 
 @pytest.mark.parametrize("name", ["rouge_l", "rag_zeval", "is_correct", "ragas_faithfulness"])
 def test_there_is_no_score_and_no_second_try(name: str, tmp_path: Path) -> None:
-    judge = ScriptedBackend(reply_by_the_letter)
+    judge = ScriptedBackend(mock_reply)
     scorer: Scorer
     if name in MEASURES:
         scorer = AskingScorer(MEASURES[name], judge, Sampling())

@@ -23,11 +23,11 @@ from rag_zeval.cases.case import CONTEXTS, TRUTH, Case, CaseSet
 from rag_zeval.cases.names import NAMES
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.estimate import reply_by_the_letter
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scoring.estimate import mock_reply
 
 FACTS = [
     "It opens at nine.", "It closes at five.", "Dogs are allowed.", "It's shut on Sunday.", 'They call it "The Barn".',
@@ -198,7 +198,7 @@ def scores(cases: list[Case]) -> dict[tuple[str, str], Any]:
     scored = {}
     case_set = CaseSet(cases)
     for source in (CONTEXTS, TRUTH):
-        for scorer in (RougeL(), RagZeval(ScriptedBackend(reply_by_the_letter), "paper", Sampling())):
+        for scorer in (RougeL(), RagZeval(ScriptedBackend(mock_reply), "paper", Sampling())):
             examples = [case_set.example(at, source) for at in range(len(cases))]
             scored |= {(f"{type(scorer).__name__}@{source}", one.id): one.values for one in scorer.score(examples)}
     return scored

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from judge_by_prompt import example_of
 from tiny_bert import write_bert
 
-from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.judge.evaluator import Evaluator, Example
 from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, is_blank, judged_by
 from rag_zeval.models.language_model import Sampling
@@ -26,6 +25,7 @@ from rag_zeval.scorers.hhem import Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES, NEEDS, SCORERS, TEXT_SCORERS
 from rag_zeval.scorers.score import Scored, Scorer
+from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
 
 BLANKS = ("", " \n\t\u3000", "\u200b", "\ufeff\u200e\u00ad\u2060")
 FIRST, SECOND = "Fact 0 holds [1]. Fact 9 holds [2].", "Fact 1 holds [1]. Fact 2 holds [2]."
@@ -52,7 +52,7 @@ class Asked:
     """The scorer of a name by a judge that goes by the letter; `calls`: how often it asked anything of any model."""
 
     def __init__(self, name: str, folder: Path):
-        self.judge, self.embedder, self.checker = ScriptedBackend(reply_by_the_letter), WordEmbedder(), Checker()
+        self.judge, self.embedder, self.checker = ScriptedBackend(mock_reply), WordEmbedder(), Checker()
         self.texts = 0  # that bert_score read
         self.name, self.folder = name, folder
 
@@ -76,7 +76,7 @@ class Asked:
         if self.name == RagZeval.name:
             return RagZeval(self.judge, "paper", Sampling())
         if self.name == CheckedClaims.name:
-            judged = RagZeval(ScriptedBackend(reply_by_the_letter), "paper", Sampling())
+            judged = RagZeval(ScriptedBackend(mock_reply), "paper", Sampling())
             return CheckedClaims(self.checker, {one.id: one for one in judged.score([example])}, "judge")
         return AskingScorer(MEASURES[self.name], self.judge, Sampling(), self.embedder)
 
@@ -174,7 +174,7 @@ def test_why_there_is_no_answer_is_said(name: str, folder: Path) -> None:
 
 
 def test_examples_are_taken_as_they_can_be_asked_about_and_each_comes_back_once() -> None:
-    asked = ScriptedBackend(reply_by_the_letter)
+    asked = ScriptedBackend(mock_reply)
     examples = [replace(WHOLE, id=str(n), reference=WHOLE.reference if n % 3 else "\u200b") for n in range(30)]
     taken: list[str] = []
 

@@ -1,0 +1,80 @@
+"""What a run would ask, before it asks anything: its scorers run on some examples, with a rule-based mock judge.
+
+How often a scorer asks depends little on who answers. How long a reply is depends much on it: the tokens, which are
+words and punctuation marks, are a rough estimate.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rag_zeval.judge.evaluator import Example
+from rag_zeval.literal_judge import count_tokens, literal_reply
+from rag_zeval.models.cache import CachedBackend, ReplyCache
+from rag_zeval.models.embeddings import CachedEmbedder, Embedding
+from rag_zeval.models.language_model import Reply, Request
+from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.score import Scorer
+from rag_zeval.scoring.opening import Asking, Models, open_scorer
+from rag_zeval.scripted_judge import word_vector
+
+LOOKED_AT = 50  # examples
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Calls, and tokens of prompts and replies in words and punctuation marks."""
+
+    calls: float
+    prompt_tokens: float
+    completion_tokens: float
+
+
+class WordEmbedder:
+    """Vectors of counted words; `calls` counts the texts that came."""
+
+    name = identity = "words"
+    at_once = 1
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def embed(self, text: str) -> Embedding:
+        self.calls += 1
+        return Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
+
+    def fits(self, text: str) -> bool:
+        return True
+
+
+def mock_reply(request: Request) -> Reply:
+    """The mock judge's reply, with its tokens counted."""
+    text = literal_reply({"messages": request.messages})
+    assert text is not None
+    prompt = sum(count_tokens(message["content"]) for message in request.messages)
+    return Reply(text, "ok", prompt, count_tokens(text), calls=1)
+
+
+def open_with_mock_judge(name: str, asking: Asking, cache: ReplyCache) -> Scorer:
+    """A scorer that asks the mock judge and counts words for vectors; what `cache` has is not asked again."""
+    judge, embedder = CachedBackend(ScriptedBackend(mock_reply), cache), CachedEmbedder(WordEmbedder(), cache)
+    return open_scorer(name, Models(judge, embedder), asking)
+
+
+def drawn_to_look_at(n: int) -> list[int]:
+    """At most LOOKED_AT of n places, in order; always the same."""
+    return sorted(random.Random(0).sample(range(n), min(LOOKED_AT, n)))
+
+
+def asked(scorer: Scorer, looked_at: Sequence[Example], n: float) -> Asked:
+    """What a scorer that asks the mock judge asks about n examples, in proportion to those looked at."""
+    scored = list(scorer.score(looked_at))
+    scale = n / max(1, len(looked_at))
+    tokens = [one.paid_tokens or (0, 0) for one in scored]
+    return Asked(
+        scale * sum(one.calls for one in scored),
+        scale * sum(prompt for prompt, _ in tokens),
+        scale * sum(completion for _, completion in tokens),
+    )
