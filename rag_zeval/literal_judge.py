@@ -6,6 +6,7 @@ compared, without a model: `rag-zeval mock-judge`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from rag_zeval.judge.prompt import EVIDENCE, INPUTS, VARIANTS, Prompt, Variant
 from rag_zeval.judge.words import words
 from rag_zeval.scorers.asking import ScorerPrompt
 from rag_zeval.scorers.sentences import OTHER_ENDS
+
+DIMENSIONS = 64  # of the vectors it gives
 
 
 def literal_reply(body: Mapping[str, Any]) -> str | None:
@@ -46,6 +49,14 @@ def _stored(kind: type[Prompt]) -> list[Prompt]:
 def count_tokens(text: str) -> int:
     """Words and punctuation marks: near enough to compare scorers by, and the same for every model."""
     return len(words(text))
+
+
+def word_vector(text: str) -> list[float]:
+    """A text's words counted into DIMENSIONS hashed places: texts with words in common are near each other."""
+    vector = [0.0] * DIMENSIONS
+    for word in text.lower().split():
+        vector[hashlib.sha256(word.encode("utf-8", "replace")).digest()[0] % DIMENSIONS] += 1.0
+    return vector
 
 
 def sentences(text: str) -> list[str]:

@@ -1,8 +1,11 @@
-"""HTTP servers of this machine, and ports that cannot be had."""
+"""HTTP servers of this machine: the port that they listen at, and what they answer."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from rag_zeval.errors import InputError
 
@@ -15,3 +18,14 @@ def listen(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> Threa
         raise InputError(f"port {port} of {host}: must be 0 to 65535") from error
     except OSError as error:
         raise InputError(f"port {port} of {host}: {error.strerror}; choose another with --port") from error
+
+
+def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+    """An HTTP answer: JSON, or bytes as they are."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    handler.send_response(status)
+    for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+        handler.send_header(name, value)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)

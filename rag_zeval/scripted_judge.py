@@ -6,7 +6,6 @@ For tests of everything that talks to a judge. `rag-zeval mock-judge` serves it 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import threading
 import time
@@ -16,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.files import read_json
-from rag_zeval.ports import listen
+from rag_zeval.literal_judge import word_vector
+from rag_zeval.ports import listen, send
 
-DIMENSIONS = 64  # of the vectors it gives
 HANG_SECONDS = 3600.0
 Body = dict[str, Any]
 Answer = Mapping[str, Any]  # "status" of an HTTP answer, and its "body" and "headers" if it has any
@@ -57,14 +56,6 @@ SPOILED: dict[str, Callable[[str], str]] = {
 # closes in the middle of the answer; "drip": a byte now and then, without end.
 BROKEN = ("length", "no text", "429", "500", "hang", "drip", "half")
 FAULTS = (*SPOILED, *BROKEN)
-
-
-def word_vector(text: str) -> list[float]:
-    """A text's words counted into DIMENSIONS hashed places: texts with words in common are near each other."""
-    vector = [0.0] * DIMENSIONS
-    for word in text.lower().split():
-        vector[hashlib.sha256(word.encode("utf-8", "replace")).digest()[0] % DIMENSIONS] += 1.0
-    return vector
 
 
 class ScriptedJudge:
@@ -199,17 +190,6 @@ def _handler(judge: ScriptedJudge) -> type[BaseHTTPRequestHandler]:
             pass
 
     return Handler
-
-
-def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
-    """An HTTP answer: JSON, or bytes as they are."""
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    handler.send_response(status)
-    for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
-        handler.send_header(name, value)
-    handler.send_header("Content-Length", str(len(content)))
-    handler.end_headers()
-    handler.wfile.write(content)
 
 
 def read_replies(path: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Reply
-from rag_zeval.scripted_judge import send
+from rag_zeval.ports import send
 
 T = TypeVar("T")
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"

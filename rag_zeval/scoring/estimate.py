@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.literal_judge import count_tokens, literal_reply
+from rag_zeval.literal_judge import count_tokens, literal_reply, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding
 from rag_zeval.models.language_model import Reply, Request
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
-from rag_zeval.scripted_judge import word_vector
 
 LOOKED_AT = 50  # examples
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.scripted_judge import send
+from rag_zeval.ports import send
 
 ROOT = Path(__file__).resolve().parents[2]
 STATUSES = {"gate": {0, 1}, "audit": {0, 1}, "check-set": {1}}  # else 0; a set of six questions is no golden set

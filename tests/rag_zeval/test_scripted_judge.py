@@ -13,11 +13,11 @@ import pytest
 from rag_zeval.documents.kinds import QuestionPrompt
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.prompt import VARIANTS
-from rag_zeval.literal_judge import LITERAL, literal_reply
+from rag_zeval.literal_judge import LITERAL, literal_reply, word_vector
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Request, open_backend
 from rag_zeval.scorers.asking import ScorerPrompt
-from rag_zeval.scripted_judge import SPOILED, ScriptedJudge, word_vector
+from rag_zeval.scripted_judge import SPOILED, ScriptedJudge
 
 ROOT = Path(__file__).parents[2]
 RIGHT = {"verdict": 1, "reason": "It's so."}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.literal_judge import read_prompt
+from rag_zeval.literal_judge import read_prompt, word_vector
 from rag_zeval.models.batched import BatchedModel
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import Embedding
@@ -15,7 +15,6 @@ from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scored
-from rag_zeval.scripted_judge import word_vector
 
 
 class JudgeByPrompt(BatchedModel):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt, example_of, facts
 
 from rag_zeval.judge.evaluator import Example
-from rag_zeval.literal_judge import LITERAL
+from rag_zeval.literal_judge import LITERAL, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, OpenAIEmbedder, cosine
 from rag_zeval.models.language_model import Sampling
@@ -24,7 +24,7 @@ from rag_zeval.scorers import ares, citations, nuggets, openeval, ragas, ragchec
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.registry import FAMILIES, MEASURES
 from rag_zeval.scorers.score import Scored
-from rag_zeval.scripted_judge import FAULTS, word_vector
+from rag_zeval.scripted_judge import FAULTS
 
 DOCS = (Path(__file__).parents[3] / "docs" / "scorers.md").read_text(encoding="utf-8")
 QUICK = {"timeout": 2.0, "max_retries": 1}
