@@ -185,6 +185,58 @@ def _contested(question: Question, alphas: Sequence[float]) -> bool:
     return is_contested(question.question, question.passage, [question.answers[alpha] for alpha in alphas])
 
 
+@dataclass(frozen=True)
+class _Drawing:
+    """How the rows of all stages are drawn. contested: leave out candidates that the word rule ranks alike."""
+
+    seed: int
+    variant: str
+    flags: Mapping[str, Flags]
+    prompt_tokens: Callable[[list[dict[str, str]]], int]
+    max_prompt_tokens: int
+
+    def rows(
+        self, name: str, stage: Stage, pool: Sequence[Question], turn: int, contested: bool, others: Sequence[Stage]
+    ) -> tuple[list[Row], dict[str, Any]]:
+        """The rows of a stage and their counts. Raises InputError, with the figures, if there are too few.
+
+        turn: how many stages with this k there were before. others: stages that must be able to use the same questions.
+        """
+        rows: list[Row] = []
+        reasons = [*REASONS, UNCONTESTED, TOO_LONG] if contested else [*REASONS, TOO_LONG]
+        left_out: Counter[str] = Counter(dict.fromkeys(reasons, 0))
+        for question in shuffled(pool, self.seed, name):
+            if len(rows) == stage.rows:
+                break
+            row = self._row(question, stage, turn, contested, others)
+            if isinstance(row, str):
+                left_out[row] += 1
+            else:
+                rows.append(row)
+        if len(rows) < (stage.rows or 1):
+            raise InputError(
+                f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
+                f"{len(rows)}; left out: {listed(left_out)} (prompts over {self.max_prompt_tokens} tokens are too "
+                "long); synthesize more questions or ask for fewer rows"
+            )
+        shown = [row["extra_info"]["alphas"] for row in rows]
+        return rows, {"k": stage.k, "rows": len(rows), "left_out": dict(left_out), **count_shown(shown)}
+
+    def _row(self, question: Question, stage: Stage, turn: int, contested: bool, others: Sequence[Stage]) -> Row | str:
+        """The question's row, or why it has none."""
+        flags = self.flags[question.id]
+        for wanted in (stage, *others):
+            if reason := blocking_reason(flags, question.answers, wanted.k):
+                return reason
+        sets = candidate_sets(question, stage.k, self.seed, flags, turn)
+        chosen = next((alphas for alphas in sets if not contested or _contested(question, alphas)), None)
+        if chosen is None:
+            return UNCONTESTED
+        row = build_row(question, chosen, self.variant)
+        longest = build_row(question, list(question.answers), self.variant) if others else row
+        return TOO_LONG if self.prompt_tokens(longest["prompt"]) > self.max_prompt_tokens else row
+
+
 def build_curriculum(
     questions: Sequence[Question],
     stages: Sequence[Stage],
@@ -207,62 +259,35 @@ def build_curriculum(
     few remain.
     """
     flags = flag_questions(questions, [*validation, *stages], answer_filter)
-    curriculum, used = Curriculum(flagged=count_flags(flags.values())), set[str]()
+    curriculum = Curriculum(flagged=count_flags(flags.values()))
+    drawing = _Drawing(seed, variant, flags, prompt_tokens, max_prompt_tokens)
 
-    def fill(
-        split: str,
-        pool: Sequence[Question],
-        at: int,
-        stage: Stage,
-        rows: list[Row],
-        turn: int = 0,
-        others: Sequence[Stage] = (),
-    ) -> None:
-        name = f"{split} stage {at}"
-        contested = only_contested and split == "train"
-        reasons_counted = (*REASONS, *([UNCONTESTED] if contested else []), TOO_LONG)
-        left_out: Counter[str] = Counter(dict.fromkeys(reasons_counted, 0))
-        shown: list[list[float]] = []
-        for question in shuffled(pool, seed, name):
-            if len(shown) == stage.rows:
-                break
-            reasons = (blocking_reason(flags[question.id], question.answers, s.k) for s in (stage, *others))
-            if reason := next(filter(None, reasons), None):
-                left_out[reason] += 1
-                continue
-            sets = candidate_sets(question, stage.k, seed, flags[question.id], turn)
-            chosen = next((alphas for alphas in sets if not contested or _contested(question, alphas)), None)
-            if chosen is None:
-                left_out[UNCONTESTED] += 1
-                continue
-            row = build_row(question, chosen, variant)
-            longest = build_row(question, list(question.answers), variant) if others else row
-            if prompt_tokens(longest["prompt"]) > max_prompt_tokens:
-                left_out[TOO_LONG] += 1
-                continue
-            row["extra_info"] |= {"index": len(rows), "split": split, "stage": at}
-            rows.append(row)
-            used.add(question.id)
-            shown.append(chosen)
-        curriculum.counts[name] = {"k": stage.k, "rows": len(shown), "left_out": dict(left_out), **count_shown(shown)}
-        if len(shown) < (stage.rows or 1):
-            raise InputError(
-                f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
-                f"{len(shown)}; left out: {listed(left_out)} (prompts over {max_prompt_tokens} tokens are too long); "
-                "synthesize more questions or ask for fewer rows"
-            )
+    def add(split: str, at: int, rows: list[Row], counts: dict[str, Any]) -> None:
+        kept = curriculum.val if split == "val" else curriculum.train
+        for index, row in enumerate(rows, len(kept)):
+            row["extra_info"] |= {"index": index, "split": split, "stage": at}
+        kept += rows
+        curriculum.counts[f"{split} stage {at}"] = counts
 
+    rest = list(questions)
     for at, stage in enumerate(validation, 1):
-        fill("val", [q for q in questions if q.id not in used], at, stage, curriculum.val)
-    rest = [q for q in questions if q.id not in used]
+        rows, counts = drawing.rows(f"val stage {at}", stage, rest, 0, False, ())
+        add("val", at, rows, counts)
+        drawn = _ids(rows)
+        rest = [question for question in rest if without_surrogates(question.id) not in drawn]
     for at, stage in enumerate(stages, 1):
         before = sum(earlier.k == stage.k for earlier in stages[: at - 1])
         others = stages[1:] if same_questions and at == 1 else ()
-        fill("train", rest, at, stage, curriculum.train, before, others)
+        rows, counts = drawing.rows(f"train stage {at}", stage, rest, before, only_contested, others)
+        add("train", at, rows, counts)
         if others:
-            drawn = {row["extra_info"]["id"] for row in curriculum.train}
-            rest = [q for q in rest if without_surrogates(q.id) in drawn]
+            drawn = _ids(rows)
+            rest = [question for question in rest if without_surrogates(question.id) in drawn]
     return curriculum
+
+
+def _ids(rows: Sequence[Row]) -> set[str]:
+    return {row["extra_info"]["id"] for row in rows}
 
 
 def count_shown(shown: Sequence[Sequence[float]]) -> dict[str, dict[str, Any]]:

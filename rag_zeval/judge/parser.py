@@ -67,8 +67,10 @@ def parse_lenient(
     """
     prompt, echo = find_variant(variant), Echo(shown)
     try:
-        trajectory = _read(items := _load(text, unique_keys), n_candidates, prompt)
-        if _is_own(trajectory, items, echo) and not echo.joins_claims(text):
+        items = _load(text, unique_keys)
+        trajectory = _read(items, n_candidates, prompt)
+        _check_claims(trajectory, items, echo)
+        if not _repeats(trajectory, echo) and not echo.joins_claims(text):
             return trajectory, "strict"
     except FormatError:
         pass
@@ -229,7 +231,8 @@ def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Seq
     own: Trajectory | None = None
     for items in _lists(values):
         trajectory = tuple(_read_candidate(item, variant, lenient=True) for item in items)
-        if _is_own(trajectory, items, echo):
+        _check_claims(trajectory, items, echo)
+        if not _repeats(trajectory, echo):
             _check_ids(items, n_candidates)
             if own not in (None, _in_order(trajectory)):
                 raise FormatError("two different evaluations in one reply")
@@ -256,22 +259,27 @@ def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
         yield row
 
 
-def _is_own(trajectory: Trajectory, items: Any, echo: Echo) -> bool:
-    """False if all its claims are spelled out in what the model was shown.
+def _claims(trajectory: Trajectory) -> list[str]:
+    return [claim.claim for candidate in trajectory for claim in candidate.atomic_claims]
 
-    Raises FormatError if some are, if a claim is empty, or if fields stand where they do not belong.
-    """
-    claims = [claim.claim for candidate in trajectory for claim in candidate.atomic_claims]
+
+def _repeats(trajectory: Trajectory, echo: Echo) -> bool:
+    """Whether all claims are spelled out in what the model was shown: then the evaluation is not its own."""
+    claims = _claims(trajectory)
+    return bool(claims) and all(map(echo.begins, claims))
+
+
+def _check_claims(trajectory: Trajectory, items: Any, echo: Echo) -> None:
+    """Raise FormatError if a claim is empty, if fields are misplaced, or if some claims, not all, repeat shown ones."""
+    claims = _claims(trajectory)
     if not all(map(says_something, claims)):
         raise FormatError("a claim is empty")
     if _count_fields(items) != len(trajectory) + 2 * len(claims):
         raise FormatError("fields of claims are in the wrong place")
     if echo and any(next(iter(claim)) != "claim" for item in items for claim in item["atomic_claims"]):
         raise FormatError("a claim does not begin with its text, where the texts to be judged spell out claims")
-    repeated = [echo.begins(claim) for claim in claims]
-    if any(repeated) and not all(repeated):
+    if any(map(echo.begins, claims)) and not _repeats(trajectory, echo):
         raise FormatError("a claim repeats one that the texts to be judged spell out")
-    return not any(repeated)
 
 
 def _count_fields(value: Any) -> int:

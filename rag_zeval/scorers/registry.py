@@ -89,14 +89,19 @@ def _title(module: str) -> str:
 
 
 def _models(measure: Measure) -> str:
-    return ", ".join(["a judge"] * bool(measure.prompts) + ["an embedding model"] * measure.embeds)
+    models = {"a judge": measure.prompts, "an embedding model": measure.embeds}
+    return ", ".join(name for name, needed in models.items() if needed)
 
 
 def _needs(name: str, models: str) -> str:
-    needs = [need for need in NEEDS[name] if need not in ANSWERS]
-    fields = [" or ".join(f"the {NOUNS[field]}" for field in need.split(OR)) for need in needs]
-    only = MEASURES[name].only if name in MEASURES else None
-    return ", ".join([models, *fields, *([only[0]] if only else [])])
+    needs = [models]
+    for need in NEEDS[name]:
+        if need not in ANSWERS:
+            needs.append(" or ".join(f"the {NOUNS[field]}" for field in need.split(OR)))
+    measure = MEASURES.get(name)
+    if measure is not None and measure.only is not None:
+        needs.append(measure.only[0])
+    return ", ".join(needs)
 
 
 def lower_is_better(metric: str) -> bool:
