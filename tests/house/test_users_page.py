@@ -53,6 +53,9 @@ def folder(tmp_path: Path) -> Path:
             writer = csv.DictWriter(file, list(rows()[0]))
             writer.writeheader()
             writer.writerows(rows(worse))
+    outputs, docs = [{"text": "Ann has cats."}], [{"body": "Ann has cats."}]
+    logged = {"inputs": {"question": "Who?"}, "outputs": outputs, "docs": docs}
+    (tmp_path / "log.jsonl").write_text(json.dumps(logged) + "\n")
     (tmp_path / "prices.json").write_text('{"judge": {"prompt": 0.1, "completion": 0.1}}')
     (tmp_path / "manuals").mkdir()
     for at, town in enumerate("ABCDEFGHIJKLMNOPQRST"):
