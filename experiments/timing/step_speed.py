@@ -19,12 +19,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from copy import deepcopy
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
-from unittest import mock
+from typing import Annotated, Any
 
 import typer
 
@@ -32,9 +30,6 @@ from experiments.timing import plain_step
 from experiments.timing.pairs import Comparison, compare, share_different, table, total
 from experiments.timing.plain_step import Rollouts
 from rag_zeval.errors import exit_status, run_command
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
 
 CANDIDATES = 3
 TEMPERATURE = 1.0
@@ -47,6 +42,7 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> li
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from experiments.timing.verl_worker import Worker, batch_of, one_process, worker_config
     from rag_zeval.models.decoding import generate, stop_ids
     from train.rollouts.seed import rollout_seed
 
@@ -59,30 +55,45 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> li
 
             tokenizer = AutoTokenizer.from_pretrained(path)
             model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
-            plain_worker, our_worker = build_worker(config, plain_step.padded_engine()), build_worker(config, CPUEngine)
+            plain, ours = Worker(config, plain_step.padded_engine()), Worker(config, CPUEngine)
 
         asked = [prompt for prompt in nano_prompts(tokenizer, prompts) for _ in range(rollouts)]
-        seeds = [rollout_seed(0, 0, prompt, at % rollouts) for at, prompt in enumerate(asked)]
-        ends: Any = {"eos": stop_ids(model, tokenizer), "pad": tokenizer.pad_token_id}
-        decode, decode_plainly = (
-            partial(by, model.eval(), asked, new_tokens, temperature=TEMPERATURE, seeds=seeds, **ends)
-            for by in (generate, plain_step.generate)
-        )
-        written = decode()
-        batch = batch_of(asked, written)
-        batch["old_log_probs"] = batch["rollout_log_probs"]
-        batch["ref_log_prob"] = log_probs(our_worker.compute_ref_log_prob, batch)
+        sampling: Any = {
+            "temperature": TEMPERATURE,
+            "seeds": [rollout_seed(0, 0, prompt, at % rollouts) for at, prompt in enumerate(asked)],
+            "eos": stop_ids(model, tokenizer),
+            "pad": tokenizer.pad_token_id,
+        }
+        decode = partial(generate, model.eval(), asked, new_tokens, **sampling)
+        decode_plainly = partial(plain_step.generate, model.eval(), asked, new_tokens, **sampling)
 
-        old = partial(log_probs, plain_worker.compute_log_prob, batch, entropy=True)  # as verl's trainer asks for it
-        plain_reference, reference = (
-            partial(log_probs, worker.compute_ref_log_prob, batch) for worker in (plain_worker, our_worker)
-        )
-        plain_update, update = (partial(gradient_norm, worker, batch) for worker in (plain_worker, our_worker))
+        batch = batch_of(asked, decode(), TEMPERATURE)
+        own_log_probs = batch["old_log_probs"] = batch["rollout_log_probs"]
+        batch["ref_log_prob"] = ours.reference_log_probs(batch)
+
         parts = [
             compare("rollouts", decode_plainly, decode, share_of_other_tokens, pairs),
-            compare("old log-probabilities", old, lambda: batch["rollout_log_probs"], largest_difference, pairs),
-            compare("reference log-probabilities", plain_reference, reference, largest_difference, pairs),
-            compare("update", plain_update, update, relative_difference, pairs),
+            compare(
+                "old log-probabilities",
+                lambda: plain.old_log_probs(batch),
+                lambda: own_log_probs,
+                largest_difference,
+                pairs,
+            ),
+            compare(
+                "reference log-probabilities",
+                lambda: plain.reference_log_probs(batch),
+                lambda: ours.reference_log_probs(batch),
+                largest_difference,
+                pairs,
+            ),
+            compare(
+                "update",
+                lambda: plain.update(batch),
+                lambda: ours.update(batch),
+                relative_difference,
+                pairs,
+            ),
         ]
     return [*parts, total("step", parts)]
 
@@ -102,49 +113,6 @@ def relative_difference(plain: float, ours: float) -> float:
     return abs(plain - ours) / max(plain, ours)
 
 
-def worker_config(rollouts: int) -> DictConfig:
-    """verl's configuration of the workers as the nano profile has it, with the rollouts of a prompt as micro-batch."""
-    from rag_zeval.stages.config import load_config
-    from train.launch import ROOT
-    from train.verl_config import build
-
-    settings = load_config("train", ["profile=nano"])
-    worker = {
-        "model.path": str(ROOT / settings.base_model),
-        "actor.ppo_micro_batch_size_per_gpu": rollouts,
-        "ref.log_prob_micro_batch_size_per_gpu": rollouts,
-        "rollout.log_prob_micro_batch_size_per_gpu": rollouts,
-        "rollout.data_parallel_size": 1,
-        "actor.optim.lr": 0.0,
-        "actor.optim.total_training_steps": 1,
-    }
-    return build(settings.verl, {f"actor_rollout_ref.{key}": value for key, value in worker.items()}).actor_rollout_ref
-
-
-@contextmanager
-def one_process() -> Iterator[None]:
-    """torch's environment for one process; its process group is gone afterwards."""
-    import torch.distributed
-
-    place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    with mock.patch.dict(os.environ, place):
-        try:
-            yield
-        finally:
-            torch.distributed.destroy_process_group()
-
-
-def build_worker(config: DictConfig, engine: type) -> Any:
-    """verl's worker for actor, rollout and reference model with this engine; no rollout server is started."""
-    from verl.workers.engine import EngineRegistry
-    from verl.workers.engine_workers import ActorRolloutRefWorker
-
-    with mock.patch.dict(EngineRegistry._engines["language_model"]["fsdp2"], {"cpu": engine}):
-        worker = ActorRolloutRefWorker(deepcopy(config), "actor_rollout_ref")  # it takes keys out of its configuration
-        worker.init_model()
-    return worker
-
-
 def nano_prompts(tokenizer: Any, n: int) -> list[list[int]]:
     """Token ids of the judge's prompt for nano questions, each with answers of different true support."""
     from rag_zeval.judge.prompt import judge_messages
@@ -154,58 +122,6 @@ def nano_prompts(tokenizer: Any, n: int) -> list[list[int]]:
     examples = world.ranked_examples("train", n, CANDIDATES, 0)
     asked = [judge_messages("compact", e.question.question, e.question.passage, e.answers) for e in examples]
     return [chat_ids(tokenizer, messages) for messages in asked]
-
-
-def batch_of(prompts: Sequence[list[int]], rollouts: Rollouts) -> Any:
-    """What verl's trainer gives to its workers, as nested tensors; advantages are made up, and cost the same time."""
-    import torch
-    from verl.utils import tensordict_utils as tu
-
-    advantages = torch.randn(len(prompts), generator=torch.Generator().manual_seed(0)).tolist()
-    rows = [
-        {
-            "prompts": prompt,
-            "responses": ids,
-            "input_ids": prompt + ids,
-            "position_ids": list(range(len(prompt) + len(ids))),
-            "loss_mask": [0] * len(prompt) + [1] * len(ids),
-            "response_mask": [1] * len(ids),
-            "rollout_log_probs": of_tokens,
-            "advantages": [advantage] * len(ids),
-        }
-        for prompt, (ids, of_tokens), advantage in zip(prompts, rollouts, advantages, strict=True)
-    ]
-    columns = {
-        name: torch.nested.as_nested_tensor([torch.tensor(row[name]) for row in rows], layout=torch.jagged)
-        for name in rows[0]
-    }
-    return tu.get_tensordict(columns, {"temperature": TEMPERATURE})
-
-
-def log_probs(compute: Any, batch: Any, entropy: bool = False) -> Any:
-    """Log-probabilities of the responses, nested, by a method of verl's worker."""
-    from verl.workers.utils.padding import response_from_nested
-
-    output = compute(with_settings(batch, calculate_entropy=entropy, compute_loss=False))
-    return response_from_nested(output["log_probs"], batch["response_mask"])
-
-
-def gradient_norm(worker: Any, batch: Any) -> float:
-    """Norm of the gradient of an update, before clipping."""
-    from verl.utils import tensordict_utils as tu
-
-    whole = {"global_batch_size": len(batch), "mini_batch_size": len(batch), "epochs": 1, "seed": 0}
-    work = with_settings(batch, calculate_entropy=False, dataloader_kwargs={"shuffle": False}, **whole)
-    return float(tu.get(worker.update_actor(work), "metrics")["grad_norm"][0])
-
-
-def with_settings(batch: Any, **settings: Any) -> Any:
-    """A copy that shares the columns: verl's workers write their own settings into what they are given."""
-    from verl.utils import tensordict_utils as tu
-
-    copy = batch.copy()
-    tu.assign_non_tensor(copy, **settings)
-    return copy
 
 
 def step_speed(
