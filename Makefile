@@ -174,7 +174,7 @@ bench-step: $(READY) ## time a training step on the CPU against plain decoding a
 	$(PY) -m experiments.timing.step_speed $(ARGS)
 
 measure: $(READY) ## time context-aware decoding at 7B's shape on this GPU (a small one on a CPU): docs/measurements.md
-	$(PY) -m experiments.timing.device_speed $(ARGS)
+	$(PY) -m experiments.timing.device_speed
 
 first-hour: $(READY) ## check a fresh machine before hours of it are paid for: runs/first-hour/PROFILE/report.md
 	$(PY) -m experiments.first_hour profile=$(PROFILE) $(ARGS)
