@@ -170,12 +170,11 @@ data: $(READY) ## download the public benchmark files, with checksums and licenc
 bench-speed: $(READY) ## time the CAD decoder against transformers' guidance
 	$(PY) -m experiments.timing.decoding_speed $(ARGS)
 
-bench-step: $(READY) ## time a training step on the CPU against plain decoding and verl's padded engine, and one rank against two
+bench-step: $(READY) ## time a training step on the CPU against plain decoding and verl's padded engine
 	$(PY) -m experiments.timing.step_speed $(ARGS)
-	$(PY) -m experiments.timing.rank_speed
 
 measure: $(READY) ## time context-aware decoding at 7B's shape on this GPU (a small one on a CPU): docs/measurements.md
-	$(PY) -m experiments.timing.device_speed $(ARGS)
+	$(PY) -m experiments.timing.device_speed
 
 first-hour: $(READY) ## check a fresh machine before hours of it are paid for: runs/first-hour/PROFILE/report.md
 	$(PY) -m experiments.first_hour profile=$(PROFILE) $(ARGS)

@@ -16,15 +16,14 @@ import typer
 from rag_zeval.audit.agreement import Estimate, Ratings, estimate, kappa
 from rag_zeval.errors import exit_status, run_command
 
-ROWS = (25, 50, 100, 200, 400)
 KAPPAS = (0.5, 0.7, 0.9)
-SUPPORTED = 0.8  # of rows, by each rater
+SUPPORTED = 0.8  # share of rows that each rater supports
 PER_CASE = 2
-COPIED = 0.2  # of a case's further rows: their raters do as on its first, for rows of a case are alike
+COPIED = 0.2  # share of a case's further rows that are rated as its first one: claims of an answer are alike
 
 
 def simulated(true: float, rows: int, random: np.random.Generator, oversampled: float = 1.0) -> Ratings:
-    """Rows, an even number, on which two raters have this kappa in the population.
+    """Rows on which two raters have this kappa in the population; an odd last row is left out.
 
     oversampled: how many times as often a row is drawn that the first rater does not support.
     """
@@ -43,28 +42,29 @@ def estimates(true: float, rows: int, simulations: int, oversampled: float = 1.0
     return [estimate(kappa, simulated(true, rows, random, oversampled)) for _ in range(simulations)]
 
 
-def holds(found: Estimate, true: float) -> bool:
-    """Whether the interval holds the true value; an undefined one does not."""
-    return found.interval is not None and found.interval[0] <= true <= found.interval[1]
+def mean_width(found: Sequence[Estimate]) -> float:
+    """Of the intervals that are defined."""
+    return float(np.mean([one.interval[1] - one.interval[0] for one in found if one.interval]))
 
 
-Simulations = Annotated[int, typer.Argument(min=1, help="How many audits to simulate for each cell.")]
+def coverage(found: Sequence[Estimate], true: float) -> float:
+    """Share of intervals that contain the true value; an undefined one does not."""
+    return sum(one.interval is not None and one.interval[0] <= true <= one.interval[1] for one in found) / len(found)
 
 
-def print_table(simulations: Simulations = 1_000) -> None:
+def kappa_intervals(
+    simulations: Annotated[int, typer.Argument(min=1, help="How many audits to simulate for each cell.")] = 1_000,
+) -> None:
     print("| rows |" + "".join(f" kappa {true} |" for true in KAPPAS))
     print("|---:|" + "---:|" * len(KAPPAS))
-    for rows in ROWS:
-        cells = []
-        for true in KAPPAS:
-            found = estimates(true, rows - rows % PER_CASE, simulations)
-            widths = [one.interval[1] - one.interval[0] for one in found if one.interval]
-            cells.append(f"{np.mean(widths):.2f} ({np.mean([holds(one, true) for one in found]):.1%})")
+    for rows in (25, 50, 100, 200, 400):
+        columns = [(true, estimates(true, rows, simulations)) for true in KAPPAS]
+        cells = [f"{mean_width(found):.2f} ({coverage(found, true):.1%})" for true, found in columns]
         print(f"| {rows} | {' | '.join(cells)} |", flush=True)
 
 
 def main(argv: Sequence[str]) -> int:
-    return run_command(print_table, argv, "experiments.kappa_intervals", __doc__)
+    return run_command(kappa_intervals, argv, "experiments.kappa_intervals", __doc__)
 
 
 if __name__ == "__main__":

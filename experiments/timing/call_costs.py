@@ -12,25 +12,39 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rag_zeval.errors import exit_status, run_command
 from rag_zeval.files import write_json
 from rag_zeval.judge.evaluator import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
-from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import COSTS, MEASURES
-from rag_zeval.scorers.score import Scorer
-from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
+from rag_zeval.scoring.estimate import WordEmbedder, asked, mock_reply
+from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.stages import world
 
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
-HEADS = ("scorer", "judge calls", "texts embedded", "prompt tokens", "reply tokens", "tokens ÷ RAG-Zeval's")
+HEADS = """\
+| scorer | judge calls | texts embedded | prompt tokens | reply tokens | tokens ÷ RAG-Zeval's |
+|---|---:|---:|---:|---:|---:|"""
+
+
+class Cost(NamedTuple):
+    """Means over the pairs of answers."""
+
+    calls: float
+    embedded: float
+    prompt_tokens: float
+    reply_tokens: float
+
+    @property
+    def tokens(self) -> float:
+        return self.prompt_tokens + self.reply_tokens
 
 
 def examples() -> list[Example]:
@@ -46,56 +60,26 @@ def examples() -> list[Example]:
     return rows
 
 
-def measure(name: str) -> tuple[float, float, float, float]:
-    """What a scorer, a Measure or RAG-Zeval, costs: judge calls, texts embedded, prompt tokens and reply tokens.
-
-    Means over the pairs of answers. Raises ValueError if an answer gets no score.
-    """
+def measure(name: str) -> Cost:
+    """The cost of RAG-Zeval or of a Measure."""
     backend, embedder = ScriptedBackend(mock_reply), WordEmbedder()
-    prompt = completion = 0
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
-        judge = CachedBackend(backend, cache)
-        scorer: Scorer = (
-            RagZeval(judge, "paper", Sampling())
-            if name == RagZeval.name
-            else AskingScorer(MEASURES[name], judge, Sampling(), CachedEmbedder(embedder, cache))
-        )
-        for scored in scorer.score(examples()):
-            if None in scored.values or scored.paid_tokens is None:
-                raise ValueError(f"{name}: no score for {scored.id}: {[score.status for score in scored.scores]}")
-            prompt, completion = prompt + scored.paid_tokens[0], completion + scored.paid_tokens[1]
-    return backend.calls / PAIRS, embedder.calls / PAIRS, prompt / PAIRS, completion / PAIRS
+        models = Models(CachedBackend(backend, cache), CachedEmbedder(embedder, cache))
+        tokens = asked(open_scorer(name, models, Asking()), examples(), n=1)
+    return Cost(backend.calls / PAIRS, embedder.calls / PAIRS, tokens.prompt_tokens, tokens.completion_tokens)
 
 
-def all_costs() -> dict[str, tuple[float, float, float, float]]:
-    """What `measure` says of every scorer that asks a judge or embeds texts, by its name."""
-    return {name: measure(name) for name in (RagZeval.name, *MEASURES)}
-
-
-def shipped(costs: Mapping[str, tuple[float, float, float, float]]) -> dict[str, list[int]]:
-    """What `rag-zeval scorers` shows of them: calls and tokens, rounded."""
-    return {name: [round(calls), round(prompt + reply)] for name, (calls, _, prompt, reply) in costs.items()}
-
-
-def table(costs: Mapping[str, tuple[float, float, float, float]]) -> str:
-    """The costs, the cheapest first, as a Markdown table."""
-    tokens = {name: prompt + reply for name, (_, _, prompt, reply) in costs.items()}
-    lines = [f"| {' | '.join(HEADS)} |", "|---|" + "---:|" * (len(HEADS) - 1)]
-    for name in sorted(costs, key=lambda name: (tokens[name], name)):
-        calls, embedded, prompt, reply = costs[name]
-        numbers = f"{calls:.2f} | {embedded:.2f} | {prompt:,.0f} | {reply:,.0f}"
-        lines.append(f"| `{name}` | {numbers} | {tokens[name] / tokens[RagZeval.name]:.2f} |")
-    return "\n".join(lines) + "\n"
+def call_costs() -> None:
+    costs = {name: measure(name) for name in (RagZeval.name, *MEASURES)}
+    write_json(COSTS, {name: [round(cost.calls), round(cost.tokens)] for name, cost in costs.items()})
+    print(HEADS)
+    for name, cost in sorted(costs.items(), key=lambda item: (item[1].tokens, item[0])):
+        numbers = f"{cost.calls:.2f} | {cost.embedded:.2f} | {cost.prompt_tokens:,.0f} | {cost.reply_tokens:,.0f}"
+        print(f"| `{name}` | {numbers} | {cost.tokens / costs[RagZeval.name].tokens:.2f} |")
 
 
 def main(argv: Sequence[str]) -> int:
     return run_command(call_costs, argv, "experiments.timing.call_costs", __doc__)
-
-
-def call_costs() -> None:
-    costs = all_costs()
-    write_json(COSTS, shipped(costs))
-    sys.stdout.write(table(costs))
 
 
 if __name__ == "__main__":

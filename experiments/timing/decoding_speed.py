@@ -1,29 +1,14 @@
-"""`make bench-speed`: time our code against other implementations, in one run, on one thread each.
+"""`make bench-speed`: time our code against other implementations, on one thread each.
 
-`cad`: the packed decoder against transformers' `generate(guidance_scale, negative_prompt_ids)`. The input is 8
-questions with passages of 1,500 tokens and 4 alphas; answers have 64 tokens; the model is a random Qwen2 with 8 layers
-of 256. transformers decodes one question and one alpha per call. `guidance_scale` is one number per call, so it reads
-the passage again for each alpha, whatever is batched. Batching the questions of one alpha gives the same tokens and, on
-one CPU thread, is not faster.
+- `cad`: the packed decoder against transformers' `generate(guidance_scale, negative_prompt_ids)`, on random weights and
+  8 questions with passages of 1,500 tokens. transformers takes one alpha per call, so it reads each passage once for
+  each of the 4 alphas. Batching its questions is not faster on one CPU thread.
+- `evidence`: the evidence reward against difflib at its fastest (one matcher for each reference).
+- `cad_real`: as `cad`, with the model of the small profile (`make model PROFILE=small`) and 4 of its test questions.
+- `cad_vllm`, `cad_vllm_short`: as `cad`, with coupled requests on vLLM (`make test-vllm`). The second has passages of
+  500 tokens.
 
-`cad_real`: the same with the model of the small profile (`make model PROFILE=small`), on 4 real questions of its test
-split.
-
-`cad_limit`: on 8 of these questions, the packed decoder against greedy decoding of each branch by itself. The ratio is
-the share of the speed that is left when branches are mixed.
-
-`cad_vllm`: as `cad`, but our side is vLLM with coupled requests (`make test-vllm`). Its prefix cache is emptied before
-each timing. `cad_vllm_short` has passages of 500 tokens. Both sides need the same time to read a passage; our side
-reads it once, transformers once for each of 4 alphas. So the longer the passage, the closer the ratio comes to 4.
-
-`evidence`: the suffix automaton of `rag_zeval.judge.evidence`, including the time to build its index, against difflib
-at its fastest (`SequenceMatcher(autojunk=False).find_longest_match`, with the reference as the second sequence, whose
-index it keeps for all spans). The input is 256 rollouts with 15 spans each, on 32 references of 6,000 tokens.
-
-Each pair of times is taken back to back, after a warm-up that is not counted. The ratio is the median over the pairs.
-Each measurement appends one entry to `runs/speed/summary.json`: `{name, ratio, ours_s, theirs_s, equal, difference,
-pairs}`, with medians in seconds. Answers may differ only where the two best mixed logits are within 1e-4
-(`difference`).
+Each pair of times is taken back to back, after a warm-up that is not counted. A ratio is the median over the pairs.
 """
 
 from __future__ import annotations
@@ -36,63 +21,59 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
-from omegaconf import OmegaConf
 
-from experiments.timing.guidance import (
-    ALPHAS,
-    SMALL,
-    Tokens,
-    guided_answers,
-    packed_answers,
-    random_prompts,
-    random_qwen2,
-    widest_tie,
-)
-from experiments.timing.pairs import Entry, append, compare
+from experiments.timing.guidance import Prompts, guided_answers, our_answers, random_prompts, random_qwen2
+from experiments.timing.pairs import Comparison, compare, share_different, table
 from rag_zeval.errors import InputError, exit_status, run_command
 
-PAIRS = 5
+NEW_TOKENS = 64
 
 
-def measure_cad(**sizes: int) -> Entry:
-    """Packed decoder against transformers' guidance; equal: every answer the same, but for ties."""
+def cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = NEW_TOKENS, pairs: int = 5) -> Comparison:
     from synthesize.cad import decode
 
-    model = random_qwen2(SMALL)
-    return _against_guidance("cad", model, partial(decode, model), **sizes)
+    model = random_qwen2()
+    prompts = random_prompts(questions, passage_tokens)
+    return against_guidance("cad", model, partial(decode, model), prompts, new_tokens, pairs)
 
 
-def measure_cad_real(questions: int = 4, new_tokens: int = 64, pairs: int = 3) -> Entry:
-    """Packed decoder against transformers' guidance, on real questions."""
+def cad_real(questions: int = 4, new_tokens: int = NEW_TOKENS, pairs: int = 3) -> Comparison:
     from synthesize.cad import decode
 
-    model, prompts, without = _real(questions)
-    return _compared("cad_real", model, partial(decode, model), prompts, without, new_tokens, pairs)
+    model, prompts = small_profile(questions)
+    return against_guidance("cad_real", model, partial(decode, model), prompts, new_tokens, pairs)
 
 
-def measure_cad_limit(questions: int = 8, new_tokens: int = 64, pairs: int = PAIRS) -> Entry:
-    """Both streams' branches, each its own way, against the packed decoder; equal says nothing here."""
-    from synthesize.cad import decode
+def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> Comparison:
+    from synthesize.vllm_cad import VLLMDecoder
 
-    model, with_passage, without_passage = _real(questions)
+    model = random_qwen2()
+    prompts = random_prompts(8, passage_tokens)
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        decoder = VLLMDecoder(folder, "float32", max_model_len=2048, enforce_eager=True, enable_prefix_caching=True)
 
-    def packed() -> Any:
-        return decode(model, with_passage, without_passage, ALPHAS, new_tokens, ())
+        def decode(*arguments: Any, **settings: Any) -> Any:
+            decoder.forget()  # or the prefix cache still holds the passages of the pair before
+            return decoder.decode(*arguments, **settings)
 
-    def uncoupled() -> Any:
-        """As many branches as the packed decoder has in each stream, each of them alone."""
-        branches = [sum(bool(weight) for weight in weights) for weights in ((1 + a for a in ALPHAS), ALPHAS)]
-        return [
-            decode(model, prompts, without_passage, [0.0] * n, new_tokens, ())
-            for prompts, n in zip((with_passage, without_passage), branches, strict=True)
-        ]
-
-    return compare("cad_limit", packed, uncoupled, lambda first, second: 0.0, pairs)
+        return against_guidance(name, model, decode, prompts, NEW_TOKENS, pairs=5)
 
 
-def _real(questions: int) -> tuple[Any, Tokens, Tokens]:
-    """The small profile's model, and the prompts of its first held-out questions with and without their passages."""
+def against_guidance(
+    name: str, model: Any, decode: Callable[..., Any], prompts: Prompts, new_tokens: int, pairs: int
+) -> Comparison:
     import torch
+
+    torch.set_num_threads(1)
+    guided = partial(guided_answers, model, prompts, new_tokens)
+    return compare(name, guided, partial(our_answers, decode, prompts, new_tokens), share_different, pairs)
+
+
+def small_profile(questions: int) -> tuple[Any, Prompts]:
+    """The model of the small profile, and the prompts of its first test questions."""
+    import torch
+    from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM
 
     from rag_zeval.stages.config import load_config
@@ -100,6 +81,7 @@ def _real(questions: int) -> tuple[Any, Tokens, Tokens]:
     from synthesize.settings import read_settings
     from synthesize.sources import Tally, load_questions
 
+    torch.set_num_threads(1)
     words = ["profile=small", "split=test", f"n_questions={questions}", "out_dir=unused"]
     config: Any = OmegaConf.to_container(load_config("synthesize", words), resolve=True)
     settings = read_settings(config)
@@ -107,127 +89,72 @@ def _real(questions: int) -> tuple[Any, Tokens, Tokens]:
     jobs = [reader.read(question) for question in load_questions(settings, Tally(), lambda question: False)]
     with model_path(settings) as path:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
-    model.generation_config.eos_token_id = None  # both sides write all tokens, as random weights do
-    torch.set_num_threads(1)
-    return model, [job.with_passage for job in jobs], [job.without_passage for job in jobs]
+    model.generation_config.eos_token_id = None  # both sides write all tokens
+    return model, Prompts([job.with_passage for job in jobs], [job.without_passage for job in jobs])
 
 
-def measure_cad_vllm(**sizes: int) -> Entry:
-    """vLLM with coupled requests against transformers' guidance; no pair may be left over. Needs vLLM."""
-    from synthesize.vllm_cad import VLLMDecoder
+def evidence(references: int = 32, quotes: int = 120, pairs: int = 5) -> Comparison:
+    """Suffix automata, built anew each time, against difflib: the longest run of each quote in its reference.
 
-    model = random_qwen2(SMALL)
-    with TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        decoder = VLLMDecoder(folder, "float32", max_model_len=2048, enforce_eager=True, enable_prefix_caching=True)
-
-        def decode(*arguments: Any, **settings: Any) -> Any:
-            decoder.forget()  # a prompt read in the pair before must be read again
-            return decoder.decode(*arguments, **settings)
-
-        return _against_guidance("cad_vllm", model, decode, **sizes)
-
-
-def _against_guidance(
-    name: str,
-    model: Any,
-    decode: Callable[..., Any],
-    questions: int = 8,
-    passage_tokens: int = 1500,
-    new_tokens: int = 64,
-    pairs: int = PAIRS,
-) -> Entry:
-    import torch
-
-    torch.set_num_threads(1)
-    prompts, without = random_prompts(SMALL["vocab_size"], questions, passage_tokens)
-    return _compared(name, model, decode, prompts, without, new_tokens, pairs)
-
-
-def _compared(
-    name: str, model: Any, decode: Callable[..., Any], prompts: Tokens, without: Tokens, new_tokens: int, pairs: int
-) -> Entry:
-    ours = partial(packed_answers, decode, prompts, without, new_tokens)
-    theirs = partial(guided_answers, model, prompts, without, new_tokens)
-    return compare(name, ours, theirs, partial(widest_tie, model, prompts, without), pairs)
-
-
-def measure_evidence(references: int = 32, rollouts: int = 8, spans: int = 15, pairs: int = PAIRS) -> Entry:
-    """Suffix automaton against difflib; equal: the same longest run for every span.
-
-    Token ids follow Zipf's law, as those of text do; a span is 40 tokens of its reference, every second one with a
-    token in the middle replaced.
+    A reference has 6,000 tokens that follow Zipf's law, as those of text do. A quote is 40 tokens of it; in every
+    second one a token is replaced.
     """
     from difflib import SequenceMatcher
 
     from rag_zeval.judge.evidence import ReferenceIndex
 
-    cases = _evidence_cases(references, rollouts * spans)
+    rng = random.Random(0)
+    weights = [1 / (rank + 2.7) for rank in range(8000)]
+    cases: list[tuple[list[int], list[list[int]]]] = []
+    for _ in range(references):
+        reference = rng.choices(range(8000), weights, k=6000)
+        starts = [rng.randrange(6000 - 40) for _ in range(quotes)]
+        quoted = [reference[start : start + 40] for start in starts]
+        for quote in quoted[1::2]:
+            quote[rng.randrange(10, 30)] = rng.randrange(8000)
+        cases.append((reference, quoted))
 
-    def ours() -> list[int]:
-        automata = ((ReferenceIndex(reference), quotes) for reference, quotes in cases)
-        return [automaton.longest_common_span(quote) for automaton, quotes in automata for quote in quotes]
+    def automata() -> list[int]:
+        indexed = ((ReferenceIndex(reference), quoted) for reference, quoted in cases)
+        return [index.longest_common_span(quote) for index, quoted in indexed for quote in quoted]
 
-    def theirs() -> list[int]:
+    def matchers() -> list[int]:
         longest = []
-        for reference, quotes in cases:
+        for reference, quoted in cases:
             matcher = SequenceMatcher(None, (), reference, autojunk=False)
-            for quote in quotes:
+            for quote in quoted:
                 matcher.set_seq1(quote)
                 longest.append(matcher.find_longest_match().size)
         return longest
 
-    return compare("evidence", ours, theirs, lambda first, second: float(first != second), pairs)
+    return compare("evidence", matchers, automata, share_different, pairs)
 
 
-def _evidence_cases(references: int, quotes: int) -> list[tuple[list[int], list[list[int]]]]:
-    rng = random.Random(0)
-    weights = [1 / (rank + 2.7) for rank in range(8000)]
-    cases = []
-    for _ in range(references):
-        reference = rng.choices(range(8000), weights, k=6000)
-        spans = []
-        for number in range(quotes):
-            start = rng.randrange(6000 - 40)
-            span = reference[start : start + 40]
-            if number % 2:
-                span[rng.randrange(10, 30)] = rng.randrange(8000)
-            spans.append(span)
-        cases.append((reference, spans))
-    return cases
-
-
-VLLM: dict[str, Callable[[], Entry]] = {  # in an environment of its own, so only by name
-    "cad_vllm": measure_cad_vllm,
-    "cad_vllm_short": partial(measure_cad_vllm, passage_tokens=500),
+MEASUREMENTS: dict[str, Callable[[], Comparison]] = {
+    "cad": cad,
+    "evidence": evidence,
+    "cad_real": cad_real,
+    "cad_vllm": cad_vllm,
+    "cad_vllm_short": partial(cad_vllm, "cad_vllm_short", passage_tokens=500),
 }
-REAL: dict[str, Callable[[], Entry]] = {  # need the model and the questions of the small profile
-    "cad_real": measure_cad_real,
-    "cad_limit": measure_cad_limit,
-}
-MEASUREMENTS: dict[str, Callable[[], Entry]] = {"cad": measure_cad, "evidence": measure_evidence}
-ALL = MEASUREMENTS | REAL | VLLM
+
+
+def known(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in MEASUREMENTS:
+            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(MEASUREMENTS)}")
+    return names
+
+
+Names = Annotated[list[str], typer.Argument(callback=known, help="The measurements to run.")]
+
+
+def decoding_speed(names: Names = ["cad", "evidence"]) -> None:  # noqa: B006 - typer shows it as the default
+    print(table([MEASUREMENTS[name]() for name in names], "theirs"))
 
 
 def main(argv: Sequence[str]) -> int:
     return run_command(decoding_speed, argv, "experiments.timing.decoding_speed", __doc__)
-
-
-def _known(names: list[str]) -> list[str]:
-    for name in names:
-        if name not in ALL:
-            raise InputError(f"unknown measurement '{name}'; choose from: {', '.join(ALL)}")
-    return names
-
-
-Names = Annotated[list[str], typer.Argument(callback=_known, help="The measurements to run.")]
-
-
-def decoding_speed(names: Names = [*MEASUREMENTS]) -> None:  # noqa: B006 - typer shows it as the default
-    for name in names:
-        result = ALL[name]()
-        print(f"{name}: {result['ratio']:.2f} times as fast, results equal: {result['equal']}")
-        append(result)
 
 
 if __name__ == "__main__":

@@ -1,41 +1,30 @@
 """`make measure`: time context-aware decoding at a real model's shape, on the device of this machine.
 
-The model has random weights. Passages have 500 or 4,000 tokens; there are 4 alphas and 64 new tokens, and no answer
-ends early. One run measures:
-
-- transformers' guidance (`guidance.guided_answers`): one question and one alpha per call, on a sample of the questions;
-- the packed decoder: all questions and alphas in one batch;
-- the bound: the highest speed of writing if each step only read the weights and the prompts' cached keys and values
-  once. The bandwidth is that of copying 1 GiB on this device (on a CPU, a tenth of 1 GiB).
-
-tokens/s: new tokens divided by the total time, which includes reading the prompts. writing: new tokens divided by the
-time after the prompts were read, which is the total time minus the time with 1 new token. The bound applies to writing.
-same: how many answers of the sample are the same token for token; in bfloat16 the two sides may round differently.
-
-A run writes `docs/measurements/NAME.json`, and rewrites `docs/measurements.md` from all such files.
+The packed decoder is timed beside transformers' guidance, with random weights. Then both are compared with the bound
+from the memory's bandwidth. A run writes `docs/measurements/NAME.json`, and rewrites `docs/measurements.md` from all
+such files; the page explains its columns.
 """
 
 from __future__ import annotations
 
-import json
 import platform
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from experiments.markdown import fill
-from experiments.timing.guidance import ALPHAS, SMALL, guided_answers, packed_answers, random_prompts, random_qwen2
-from experiments.timing.pairs import timed
-from rag_zeval.errors import InputError, exit_status, run_command
-from rag_zeval.files import Row, write_json, write_text
+from experiments.timing import guidance
+from experiments.timing.guidance import ALPHAS, SMALL, Prompts
+from experiments.timing.pairs import share_different, timed
+from rag_zeval.errors import exit_status, run_command
+from rag_zeval.files import Row, read_json, write_json, write_text
 from train.model_shape import KEPT, shape_of
 
-QWEN_7B = json.loads(KEPT.read_text(encoding="utf-8"))["Qwen2.5-7B-Instruct"]
+QWEN_7B = read_json(KEPT)["Qwen2.5-7B-Instruct"]
 SHAPES = {"qwen2.5-7b": {key: QWEN_7B[key] for key in SMALL}, "small": SMALL}
 FOLDER, PAGE = Path("docs/measurements"), Path("docs/measurements.md")
 PASSAGES, NEW_TOKENS, QUESTIONS = (500, 4000), 64, 16
@@ -44,18 +33,18 @@ GIB = 2**30
 
 
 def measure(shape: str) -> Row:
-    """All figures of one run. Seconds, tokens/s."""
+    """All figures of one run. Seconds, bytes per second, tokens per second."""
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = "bfloat16" if device == "cuda" else "float32"
-    print(f"making {shape} with random weights on {device_name()}", flush=True)
-    model = random_qwen2(SHAPES[shape], device, dtype)
-    bandwidth = copy_bandwidth(device)
-    print(f"bandwidth {bandwidth / 1e9:.0f} GB/s", flush=True)
+    cuda = torch.cuda.is_available()
+    dtype = "bfloat16" if cuda else "float32"
+    device = torch.cuda.get_device_name() if cuda else f"CPU: {cpu_name()}"
+    print(f"making {shape} with random weights on {device}", flush=True)
+    model = guidance.random_qwen2(SHAPES[shape], "cuda" if cuda else "cpu", dtype)
+    bandwidth = copy_bandwidth(model.device)
     return {
         "shape": shape,
-        "device": device_name(),
+        "device": device,
         "dtype": dtype,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
@@ -68,39 +57,43 @@ def measure(shape: str) -> Row:
 
 
 def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
-    """The packed decoder, guidance and the bound for passages of this many tokens; bandwidth: bytes a second."""
+    """The packed decoder, guidance and the bound for passages of this many tokens; bandwidth: bytes per second."""
     import torch
 
     from synthesize.cad import decode
 
+    prompts = guidance.random_prompts(QUESTIONS, passage, model.config.vocab_size)
+    sample = Prompts(*(stream[:SAMPLE] for stream in prompts))
+    cached = sum(len(prompt) for stream in prompts for prompt in stream)
     cuda = model.device.type == "cuda"
-    prompts, without = random_prompts(model.config.vocab_size, QUESTIONS, passage)
-
-    packed = partial(packed_answers, partial(decode, model), prompts, without)
-    guidance = partial(guided_answers, model, prompts[:SAMPLE], without[:SAMPLE])
-    packed(2), guidance(2)  # the first calls pay for set-up
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    row: Row = {"passage": passage, "questions": QUESTIONS, "sample": SAMPLE, "peak_gib": None}
-    texts = {}
-    for name, run in (("packed", packed), ("guidance", guidance)):
-        reading, _ = timed(partial(run, 1), finished)
-        seconds, texts[name] = timed(partial(run, NEW_TOKENS), finished)
-        written = len(texts[name]) * NEW_TOKENS
-        row[name] = {
-            "seconds": seconds,
-            "tokens_per_s": written / seconds,
-            "writing_tokens_per_s": (written - len(texts[name])) / max(seconds - reading, 1e-9),
-        }
-        print(f"passage {passage}, {name}: {row[name]['tokens_per_s']:.0f} tokens/s", flush=True)
-        if name == "packed" and cuda:
-            row["peak_gib"] = torch.cuda.max_memory_allocated() / GIB
-    same = [own == other for own, other in zip(texts["packed"], texts["guidance"], strict=False)]
-    row["same"] = sum(same) / len(same)
-    row["ratio"] = row["packed"]["tokens_per_s"] / row["guidance"]["tokens_per_s"]
-    cached = sum(map(len, prompts)) + sum(map(len, without))
-    row["bound_tokens_per_s"] = QUESTIONS * len(ALPHAS) * bandwidth / step_bytes(model, cached)
-    return row
+    packed, answers = writing_speed(partial(guidance.our_answers, partial(decode, model), prompts))
+    peak = torch.cuda.max_memory_allocated() / GIB if cuda else None
+    peer, peer_answers = writing_speed(partial(guidance.guided_answers, model, sample))
+    ratio = packed["tokens_per_s"] / peer["tokens_per_s"]
+    print(f"passage {passage}: packed {packed['tokens_per_s']:.0f} tokens/s, ratio {ratio:.1f}", flush=True)
+    return {
+        "passage": passage,
+        "questions": QUESTIONS,
+        "sample": SAMPLE,
+        "peak_gib": peak,
+        "packed": packed,
+        "guidance": peer,
+        "same": 1 - share_different(peer_answers, answers[: len(peer_answers)]),
+        "ratio": ratio,
+        "bound_tokens_per_s": QUESTIONS * len(ALPHAS) * bandwidth / step_bytes(model, cached),
+    }
+
+
+def writing_speed(answers: Callable[[int], list[list[int]]]) -> tuple[dict[str, float], list[list[int]]]:
+    """The speed of `answers`, which takes the number of new tokens, and what it wrote."""
+    answers(2)  # the first call pays for set-up
+    reading, _ = timed(partial(answers, 1), finished)
+    seconds, written = timed(partial(answers, NEW_TOKENS), finished)
+    tokens = len(written) * NEW_TOKENS
+    writing = (tokens - len(written)) / max(seconds - reading, 1e-9)
+    return {"seconds": seconds, "tokens_per_s": tokens / seconds, "writing_tokens_per_s": writing}, written
 
 
 def step_bytes(model: Any, cached: int) -> int:
@@ -109,14 +102,13 @@ def step_bytes(model: Any, cached: int) -> int:
     return size * (shape.parameters - shape.embedding) + cached * shape.kv_bytes(size)
 
 
-def copy_bandwidth(device: str) -> float:
-    """Bytes a second that the device reads and writes in a copy of 1 GiB (0.1 on a CPU): the best of ten."""
+def copy_bandwidth(device: Any) -> float:
+    """Bytes per second that the device reads and writes in a copy of 1 GiB (0.1 on a CPU): the best of ten."""
     import torch
 
-    source = torch.ones((GIB if device == "cuda" else GIB // 10) // 4, device=device)
+    source = torch.ones((GIB if device.type == "cuda" else GIB // 10) // 4, device=device)
     target = torch.empty_like(source)
-    seconds = min(timed(lambda: target.copy_(source), finished)[0] for _ in range(10))
-    return 2 * source.numel() * 4 / seconds
+    return 2 * source.nbytes / min(timed(lambda: target.copy_(source), finished)[0] for _ in range(10))
 
 
 def finished() -> None:
@@ -127,39 +119,23 @@ def finished() -> None:
         torch.cuda.synchronize()
 
 
-def device_name() -> str:
+def cpu_name() -> str:
+    model = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+    return model[1] if model else platform.machine()
+
+
+def device_speed() -> None:
     import torch
 
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    models = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        if line.startswith("model name")
-    ]
-    return f"CPU: {(models or [platform.processor() or platform.machine()])[0]}"
+    run = measure("qwen2.5-7b" if torch.cuda.is_available() else "small")
+    name = re.sub("[^a-z0-9]", "-", f"{run['shape']} {run['device']}".lower())
+    write_json(FOLDER / f"{name}.json", run)
+    write_text(PAGE, fill("measurements.md.j2", runs=[read_json(path) for path in sorted(FOLDER.glob("*.json"))]))
+    print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
 
 
 def main(argv: Sequence[str]) -> int:
     return run_command(device_speed, argv, "experiments.timing.device_speed", __doc__)
-
-
-def device_speed(
-    shape: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(SHAPES)}. Default: qwen2.5-7b on a GPU, small on a CPU.")
-    ] = None,
-) -> None:
-    import torch
-
-    if shape is not None and shape not in SHAPES:
-        raise InputError(f"unknown shape '{shape}'; choose from: {', '.join(SHAPES)}")
-    shape = shape or ("qwen2.5-7b" if torch.cuda.is_available() else "small")
-    run = measure(shape)
-    name = "".join(c if c.isalnum() else "-" for c in f"{shape} {run['device']}".lower())
-    write_json(FOLDER / f"{name}.json", run)
-    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
-    write_text(PAGE, fill("measurements.md.j2", runs=runs))
-    print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
 
 
 if __name__ == "__main__":

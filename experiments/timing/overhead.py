@@ -1,13 +1,10 @@
-"""The cost of the harness itself: `python -m experiments.timing.overhead [ROWS [PAIRS]] [--claims]`.
+"""The cost of the harness itself: `python -m experiments.timing.overhead [ROWS [PAIRS]]`.
 
 It times a run of the bench stage against a bare loop of the `openai` client over the same prompts. The bench builds
 prompts, makes one call per row with RAG-Zeval, parses replies, writes and reads rows, and computes statistics. Both
 call a server on this machine that answers at once, with 64 open requests. The command prints each pair of times, taken
 back to back, the median of their ratios, and the peak memory of this process. With 0 PAIRS it runs the harness once,
 alone: `100000 0` measures memory.
-
-With --claims the rows are labelled claims. One call judges the 5 claims about a document; there are 3 data
-sets, with all metrics of such a set. Before timing, a run is killed half-way and resumed.
 """
 
 from __future__ import annotations
@@ -19,8 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -31,16 +27,12 @@ from rich.console import Console
 
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
-from eval_benchmarks.datasets.labelled.benchmark import Labelled
-from eval_benchmarks.datasets.labelled.description import Description
-from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, Part
 from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.timing.pairs import timed
 from rag_zeval.errors import exit_status, run_command
 from rag_zeval.judge.evaluator import Evaluator, Example
-from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.progress import Progress
@@ -49,18 +41,9 @@ from rag_zeval.scorers.score import Scored
 
 OPEN = 64  # requests at once
 ROWS, PAIRS = 2_000, 3
-PER_DOCUMENT, SETS = 5, 3
-CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a town"], "analysis": "It says so."}
 DRAWS = 1_000
-
-
-def reply(candidates: int, claims: int) -> str:
-    """A judge's reply with so many candidates, each with so many claims."""
-    letters = LETTERS[:candidates]
-    return json.dumps([{"id": at, "answer": f"Answer {at}.", "atomic_claims": [CLAIM] * claims} for at in letters])
-
-
-REPLIES = {"answers": reply(2, 3), "claims": reply(PER_DOCUMENT, 1)}
+CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a town"], "analysis": "It says so."}
+REPLY = json.dumps([{"id": id_, "answer": f"Answer {id_}.", "atomic_claims": [CLAIM] * 3} for id_ in "AB"])
 
 
 class Rows(Benchmark):
@@ -80,32 +63,6 @@ class Rows(Benchmark):
         return [mean_metric("support", [scored[example.id].values[0] for example in self.examples])]
 
 
-def labelled_claims(n: int) -> Labelled:
-    """A set of `n` labelled claims of about 120 characters, every third unsupported, and passages as those of Rows."""
-    passage = " ".join(["This is a passage about a town and its river."] * 13)
-    claim = " ".join(["The town has a river."] * 6)
-    texts = [
-        LabelledText(
-            Document(f"set {at // PER_DOCUMENT % SETS}", "", f"{at // PER_DOCUMENT}. {passage}"),
-            f"{at}: {claim}",
-            (at % 3 > 0,),
-        )
-        for at in range(n)
-    ]
-    columns = {"document": "doc", "text": "claim", "label": "label", "data_set": "dataset"}
-    description = Description.model_validate(
-        {
-            "texts": "claims",
-            "licence": "none",
-            "test": {"files": "none"},
-            "columns": columns,
-            "readings": [{"says": "1 is supported", "labels": {"1": True, "0": False}}],
-            "averages": ["macro"],
-        }
-    )
-    return Labelled("claims", description, Part(texts, {}), None)
-
-
 def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
     """One run of the stage, from the benchmark to its table."""
     scorer = RagZeval(OpenAIBackend("judge", url, concurrency=OPEN), None, Sampling())
@@ -117,40 +74,13 @@ def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
     assert all(row["coverage"] == 1 for row in rows)
 
 
-def kill_and_resume(n: int, url: str, out: Path) -> str:
-    """Kill a run of so many labelled claims when half of its rows are written, go on; a line on the rows."""
-    benchmark = labelled_claims(n)
-    code = f"from experiments.timing.overhead import *; run_harness(labelled_claims({n}), {url!r}, Path({str(out)!r}))"
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
-    while process.poll() is None and _lines(out) < len(benchmark.examples) // 2:
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    before = _row_ids(out)
-    run_harness(benchmark, url, out)
-    after = _row_ids(out)
-    assert before == after[: len(before)], "rows of before the kill were not kept"
-    assert sorted(after) == sorted(example.id for example in benchmark.examples), "a row is missing or duplicated"
-    return f"killed after {len(before)} of {len(after)} rows, resumed: each row once, those of before as they were"
-
-
-def _lines(out: Path) -> int:
-    return sum(path.read_bytes().count(b"\n") for path in out.glob("*.jsonl"))
-
-
-def _row_ids(out: Path) -> list[str]:
-    """The ids in the row file, in its order, of lines that are whole."""
-    lines = [line for path in out.glob("*.jsonl") for line in path.read_bytes().splitlines(keepends=True)]
-    return [json.loads(line)["id"] for line in lines if line.endswith(b"\n")]
-
-
 def prompts_of(benchmark: Benchmark, url: str) -> list[Any]:
     """The messages that the harness sends for each row."""
     evaluator = Evaluator(OpenAIBackend("judge", url))
     return [list(evaluator.request(example).messages) for example in benchmark.examples]
 
 
-def run_bare(prompts: Sequence[Any], url: str, reply: str) -> None:
+def run_bare(prompts: Sequence[Any], url: str) -> None:
     """The client alone over prompts that stand ready."""
 
     async def loop() -> None:
@@ -162,18 +92,18 @@ def run_bare(prompts: Sequence[Any], url: str, reply: str) -> None:
             async def work() -> None:
                 for messages in todo:
                     completion = await client.chat.completions.create(model="judge", messages=messages)
-                    assert completion.choices[0].message.content == reply
+                    assert completion.choices[0].message.content == REPLY
 
             await asyncio.gather(*(work() for _ in range(OPEN)))
 
     asyncio.run(loop())
 
 
-def serve(socket_number: int, kind: str) -> None:
-    """Answer every request at once with the one of REPLIES that is named, until killed."""
+def serve(socket_number: int) -> None:
+    """Answer every request at once, until killed."""
     import uvicorn
 
-    message = {"role": "assistant", "content": REPLIES[kind]}
+    message = {"role": "assistant", "content": REPLY}
     body = {
         "id": "1",
         "object": "chat.completion",
@@ -195,11 +125,11 @@ def serve(socket_number: int, kind: str) -> None:
 
 
 @contextmanager
-def server(kind: str) -> Iterator[str]:
+def server() -> Iterator[str]:
     """The URL of such a server, in a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         number = listening.fileno()
-        command = [sys.executable, "-c", f"from experiments.timing.overhead import serve; serve({number}, '{kind}')"]
+        command = [sys.executable, "-c", f"from experiments.timing.overhead import serve; serve({number})"]
         process = subprocess.Popen(command, pass_fds=[number])
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
@@ -215,31 +145,23 @@ def main(argv: Sequence[str]) -> int:
 def overhead(
     rows: Annotated[int, typer.Argument(min=1, help="The number of rows to judge.")] = ROWS,
     pairs: Annotated[int, typer.Argument(min=0, help="How often to time. 0 runs only the harness, once.")] = PAIRS,
-    claims: Annotated[bool, typer.Option("--claims", help="Judge labelled claims. Default: answers.")] = False,
 ) -> None:
-    kind = "claims" if claims else "answers"
-    make: Callable[[int], Benchmark] = labelled_claims if claims else Rows
-    benchmark, ratios = make(rows), []
-    noun = f"claims in {len(benchmark.examples)} calls" if claims else "rows"
-    with server(kind) as url, tempfile.TemporaryDirectory() as folder:
+    benchmark, ratios = Rows(rows), []
+    with server() as url, tempfile.TemporaryDirectory() as folder:
         prompts = prompts_of(benchmark, url) if pairs else []
 
         def harness() -> None:
             run_harness(benchmark, url, Path(tempfile.mkdtemp(dir=folder)))
 
-        run_bare(
-            prompts_of(make(OPEN * PER_DOCUMENT), url), url, REPLIES[kind]
-        )  # the server is up and both have their imports
-        if claims:
-            print(kill_and_resume(rows, url, Path(tempfile.mkdtemp(dir=folder))), flush=True)
+        run_bare(prompts_of(Rows(OPEN), url), url)  # the server is up and both have their imports
         for _ in range(pairs):
-            (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url, REPLIES[kind]))
+            (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url))
             ratios.append(ours / bare)
-            print(f"{rows} {noun}: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
+            print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
         if ratios:
             print(f"median of {pairs} ratios: {median(ratios):.2f}")
         else:
-            print(f"{rows} {noun}: harness {timed(harness)[0]:.1f} s")
+            print(f"{rows} rows: harness {timed(harness)[0]:.1f} s")
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
 

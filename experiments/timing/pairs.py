@@ -1,66 +1,74 @@
-"""Two ways to do one thing, ours and a peer's, timed back to back.
+"""Time two ways to do the same thing, ours and a baseline, and print them as a table.
 
-A ratio is the median over the pairs of times, so that what else a machine does falls on both sides alike.
+They run in turn, so whatever else the machine does slows both. A ratio is the median over the pairs of times.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from rag_zeval.files import read_json, write_json
-
-SUMMARY = Path("runs/speed/summary.json")
-MARGIN = 1e-4  # how far apart results of two orders of computation may be
-NOTHING = 1e-3  # seconds of a side that has nothing to do: no ratio
+MARGIN = 1e-4  # results that are no farther apart are the same; sums in another order differ by less
+NOTHING = 1e-3  # seconds: a side that takes less has nothing to do, so there is no ratio
 
 Side = Callable[[], Any]
-Entry = dict[str, Any]  # of the summary
 
 
-def timed(run: Side, finish: Callable[[], None] = lambda: None) -> tuple[float, Any]:
-    """Seconds of a call, and its result; `finish` waits for what a call leaves to be done, before and after."""
-    finish()
+@dataclass(frozen=True)
+class Comparison:
+    """Seconds of the baseline and of ours in each pair, and how far the results are apart at most."""
+
+    name: str
+    pairs: list[tuple[float, float]]
+    difference: float
+
+    @property
+    def equal(self) -> bool:
+        return self.difference <= MARGIN
+
+
+def timed(call: Side, wait: Callable[[], None] = lambda: None) -> tuple[float, Any]:
+    """Seconds of a call, and its result; `wait` returns when the device has done all that it was given."""
+    wait()
     started = time.perf_counter()
-    result = run()
-    finish()
+    result = call()
+    wait()
     return time.perf_counter() - started, result
 
 
-def compare(name: str, ours: Side, theirs: Side, difference: Callable[[Any, Any], float], pairs: int) -> Entry:
-    """The summary's entry for both sides; a line is printed as each pair is done.
-
-    Both run once before, since first calls pay for set-up. `difference` says how far apart two results are; up to
-    MARGIN they are equal.
-    """
-    ours(), theirs()
-    seconds, apart = [], 0.0
+def compare(name: str, baseline: Side, ours: Side, difference: Callable[[Any, Any], float], pairs: int) -> Comparison:
+    """Time both sides `pairs` times, after a warm-up that is not counted, and print each pair."""
+    ours(), baseline()
+    seconds, differences = [], []
     for number in range(1, pairs + 1):
-        (ours_s, own), (theirs_s, other) = timed(ours), timed(theirs)
-        seconds.append({"ours_s": ours_s, "theirs_s": theirs_s})
-        apart = max(apart, difference(own, other))
-        print(f"{name} {number}/{pairs}: ours {ours_s:.2f} s, theirs {theirs_s:.2f} s", flush=True)
-    return entry(name, seconds, apart)
+        (ours_s, our_result), (baseline_s, baseline_result) = timed(ours), timed(baseline)
+        seconds.append((baseline_s, ours_s))
+        differences.append(difference(baseline_result, our_result))
+        print(f"{name} {number}/{pairs}: baseline {baseline_s:.2f} s, ours {ours_s:.2f} s", flush=True)
+    return Comparison(name, seconds, max(differences))
 
 
-def entry(name: str, pairs: Sequence[dict[str, float]], difference: float) -> Entry:
-    """`{name, ratio, ours_s, theirs_s, equal, difference, pairs}`: medians; ratio: None where ours does nothing."""
-    ours, theirs = (median(pair[side] for pair in pairs) for side in ("ours_s", "theirs_s"))
-    return {
-        "name": name,
-        "ratio": median(pair["theirs_s"] / pair["ours_s"] for pair in pairs) if ours > NOTHING else None,
-        "ours_s": ours,
-        "theirs_s": theirs,
-        "equal": difference <= MARGIN,
-        "difference": difference,
-        "pairs": list(pairs),
-    }
+def total(name: str, parts: Sequence[Comparison]) -> Comparison:
+    """Parts that run one after the other, as one."""
+    runs = zip(*(part.pairs for part in parts), strict=True)
+    pairs = [(sum(baseline for baseline, _ in run), sum(ours for _, ours in run)) for run in runs]
+    return Comparison(name, pairs, max(part.difference for part in parts))
 
 
-def append(new: Entry) -> None:
-    """Add an entry to SUMMARY. Raises InputError if that holds no JSON list."""
-    entries = read_json(SUMMARY, list) if SUMMARY.exists() else []
-    write_json(SUMMARY, [*entries, new])
+def share_different(baseline: Sequence[Any], ours: Sequence[Any]) -> float:
+    """Share of results that are not exactly equal, in [0, 1]."""
+    return sum(one != other for one, other in zip(baseline, ours, strict=True)) / len(ours)
+
+
+def table(comparisons: Sequence[Comparison], baseline: str) -> str:
+    """Median seconds of both sides, ratio and agreement, in Markdown; `baseline` names that side."""
+    lines = [f"| | {baseline} | ours | ratio | same result |", "|---|---:|---:|---:|---|"]
+    for one in comparisons:
+        baseline_s, ours_s = (median(side) for side in zip(*one.pairs, strict=True))
+        ratio = f"{median(b / o for b, o in one.pairs):.2f}" if ours_s > NOTHING else ""
+        same = f"{'yes' if one.equal else 'NO'}, within {one.difference:.0e}"
+        lines.append(f"| {one.name} | {baseline_s:.2f} s | {ours_s:.2f} s | {ratio} | {same} |")
+    return "\n".join(lines)

@@ -248,7 +248,7 @@ Here `rag-zeval evaluate` is a name, and `make train ARGS="a=1"` a command.
         "rag-zeval compare",
         "python -m no.such",
         "python -m eval_benchmarks.compare runs/bench only-one",
-        "python -m experiments.timing.overhead --no-such",
+        "python -m experiments.timing.step_speed --no-such",
         "python -m experiments.dynamics runs/x no_such=1",
     ],
 )

@@ -29,19 +29,6 @@ def test_it_measures_both_sides() -> None:
     assert memory(shown) > 30
 
 
-def test_labelled_claims_are_killed_resumed_and_measured() -> None:
-    shown = overhead("200", "1", "--claims")
-    assert re.match(r"killed after \d+ of 40 rows, resumed: each row once, .*\n200 claims in 40 calls: harness", shown)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_thirty_thousand_claims_take_little_longer_than_by_the_bare_client() -> None:
-    shown = overhead("30000", "3", "--claims")
-    found = re.search(r"median of 3 ratios: ([\d.]+)", shown)
-    assert found and float(found[1]) <= 1.15 and memory(shown) < 500
-
-
 @pytest.mark.slow
 def test_two_thousand_rows_take_little_longer_than_by_the_bare_client() -> None:
     found = re.search(r"median of 3 ratios: ([\d.]+)", overhead("2000", "3"))
