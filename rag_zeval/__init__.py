@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.decisions.assertions import assert_supported
     from rag_zeval.evaluation.api import aevaluate, evaluate
-    from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
-    from rag_zeval.models.language_model import open_backend
+    from rag_zeval.judge.evaluator import Evaluation, Evaluator
+    from rag_zeval.judge.example import Example
+    from rag_zeval.models.open import open_backend
     from rag_zeval.results import read_judged
 
 __version__ = "0.1.0"

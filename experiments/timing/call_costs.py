@@ -18,7 +18,7 @@ from pathlib import Path
 from rag_zeval.errors import exit_status, run_command
 from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.files import write_json
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
 from rag_zeval.models.language_model import Sampling

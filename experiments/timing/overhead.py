@@ -39,7 +39,8 @@ from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.timing.pairs import timed
 from rag_zeval.errors import exit_status, run_command
-from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from rag_zeval.evaluation.metrics import RAG_ZEVAL, open_metrics
 from rag_zeval.evaluation.run import Plan
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import count_tokens, literal_reply
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.embeddings import Embedding

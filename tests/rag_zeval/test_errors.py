@@ -19,7 +19,7 @@ from rag_zeval.errors import EXTRAS, InputError, run_command
 from rag_zeval.evaluation.api import Results
 from rag_zeval.evaluation.summary import Summary
 from rag_zeval.golden.retrieval import values
-from rag_zeval.models.language_model import open_backend
+from rag_zeval.models.open import open_backend
 from rag_zeval.models.transformers_local import load_folder
 from rag_zeval.report.charts import write_charts
 from rag_zeval.scorers.bleu import Bleu

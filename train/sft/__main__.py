@@ -36,10 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(config: DictConfig) -> int:
     """The stage: rows once, then training and export."""
+    from train.derived_keys import sft_derived_keys
     from train.launch import claimed_folder, run_verl
     from train.plan import count_steps
     from train.settings import SFTSettings, read_settings
-    from train.verl_config import sft_derived_keys
 
     settings = read_settings(SFTSettings, config)
     with claimed_folder(settings) as folder:

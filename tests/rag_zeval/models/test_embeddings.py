@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import ReplyCache
-from rag_zeval.models.embeddings import CachedEmbedder, Embedding, OpenAIEmbedder, cosine, open_embedder
+from rag_zeval.models.embeddings import CachedEmbedder, Embedding, OpenAIEmbedder, cosine
+from rag_zeval.models.open import open_embedder
 from rag_zeval.scripted_judge import word_vector
 
 WINDOW = 96  # of `tiny_model`

@@ -14,7 +14,8 @@ import pytest
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.language_model import Reply, Request, Sampling, open_backend
+from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.models.open import open_backend
 
 WINDOW = 96  # of `tiny_model`
 
@@ -220,7 +221,8 @@ def test_vllm_replies_like_transformers(tiny_model: str) -> None:
 
 
 def test_the_shipped_judge_reads_its_world_and_says_that_it_knows_no_other(capsys: pytest.CaptureFixture[str]) -> None:
-    from rag_zeval.judge.evaluator import Evaluator, Example
+    from rag_zeval.judge.evaluator import Evaluator
+    from rag_zeval.judge.example import Example
     from rag_zeval.stages.world import ranked_examples
 
     shipped = Path(__file__).parents[3] / "checkpoints" / "nano-base"
