@@ -30,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(words: Sequence[str]) -> int:
+    from experiments.paper.paper_settings import PaperSettings
     from experiments.paper.runs import plan_runs
-    from experiments.paper.settings import PaperSettings
     from experiments.paper.stand_in import LITERAL, serving, with_stand_ins
 
     config: Any = OmegaConf.to_container(load_config("paper", words), resolve=True)

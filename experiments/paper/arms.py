@@ -9,7 +9,7 @@ from pathlib import Path
 from eval_benchmarks.output.curves import Curves, read_curves
 from experiments.arm_results import read_results
 from experiments.driver import StageError, StageProcesses
-from experiments.paper.settings import PaperSettings
+from experiments.paper.paper_settings import PaperSettings
 from experiments.plan import RL, ArmRun, Command, Experiment, plan_answers, plan_runs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_card

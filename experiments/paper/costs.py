@@ -10,8 +10,8 @@ from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.dry_run import HEADS, line, plan
 from eval_benchmarks.output.table import NONE, Table
 from experiments.paper.arms import Arms
+from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.runs import BenchRun
-from experiments.paper.settings import PaperSettings
 from experiments.plan import RL, Command
 from rag_zeval.evaluation.prices import read_prices
 from rag_zeval.stages.config import load_config

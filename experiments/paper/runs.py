@@ -16,7 +16,7 @@ from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.run_folder import MANIFEST, data_hashes
 from experiments.paper.arms import Arms, has_gpus
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
-from experiments.paper.settings import PaperSettings
+from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.stand_in import is_stand_in
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
