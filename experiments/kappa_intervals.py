@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from rag_zeval.audit.agreement import Estimate, Ratings, estimate, kappa
-from rag_zeval.errors import exit_status, run_command
+from rag_zeval.streams import exit_status, run_command
 
 ROWS = (25, 50, 100, 200, 400)
 KAPPAS = (0.5, 0.7, 0.9)

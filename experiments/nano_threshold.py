@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets import nano_cad, nano_eval
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
 from rag_zeval.files import read_card
 from rag_zeval.judge.parser import FormatError, parse_strict
 from rag_zeval.judge.prompt import judge_messages
@@ -23,6 +23,7 @@ from rag_zeval.judge.scoring import strictly_ranked
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages import world
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from rag_zeval.stages.world import RankedExample

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from unicodedata import category
 
 LINE_READ = 10_000  # characters of a foreign text that are looked at
+# Ends of sentences in Chinese, Japanese, Arabic, Urdu and Hindi; no space need follow them.
+OTHER_ENDS = "。！？｡؟۔।॥"
 # what Unicode's categories do not tell: fillers, the blank of Braille, marks that choose how a character looks
 _UNSEEN = {*map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x180F, *range(0x180B, 0x180E)))}
 _UNSEEN |= {*map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))}

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from rag_zeval.errors import exit_status
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import check_settings, load_config
+from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from experiments.paper.runs import BenchRun, Plan

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rag_zeval.errors import exit_status, run_command
 from rag_zeval.evaluation.estimate import WordEmbedder, reply_by_the_letter
 from rag_zeval.files import write_json
 from rag_zeval.judge.example import Example
@@ -28,6 +27,7 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import COSTS, MEASURES
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.stages import world
+from rag_zeval.streams import exit_status, run_command
 
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
 HEADS = ("scorer", "judge calls", "texts embedded", "prompt tokens", "reply tokens", "tokens ÷ RAG-Zeval's")

@@ -49,7 +49,8 @@ from experiments.timing.guidance import (
     widest_tie,
 )
 from experiments.timing.pairs import Entry, append, compare
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
+from rag_zeval.streams import exit_status, run_command
 
 PAIRS = 5
 

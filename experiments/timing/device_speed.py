@@ -31,8 +31,9 @@ import typer
 from experiments.markdown import fill
 from experiments.timing.guidance import ALPHAS, SMALL, guided_answers, packed_answers, random_prompts, random_qwen2
 from experiments.timing.pairs import timed
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row, write_json, write_text
+from rag_zeval.streams import exit_status, run_command
 from train.model_shape import KEPT, shape_of
 
 QWEN_7B = json.loads(KEPT.read_text(encoding="utf-8"))["Qwen2.5-7B-Instruct"]

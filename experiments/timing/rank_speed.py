@@ -21,9 +21,9 @@ import typer
 from experiments.driver import StageError, StageProcesses
 from experiments.plan import Command
 from experiments.timing.pairs import Entry, append, entry
-from rag_zeval.errors import exit_status, run_command
 from rag_zeval.files import read_jsonl
 from rag_zeval.stages.training_log import read_run
+from rag_zeval.streams import exit_status, run_command
 
 STEPS = 6
 ROWS = 8  # of a step, as the profile has it

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rag_zeval.errors import exit_status, run_command
+from rag_zeval.streams import exit_status, run_command
 
 INSTANCES, SCORERS, DRAWS = 280, 10, 10_000
 

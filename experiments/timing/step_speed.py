@@ -36,7 +36,7 @@ from unittest import mock
 import typer
 
 from experiments.timing.pairs import Entry, append, compare, entry
-from rag_zeval.errors import exit_status, run_command
+from rag_zeval.streams import exit_status, run_command
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -16,8 +16,8 @@ from rag_zeval.errors import InputError, needed
 from rag_zeval.files import locate
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply
-from rag_zeval.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
-from rag_zeval.responses.error_bodies import error_status, error_text
+from rag_zeval.models.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
+from rag_zeval.models.responses.error_bodies import error_status, error_text
 from rag_zeval.secrets import scrub
 from rag_zeval.text import one_line
 

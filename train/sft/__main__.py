@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rag_zeval.errors import exit_status
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
