@@ -20,10 +20,11 @@ __all__ = [
     "read_judged",
 ]  # fmt: skip
 PLACES = {
+    "Example": "rag_zeval.judge.example",
     "aevaluate": "rag_zeval.evaluation.api",
     "assert_supported": "rag_zeval.decisions.assertions",
     "evaluate": "rag_zeval.evaluation.api",
-    "open_backend": "rag_zeval.models.language_model",
+    "open_backend": "rag_zeval.models.open",
     "read_cases": "rag_zeval.cases.reading",
     "read_judged": "rag_zeval.results",
 }
