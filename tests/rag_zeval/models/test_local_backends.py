@@ -154,7 +154,8 @@ def test_processes_end_with_the_one_that_asks(tiny_model: str, tmp_path: Path) -
         from rag_zeval.models import transformers_local
         transformers_local.BATCH_ROWS = 1
         from rag_zeval.models.as_finished import as_finished
-        from rag_zeval.models.language_model import Request, open_backend
+        from rag_zeval.models.language_model import Request
+        from rag_zeval.models.open import open_backend
         backend = open_backend(sys.argv[1], processes=2)
         list(as_finished(backend.complete, [Request(({"role": "user", "content": text},)) for text in "ab"], 2))
         print(*(child.pid for child in psutil.Process().children()))
