@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.statistics.bootstrap import Clusters, Mask, Ratio, Statistic, columns_of, mean
 from rag_zeval.statistics.weighted_correlations import Floats

@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
+from rag_zeval.streams import exit_status, run_command
 
 ABOUT = """$ python -m eval_benchmarks.compare runs/bench/nano bleu rouge_l
 

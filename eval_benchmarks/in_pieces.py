@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.embeddings import Embedder
 from rag_zeval.models.language_model import Backend, known_total
 from rag_zeval.scorers.pieces import pieces

@@ -23,10 +23,11 @@ from rag_zeval.errors import InputError
 from rag_zeval.judge.needs import missing_everywhere
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.embeddings import CachedEmbedder, Embedder, open_embedder
+from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.endpoint import Endpoint
-from rag_zeval.models.language_model import Backend, Sampling, check_spec, open_backend
+from rag_zeval.models.language_model import Backend, Sampling
 from rag_zeval.models.nli import Checker, open_checker
+from rag_zeval.models.open import check_spec, open_backend, open_embedder
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore

@@ -9,11 +9,11 @@ from pathlib import Path
 from eval_benchmarks.bench_settings import BenchSettings, check_names
 from eval_benchmarks.originals.packages import ORIGINALS
 from rag_zeval.errors import InputError
-from rag_zeval.files import locate
+from rag_zeval.files import locate, read_card
 from rag_zeval.models.endpoint import KEY_ENV
 from rag_zeval.models.keys import needed_key, read_key
-from rag_zeval.models.language_model import can_constrain, check_spec, read_card
 from rag_zeval.models.nli import wants_code
+from rag_zeval.models.open import can_constrain, check_spec
 from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
 

@@ -15,10 +15,10 @@ from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.trials import COUNTS, TOKENS, Trial
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_object, locate, read_json, write_json
-from rag_zeval.models.language_model import one_line
 from rag_zeval.rows import StoredRows
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.config import check_settings, load_config, stored
+from rag_zeval.text import one_line
 
 MANIFEST, ROWS = "manifest.json", "rows"
 FIELDS: FieldTypes = {"config": dict, "data": dict, "rows": list}

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from rag_zeval.audit.agreement import Estimate, Ratings, estimate, kappa
-from rag_zeval.errors import exit_status, run_command
+from rag_zeval.streams import exit_status, run_command
 
 KAPPAS = (0.5, 0.7, 0.9)
 SUPPORTED = 0.8  # share of rows that each rater supports

@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets import nano_cad, nano_eval
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
+from rag_zeval.files import read_card
 from rag_zeval.judge.parser import FormatError, parse_strict
 from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.judge.scoring import strictly_ranked
-from rag_zeval.models.language_model import chat_ids, read_card
+from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages import world
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.world import RankedExample
+from rag_zeval.streams import exit_status
 
 BATCH = 64
 HEADS = """\

@@ -17,8 +17,9 @@ from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.figures import FIGURES, draw, window
 from experiments.dynamics.run import read_runs
 from experiments.markdown import figure
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row, read_json, write_text
+from rag_zeval.streams import exit_status, run_command
 from synthesize.faithfulness import MEASURES
 
 FILES = {

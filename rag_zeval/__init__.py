@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.decisions.assertions import assert_supported
     from rag_zeval.evaluation.api import aevaluate, evaluate
-    from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
-    from rag_zeval.models.language_model import open_backend
+    from rag_zeval.judge.evaluator import Evaluation, Evaluator
+    from rag_zeval.judge.example import Example
+    from rag_zeval.models.open import open_backend
     from rag_zeval.results import read_judged
 
 __version__ = "0.1.0"
@@ -19,10 +20,11 @@ __all__ = [
     "read_judged",
 ]  # fmt: skip
 PLACES = {
+    "Example": "rag_zeval.judge.example",
     "aevaluate": "rag_zeval.evaluation.api",
     "assert_supported": "rag_zeval.decisions.assertions",
     "evaluate": "rag_zeval.evaluation.api",
-    "open_backend": "rag_zeval.models.language_model",
+    "open_backend": "rag_zeval.models.open",
     "read_cases": "rag_zeval.cases.reading",
     "read_judged": "rag_zeval.results",
 }

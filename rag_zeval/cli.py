@@ -24,7 +24,7 @@ from rag_zeval.commands.retrieval import retrieval
 from rag_zeval.commands.sample import sample
 from rag_zeval.commands.scorers import scorers
 from rag_zeval.commands.serve_report import serve_report
-from rag_zeval.errors import exit_status, run_app
+from rag_zeval.streams import exit_status, run_app
 
 ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"
 MOCK = "--model openai:judge@http://127.0.0.1:8001/v1"  # what `mock-judge --port 8001` serves

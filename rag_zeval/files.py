@@ -287,3 +287,14 @@ def model_revision(folder: str | Path) -> str | None:
     else:
         said = folder.name if folder.parent.name == "snapshots" else ""
     return said if re.fullmatch(r"[0-9a-f]{40}", said) else None
+
+
+def read_card(folder: str | Path) -> dict[str, str]:
+    """`rag_zeval.json` of a checkpoint folder, {} if there is none. Raises InputError if it is no object of strings."""
+    path = Path(folder) / "rag_zeval.json"
+    if not path.is_file():
+        return {}
+    card: dict[str, str] = read_json(path)
+    with locate(path):
+        check_fields(card, dict.fromkeys(card, str))
+    return card

@@ -10,14 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
-from rag_zeval.documents.kinds import QuestionPrompt
-from rag_zeval.judge.prompt import EVIDENCE, INPUTS, VARIANTS, Prompt, Variant
+from rag_zeval.judge.prompt import EVIDENCE, INPUTS, RANKING, VARIANTS, Variant
 from rag_zeval.judge.words import words
-from rag_zeval.scorers.asking import ScorerPrompt
-from rag_zeval.scorers.sentences import OTHER_ENDS
+from rag_zeval.text import OTHER_ENDS
 
 DIMENSIONS = 64  # of the vectors it gives
 
@@ -34,16 +33,17 @@ def literal_reply(body: Mapping[str, Any]) -> str | None:
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
     """The name of the prompt that a message holds, and the inputs in it. Raises ValueError if it is none of ours."""
-    for prompt in (*_stored(ScorerPrompt), *_stored(QuestionPrompt), *VARIANTS.values()):
-        before, after = prompt.template.split(INPUTS)
+    for name, (before, after) in _prompts().items():
         if content.startswith(before) and content.endswith(after):
-            return prompt.name, json.loads(content[len(before) : len(content) - len(after)])
+            return name, json.loads(content[len(before) : len(content) - len(after)])
     raise ValueError(f"no prompt of ours: {content[:80]}")
 
 
-def _stored(kind: type[Prompt]) -> list[Prompt]:
-    """The prompts that lie in the folder of this kind."""
-    return [kind(path.stem) for path in kind.folder.glob("*.txt")]
+@cache
+def _prompts() -> dict[str, list[str]]:
+    """By name, what stands before and behind the inputs in each prompt of this package, but for the ranker's."""
+    paths = Path(__file__).parent.glob("*/prompts/*.txt")
+    return {path.stem: path.read_text("utf-8").strip().split(INPUTS) for path in paths if path.stem != RANKING.name}
 
 
 def count_tokens(text: str) -> int:

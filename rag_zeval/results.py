@@ -13,7 +13,7 @@ from typing import Any
 from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, locate
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS, judged_by
 from rag_zeval.scorers.score import Scored, Scorer
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rag_zeval.errors import InputError, missing
-from rag_zeval.files import check_object, model_sha256, read_json
-from rag_zeval.models.language_model import check_spec, read_card
+from rag_zeval.files import check_object, model_sha256, read_card, read_json
+from rag_zeval.models.open import check_spec
 
 URL = "http://127.0.0.1:8000/v1"  # vLLM's own port
 LONGEST = 16_384  # tokens of prompt and reply: what the paper trains with

@@ -1,14 +1,23 @@
-"""The standard streams while a command runs: they fail for no character, show no key, and their end stops no work."""
+"""How a command runs and ends, with which exit status.
+
+Its standard streams fail for no character and show no key, and that their reader leaves stops no work.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from rag_zeval.secrets import scrub
+from rag_zeval.errors import InputError
+from rag_zeval.secrets import hide_environment, hide_words, scrub
+
+if TYPE_CHECKING:
+    import typer
 
 
 class Stream:
@@ -74,3 +83,69 @@ def guarded() -> Iterator[Stream]:
         out.flush()
         err.flush()
         sys.stdout, sys.stderr = before
+
+
+def exit_status(stage: Callable[[], int]) -> int:
+    """Run a stage; its exit status, with the standard streams guarded.
+
+    2 after `error: ...` on stderr for bad input, files, and a standard output that cannot be written; 2 after a
+    traceback for a bug, since 1 is a verdict; 130 after Ctrl-C. A reader of the output who left changes no status.
+    """
+    hide_environment()
+    hide_words(sys.argv[1:])
+    with guarded() as out:
+        try:
+            status, stop = _run(stage), None
+        except SystemExit as error:
+            status, stop = 0, error
+        out.flush()
+        if out.fault is not None and not isinstance(out.fault, BrokenPipeError):
+            print(f"error: standard output: {out.fault.strerror}", file=sys.stderr)
+            return 2
+        if stop is not None:
+            raise stop
+        return status
+
+
+def _run(stage: Callable[[], int]) -> int:
+    try:
+        return stage()
+    except InputError as error:
+        for line in error.lines:
+            print("error:", line, file=sys.stderr)
+        return 2
+    except OSError as error:  # a disk that is full, a folder one may not write to
+        print("error:", *str(error).splitlines(), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: run the same command again to resume", file=sys.stderr)
+        return 130
+    except Exception:
+        traceback.print_exc()
+        return 2
+
+
+def run_app(app: typer.Typer, words: Sequence[str] | None = None, name: str | None = None) -> int:
+    """Run an app of typer on these words, by default those of the command line; its exit status.
+
+    name: of the program, as its help shows it. Raises what a command of the app raises, and KeyboardInterrupt.
+    """
+    try:
+        app(args=words, prog_name=name)  # ends in SystemExit, of bad usage as well
+    except SystemExit as stop:
+        if stop.code == 130:  # what typer makes of Ctrl-C, without a word
+            raise KeyboardInterrupt from stop
+        return int(stop.code or 0)
+    return 0
+
+
+def run_command(command: Callable[..., None], words: Sequence[str], module: str, about: str | None) -> int:
+    """Run a function on the words after `python -m module`, as `run_app` does; its parameters are its options.
+
+    about: the help text. Its paragraphs and list items are filled to the width of the terminal.
+    """
+    import typer
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(help=re.sub(r"(?<!\n)\n(?![\n-]) *", " ", about or ""))(command)
+    return run_app(app, list(words), f"python -m {module}")

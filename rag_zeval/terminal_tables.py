@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 FILE_WIDTH = 1_000  # characters, where the output is no terminal: no cell of a list is folded
 

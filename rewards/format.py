@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.parser import FormatError, claims_hold_text, parse_strict
-from rag_zeval.judge.prompt import find_variant, without_surrogates
+from rag_zeval.judge.prompt import find_variant
 from rag_zeval.judge.schema import Trajectory
 from rag_zeval.judge.scoring import same_words
 from rag_zeval.judge.words import composed
+from rag_zeval.text import without_surrogates
 
 PENALTY = -0.5
 

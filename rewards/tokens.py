@@ -11,7 +11,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
-from rag_zeval.judge.prompt import without_surrogates
+from rag_zeval.text import without_surrogates
 
 SPACE = " "  # a token of whitespace alone, and the mark on a token that whitespace stands before
 

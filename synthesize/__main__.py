@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rag_zeval import __version__
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
 from rag_zeval.files import (
     Row,
     file_sha256,
@@ -25,11 +25,12 @@ from rag_zeval.files import (
     write_json,
     write_text,
 )
-from rag_zeval.models.language_model import one_line
 from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import load_config, stored
 from rag_zeval.stages.memory import watched
 from rag_zeval.stages.yaml_file import read_yaml
+from rag_zeval.streams import exit_status
+from rag_zeval.text import one_line
 from synthesize.answer_set import provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash

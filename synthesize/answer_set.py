@@ -17,8 +17,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row, first_difference, iter_jsonl, parse_row, read_json, write_bytes
+from rag_zeval.streams import exit_status, run_command
 
 MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
 # Of a manifest's `made_with` and `config`: what the answer to one question follows from.

@@ -87,7 +87,8 @@ def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], floa
     from rich.progress import track
 
     from rag_zeval.models.as_finished import as_finished
-    from rag_zeval.models.embeddings import cosine, open_embedder
+    from rag_zeval.models.embeddings import cosine
+    from rag_zeval.models.open import open_embedder
 
     embedder = open_embedder(embeddings)
     pairs = dict.fromkeys((row["passage"], response["text"]) for row in rows for response in row["responses"])

@@ -17,8 +17,9 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.models.language_model import chat_ids, one_line
+from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages.world import answer_prompt
+from rag_zeval.text import one_line
 from synthesize.settings import Settings
 from synthesize.sources import SourceQuestion
 

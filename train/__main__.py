@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -29,10 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def train(config: DictConfig) -> int:
     """The stage: each part is skipped if it is done already, so the same command resumes a run that was cut off."""
     from train.curriculum import Stage
+    from train.derived_keys import derived_keys
     from train.launch import claimed_folder, run_verl
     from train.plan import count_steps, describe_steps
     from train.settings import TrainSettings, read_settings
-    from train.verl_config import derived_keys
 
     settings = read_settings(TrainSettings, config)
     if settings.dry_run:

@@ -15,7 +15,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, iter_jsonl, locate, readable, write_bytes
-from rag_zeval.judge.prompt import find_variant, judge_messages, without_surrogates
+from rag_zeval.judge.prompt import find_variant, judge_messages
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.models.language_model import chat_ids
 from rag_zeval.scorers.word_rule import is_contested
@@ -28,6 +28,7 @@ from rag_zeval.stages.answer_quality import (
     find_flags,
     may_be_shown,
 )
+from rag_zeval.text import without_surrogates
 
 DATA_SOURCE = "rag_zeval"
 TOO_LONG, UNCONTESTED = "too_long", "uncontested"

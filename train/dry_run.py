@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
 from train.curriculum import Stage, prompt_counter, read_questions
+from train.derived_keys import derived_keys
 from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
 from train.model_shape import Shape, read_shape
 from train.plan import count_steps, describe_steps, plan_disk, plan_rows
 from train.run_folder import RunFolder
 from train.settings import TrainSettings
-from train.verl_config import build, derived_keys, validate
+from train.verl_config import build, validate
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

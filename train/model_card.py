@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rag_zeval import __version__
-from rag_zeval.files import flat, read_json, write_text
-from rag_zeval.models.language_model import read_card
+from rag_zeval.files import flat, read_card, read_json, write_text
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
 from train.settings import TrainSettings, binding_settings

@@ -25,13 +25,13 @@ from eval_benchmarks.benchmark import (
 )
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, iter_jsonl, locate
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.judge.needs import is_blank
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.judge.scoring import same_words
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.answer_quality import repetition
 from rag_zeval.stages.gold_answers import contains_answer
+from rag_zeval.text import is_blank
 
 
 @dataclass(frozen=True)

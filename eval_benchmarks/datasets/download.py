@@ -19,9 +19,10 @@ from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_text
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 
 BLOCK = 1 << 16
 TIMEOUT = 60  # seconds without a byte

@@ -18,9 +18,10 @@ import typer
 
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.datasets.nano_eval import PAIRS, RANKED, NanoWorld
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row, read_jsonl, write_text
 from rag_zeval.stages import world
+from rag_zeval.streams import exit_status, run_command
 
 ROWS = Path(__file__).with_name("nano_cad.jsonl")
 N = 500  # prompts for each K

@@ -21,7 +21,7 @@ from eval_benchmarks.benchmark import (
     ratio_metric,
 )
 from rag_zeval.files import Row
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.scoring import strictly_ranked
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages import world

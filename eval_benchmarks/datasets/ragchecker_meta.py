@@ -17,7 +17,7 @@ from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import FETCH, Benchmark, Metric
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_object, file_sha256, iter_json_list
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.statistics.bootstrap import Correlation
 

@@ -14,7 +14,7 @@ from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import FETCH, Benchmark, Metric, Pair, better_first, examples_hash, pairwise_metrics
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, iter_jsonl
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored
 
 FOLDER = "wikieval"

@@ -15,11 +15,11 @@ from typing import Any
 from eval_benchmarks.originals.packages import ORIGINALS, PREFIX, ROOT, Original
 from eval_benchmarks.originals.proxy import CountingProxy
 from rag_zeval.files import file_sha256
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.endpoint import Endpoint
-from rag_zeval.models.language_model import one_line
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 from rag_zeval.secrets import environment_for_others
+from rag_zeval.text import one_line
 
 PROCESSES = 4  # of a package at once: each loads it anew
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from eval_benchmarks.output.page import render
 from eval_benchmarks.trials import ScorerTrials, by_benchmark
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.report.judgement import judged
 from rag_zeval.scorers.rag_zeval import RagZeval

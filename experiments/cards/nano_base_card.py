@@ -13,8 +13,9 @@ from typing import Annotated
 import typer
 
 from experiments.markdown import fill
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row, model_sha256, read_json, write_text
+from rag_zeval.streams import exit_status, run_command
 from train.nano.tasks import UNDECIDED
 
 SHOWN = (

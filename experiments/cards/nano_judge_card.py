@@ -15,8 +15,9 @@ import typer
 
 from experiments.cards.nano_base_card import SHOWN
 from experiments.markdown import fill
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row, model_sha256, read_json, write_text
+from rag_zeval.streams import exit_status, run_command
 
 
 def judge_card(manifest: Row, summary: Sequence[Row], model: str) -> str:

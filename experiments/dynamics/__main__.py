@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.run_arguments import read_arguments
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
+from rag_zeval.streams import exit_status
 
 USAGE = """\
 usage: python -m experiments.dynamics RUN [RUN ...] [key=value ...]

@@ -6,8 +6,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from rag_zeval.errors import exit_status
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 
 
 def main(argv: Sequence[str]) -> int:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
-from rag_zeval.errors import exit_status
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import check_settings, load_config
+from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from experiments.paper.runs import BenchRun, Plan
@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(words: Sequence[str]) -> int:
-    from experiments.paper.runs import PaperSettings, plan_runs
+    from experiments.paper.paper_settings import PaperSettings
+    from experiments.paper.runs import plan_runs
     from experiments.paper.stand_in import LITERAL, serving, with_stand_ins
 
     config: Any = OmegaConf.to_container(load_config("paper", words), resolve=True)

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eval_benchmarks.output.curves import Curves, read_curves
 from experiments.arm_results import read_results
 from experiments.driver import StageError, StageProcesses
+from experiments.paper.paper_settings import PaperSettings
 from experiments.plan import RL, ArmRun, Command, Experiment, plan_answers, plan_runs, read_experiment
 from rag_zeval.errors import InputError
-from rag_zeval.models.language_model import read_card
+from rag_zeval.files import read_card
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
-
-if TYPE_CHECKING:
-    from experiments.paper.runs import PaperSettings
 
 
 class Arms:

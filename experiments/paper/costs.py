@@ -10,16 +10,18 @@ from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.dry_run import HEADS, line, plan
 from eval_benchmarks.output.table import NONE, Table
 from experiments.paper.arms import Arms
-from experiments.paper.runs import BenchRun, PaperSettings
+from experiments.paper.paper_settings import PaperSettings
+from experiments.paper.runs import BenchRun
 from experiments.plan import RL, Command
 from rag_zeval.scoring.prices import read_prices
 from rag_zeval.stages.config import load_config
+from train.derived_keys import derived_keys
 from train.dry_run import check_answers_to_come, checked_by_verl, sized
 from train.model_shape import read_shape
 from train.plan import count_steps, plan_disk
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
-from train.verl_config import build, derived_keys
+from train.verl_config import build
 
 PAPER_STEPS, PAPER_HOURS, PAPER_GPUS = 343, 20, 8  # of the paper's training, on H20 (A.3)
 TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "disk")

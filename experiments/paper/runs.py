@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from eval_benchmarks.bench_settings import RunSettings, check_names, read_settings
 from eval_benchmarks.benchmark import Benchmark
@@ -18,10 +16,11 @@ from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.run_folder import MANIFEST, data_hashes
 from experiments.paper.arms import Arms, has_gpus
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
+from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.stand_in import is_stand_in
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
-from rag_zeval.models.language_model import check_spec
+from rag_zeval.models.open import check_spec
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
 from rag_zeval.stages.config import load_config
@@ -29,29 +28,6 @@ from rag_zeval.stages.config import load_config
 NO_MODEL = "no-model"
 VLLM = "vllm:"  # before a folder: decoded on this machine's GPUs
 TRIALS = 5  # samples of a judge, as in the paper
-Text = Annotated[str, Field(min_length=1)]
-
-
-class PaperSettings(BaseModel):
-    """The keys of `configs/paper.yaml`, where they are explained."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
-
-    profile: str
-    out_dir: Text
-    tables: list[int]
-    models: dict[str, Text | None]
-    experiment: Text
-    seed: int
-    arms: dict[str, Text | None]
-    benchmark_of_arms: Text
-    example: Text | None
-    bench: dict[str, Any]
-    bert_score: Text | None
-    trials: dict[str, int]
-    prices: Text | None
-    literal_port: int
-    dry_run: bool
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rag_zeval.errors import exit_status
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,9 +13,10 @@ from omegaconf import DictConfig, OmegaConf
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, flat
 from rag_zeval.stages.config import load_config
+from train.derived_keys import derived_keys
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
-from train.verl_config import build, derived_keys, schema
+from train.verl_config import build, schema
 
 STAGE = "train"
 NO_GPU = "there is no GPU"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.run_arguments import read_arguments
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
+from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from experiments.reward_audit.findings import Line

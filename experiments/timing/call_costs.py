@@ -16,9 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_zeval.errors import exit_status, run_command
 from rag_zeval.files import write_json
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
 from rag_zeval.models.scripted import ScriptedBackend
@@ -27,6 +26,7 @@ from rag_zeval.scorers.registry import COSTS, MEASURES
 from rag_zeval.scoring.estimate import WordEmbedder, asked, mock_reply
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.stages import world
+from rag_zeval.streams import exit_status, run_command
 
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
 HEADS = """\

@@ -24,7 +24,8 @@ import typer
 
 from experiments.timing.guidance import Prompts, guided_answers, our_answers, random_prompts, random_qwen2
 from experiments.timing.pairs import Comparison, compare, share_different, table
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
+from rag_zeval.streams import exit_status, run_command
 
 NEW_TOKENS = 64
 

@@ -20,8 +20,8 @@ from experiments.markdown import fill
 from experiments.timing import guidance
 from experiments.timing.guidance import ALPHAS, SMALL, Prompts
 from experiments.timing.pairs import share_different, timed
-from rag_zeval.errors import exit_status, run_command
 from rag_zeval.files import Row, read_json, write_json, write_text
+from rag_zeval.streams import exit_status, run_command
 from train.model_shape import KEPT, shape_of
 
 QWEN_7B = read_json(KEPT)["Qwen2.5-7B-Instruct"]

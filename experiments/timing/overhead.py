@@ -31,13 +31,14 @@ from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.timing.pairs import timed
-from rag_zeval.errors import exit_status, run_command
-from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.progress import Progress
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
+from rag_zeval.streams import exit_status, run_command
 
 OPEN = 64  # requests at once
 ROWS, PAIRS = 2_000, 3

@@ -29,7 +29,7 @@ import typer
 from experiments.timing import plain_step
 from experiments.timing.pairs import Comparison, compare, share_different, table, total
 from experiments.timing.plain_step import Rollouts
-from rag_zeval.errors import exit_status, run_command
+from rag_zeval.streams import exit_status, run_command
 
 CANDIDATES = 3
 TEMPERATURE = 1.0

@@ -11,7 +11,7 @@ import numpy as np
 from rag_zeval.audit.agreement import Ratings
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate, readable
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 FIELDS = ("topic", "iteration", "document", "grade")
 HIGHEST = 10  # grade: what is higher is taken for something else, such as a rank or a score

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_zeval.errors import InputError
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.judge.needs import BETWEEN, NOUNS, is_blank
+from rag_zeval.judge.example import Example
+from rag_zeval.judge.needs import BETWEEN, NOUNS
+from rag_zeval.text import is_blank
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
 SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # of what to judge by

@@ -18,7 +18,7 @@ from typing import Any
 
 from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
 from rag_zeval.errors import InputError
-from rag_zeval.judge.needs import is_blank
+from rag_zeval.text import is_blank
 
 # Nothing but a printed list or object begins like this.
 LISTS = re.compile(r"""(?:array\(|[\[{])\s*(?:["'\[{(]|nan\b|None\b|array\(|np\.\w+\(|\w+\(\w+=)""")

@@ -21,7 +21,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 MOST_TOLD = 20  # bad rows of a file that are named one by one
 COUNTED = ("question", "contexts", "truth", "reference", "slice_tag", "context_ids", "gold_chunk_ids", "latency_s")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import FieldTypes, Row, check_fields, first_difference, iter_jsonl, json_line, locate, parse_row
-from rag_zeval.models.language_model import one_line
 from rag_zeval.rows import RowWriter
 from rag_zeval.secrets import without_keys
+from rag_zeval.text import one_line
 
 KEPT: FieldTypes = {"truth": (str, type(None)), "slice_tag": (str, type(None)), "gold_chunk_ids": list}  # of a question
 

@@ -129,7 +129,7 @@ def _print_slices(classes: Ratings, slices: Sequence[str]) -> None:
 
 
 def _print_disagreements(console: Console, rows: Sequence[tuple[Item, Label]], threshold: float) -> None:
-    from rag_zeval.models.language_model import one_line
+    from rag_zeval.text import one_line
 
     differ = [(item, label) for item, label in rows if (item.score >= threshold) != (label.value >= threshold)]
     console.print(f"{len(differ)} disagreements")

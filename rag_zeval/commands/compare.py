@@ -41,11 +41,11 @@ def compare(
     import dataclasses
 
     from rag_zeval.decisions.comparison import compare as compare_by
-    from rag_zeval.decisions.page import write_page
     from rag_zeval.decisions.pairwise import compare_pairwise
     from rag_zeval.decisions.printing import print_comparison, print_pairwise, print_sides
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.files import write_json
+    from rag_zeval.report.comparison import write_page
 
     if len(sides) < 2:
         raise InputError("compare needs two or more result files, got one")

@@ -17,8 +17,10 @@ import typer
 from rag_zeval.commands.arguments import check_files, read_names
 from rag_zeval.errors import InputError
 from rag_zeval.judge.needs import NOUNS
-from rag_zeval.models.language_model import SPECS, Sampling, check_spec, one_line
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.open import SPECS, check_spec
 from rag_zeval.terminal_tables import print_framed
+from rag_zeval.text import one_line
 
 EXAMPLES, SHOWN = 3, 200  # cases that a dry run shows, and characters of each text
 

@@ -81,8 +81,8 @@ def smoke(
     the judge's reply cannot be read.
     """
     from rag_zeval.evaluation.metrics import check_structured
+    from rag_zeval.judge.smoke import smoke as ask_once
     from rag_zeval.serve import served_spec
-    from rag_zeval.smoke import smoke as ask_once
 
     spec = model if served is None else served_spec(served, model)
     if spec is None:

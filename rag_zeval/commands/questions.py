@@ -14,7 +14,7 @@ import typer
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, Timeout
 from rag_zeval.errors import InputError
-from rag_zeval.models.language_model import SPECS, open_backend
+from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def questions(
     from rag_zeval.documents.kinds import KINDS
     from rag_zeval.documents.questions import QuestionWriter, quotas
     from rag_zeval.models.cache import CachedBackend, ReplyCache
-    from rag_zeval.models.embeddings import CachedEmbedder, open_embedder
+    from rag_zeval.models.embeddings import CachedEmbedder
     from rag_zeval.rows import RowWriter
 
     names = [name.strip() for name in kinds.split(",")]

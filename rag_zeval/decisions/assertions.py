@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rag_zeval.judge.evaluator import Evaluation
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 
 def assert_supported(evaluation: Evaluation, at_least: float = 0.8) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rag_zeval.decisions.gate import Check, passed
 from rag_zeval.decisions.wording import DASH, shown, shown_p
 from rag_zeval.files import write_text
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 SUITE = "rag-zeval gate"
 XML = "<?xml version='1.0' encoding='utf-8'?>"

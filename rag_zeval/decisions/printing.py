@@ -10,9 +10,9 @@ from rag_zeval.decisions.comparison import Changed, Comparison
 from rag_zeval.decisions.gate import Check, passed
 from rag_zeval.decisions.pairwise import Pairwise
 from rag_zeval.decisions.wording import COLUMNS, cells, notes, shown, shown_p
-from rag_zeval.models.language_model import one_line
 from rag_zeval.results import Judged
 from rag_zeval.terminal_tables import print_framed
+from rag_zeval.text import one_line
 
 
 def print_sides(names: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError
-from rag_zeval.models.language_model import one_line
 from rag_zeval.results import Judged, read_judged
+from rag_zeval.text import one_line
 
 
 @dataclass(frozen=True)

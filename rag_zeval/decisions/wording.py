@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rag_zeval.decisions.comparison import Comparison, Coverage, Difference
-from rag_zeval.models.language_model import one_line
 from rag_zeval.statistics.bootstrap import Estimate
+from rag_zeval.text import one_line
 
 DASH = "–"
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")

@@ -20,7 +20,7 @@ from rag_zeval.documents.encoding import Unreadable
 from rag_zeval.documents.formats import SUFFIXES
 from rag_zeval.errors import InputError, unix
 from rag_zeval.judge.words import WORD
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 with unix():
     import resource

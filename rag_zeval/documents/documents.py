@@ -11,7 +11,7 @@ from pathlib import Path
 from rag_zeval.documents.bounded import read_files
 from rag_zeval.documents.formats import KNOWN, SUFFIXES
 from rag_zeval.errors import InputError, needed
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from rag_zeval.cases.case import REFERENCE, SOURCES, CaseSet
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.language_model import SPECS, Backend, Sampling, can_constrain, open_backend
+from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.models.open import SPECS, can_constrain, open_backend, open_embedder
 
 if TYPE_CHECKING:
     from rag_zeval.models.embeddings import Embedder
@@ -144,7 +145,7 @@ def open_metrics(
 
     Raises InputError for a model that cannot be used.
     """
-    from rag_zeval.models.embeddings import CachedEmbedder, open_embedder
+    from rag_zeval.models.embeddings import CachedEmbedder
     from rag_zeval.models.nli import open_checker
     from rag_zeval.scorers.registry import MEASURES
     from rag_zeval.scoring.opening import CHECKED_TEXTS, Models, asks_judge

@@ -10,7 +10,7 @@ from rag_zeval.cases.case import CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import CHECKED_CLAIMS, RAG_ZEVAL, Judges, Metric, metric_name, open_metrics
 from rag_zeval.files import Row, check_fields, first_difference
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.progress import Progress

@@ -9,36 +9,18 @@ from functools import cache
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import lacking
 from rag_zeval.judge.parser import FormatError, parse_lenient, response_schema
-from rag_zeval.judge.prompt import find_variant, judge_messages, without_surrogates
+from rag_zeval.judge.prompt import find_variant, judge_messages
 from rag_zeval.judge.schema import LETTERS, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling, one_line
+from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request, Sampling
 from rag_zeval.replies.reading import EMPTY, is_empty
+from rag_zeval.text import one_line, without_surrogates
 
 NEEDS = ("answer", "reference")  # of an example
-
-
-@dataclass(frozen=True)
-class Example:
-    """Candidate answers to a question, and the reference to judge them by.
-
-    The reference is the retrieved passage (the score is then faithfulness) or the true answer (correctness). Only
-    comparison scorers look at the rest: `truth`, the ground-truth answer, and `chunks`, what was retrieved, best first.
-    reference_kind: which the reference is, "contexts" or "truth", or "reference" for another text. unanswered: of each
-    answer why there is none, such as "no answer: HTTP 429", or ""; empty where there are all.
-    """
-
-    id: str
-    question: str
-    reference: str
-    answers: tuple[str, ...]
-    truth: str | None = None
-    chunks: tuple[str, ...] = ()
-    reference_kind: str = "reference"
-    unanswered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

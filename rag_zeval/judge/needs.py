@@ -8,13 +8,10 @@ may be an empty text: it overlaps with nothing, and published values of BLEU and
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-from unicodedata import category
+from typing import Any, NamedTuple
 
-from rag_zeval.models.language_model import one_line
-
-if TYPE_CHECKING:
-    from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
+from rag_zeval.text import is_blank, one_line
 
 ANSWER, ANY_ANSWER, OR = "answer", "any answer", " or "
 ANSWERS = (ANSWER, ANY_ANSWER)
@@ -27,16 +24,6 @@ NOUNS = {  # of needs, and of what a reference is
     "chunks": "retrieved contexts",
     "contexts": "retrieved contexts",
 }
-# what Unicode's categories do not tell: fillers, the blank of Braille, marks that choose how a character looks
-_UNSEEN = {*map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x180F, *range(0x180B, 0x180E)))}
-_UNSEEN |= {*map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))}
-
-
-def is_blank(value: str | Sequence[str] | None) -> bool:
-    """Whether nobody sees anything in it: None, no text but spaces and invisible characters, or a list of such."""
-    if isinstance(value, str):
-        return all(c.isspace() or category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in _UNSEEN for c in value)
-    return value is None or all(map(is_blank, value))
 
 
 class Given(NamedTuple):

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.text import without_surrogates
 
 FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
@@ -111,11 +112,6 @@ def inputs_json(inputs: Mapping[str, Any]) -> str:
     """Inputs as a prompt may hold them: JSON in which no text can leave its string or spell a control token."""
     text = without_surrogates(json.dumps(inputs, ensure_ascii=False)).replace("<", "\\u003c")
     return _CONTROL_BRACKET.sub(r"\\u005b", text)
-
-
-def without_surrogates(text: str) -> str:
-    """Lone surrogates (half an emoji, from a broken cut) exist in JSON but in no encoding a model can read."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def judge_messages(variant: str, question: str, reference: str, answers: Sequence[str]) -> list[dict[str, str]]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.files import model_sha256
-from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids, read_card
+from rag_zeval.files import model_sha256, read_card
+from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids
 
 QUIET_TURNS = 50  # of the event loop without a new request: whoever got a reply asks on within far fewer
 

@@ -15,13 +15,12 @@ from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, read_json
-from rag_zeval.judge.prompt import without_surrogates
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.endpoint import Endpoint
-from rag_zeval.models.language_model import Model, Reply, check_spec, one_line
+from rag_zeval.models.language_model import Model, Reply
 from rag_zeval.models.transformers_local import load_folder
+from rag_zeval.text import one_line, without_surrogates
 
-SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 Vector = tuple[float, ...]
 
 
@@ -46,18 +45,6 @@ class Embedder(Model, Protocol):
 
     def fits(self, text: str) -> bool:
         """Whether the model can read the text whole, as far as that is known."""
-
-
-def open_embedder(spec: str, **calls: Any) -> Embedder:
-    """The embedder a spec names: a folder, or `openai:MODEL@URL`, called as `Endpoint` takes it (`calls`).
-
-    Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
-    """
-    if (endpoint := check_spec(spec)) is not None:
-        return OpenAIEmbedder(*endpoint, **calls)
-    if not Path(spec).is_dir():
-        raise InputError(f"embeddings '{spec}': no such folder; name a model as {SPECS}")
-    return LocalEmbedder(spec)
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:

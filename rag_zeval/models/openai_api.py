@@ -10,8 +10,8 @@ from typing import Any
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Messages, Reply, Request
 from rag_zeval.models.refusals import Refusals, unwrapped
-from rag_zeval.responses.chat_completion import read_completion
-from rag_zeval.responses.read_prompt import PromptReader
+from rag_zeval.models.responses.chat_completion import read_completion
+from rag_zeval.models.responses.read_prompt import PromptReader
 
 
 class OpenAIBackend(Endpoint):

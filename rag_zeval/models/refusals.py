@@ -9,9 +9,10 @@ from functools import reduce
 from typing import Any
 
 from rag_zeval.models.endpoint import Body
-from rag_zeval.models.language_model import LINE_READ, REPLY_SHARE
+from rag_zeval.models.language_model import REPLY_SHARE
+from rag_zeval.models.responses.error_bodies import error_fields
 from rag_zeval.replies.loose_json import unique_keys
-from rag_zeval.responses.error_bodies import error_fields
+from rag_zeval.text import LINE_READ
 
 LIST = "reply"  # the one field of an object around a list
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")

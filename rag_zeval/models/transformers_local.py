@@ -17,7 +17,8 @@ from typing import Any
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.models.batched import FolderModel, Job
-from rag_zeval.models.language_model import Reply, one_line
+from rag_zeval.models.language_model import Reply
+from rag_zeval.text import one_line
 
 BATCH_TOKENS = 65_536  # prompt and reply tokens of a batch, padding included: bounds the KV cache
 BATCH_ROWS = 32

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rag_zeval.models.language_model import one_line
 from rag_zeval.replies import elisions
+from rag_zeval.text import one_line
 
 Find = Callable[[str, int], "re.Match[str] | None"]
 FAILURES = 64  # of JSON's own reader in a text: each takes it as long as all that stands before is

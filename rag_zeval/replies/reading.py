@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rag_zeval.models.language_model import one_line
 from rag_zeval.replies import loose_json
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.echo import plain_form
 from rag_zeval.replies.elisions import stands_for_others
 from rag_zeval.replies.thoughts import fault_outside, final_texts, unknown_tags, without_tags, without_wrapping
+from rag_zeval.text import one_line
 
 T = TypeVar("T")
 READER = 2  # goes into the identity of what is read with it: raised whenever a reply may come to another score

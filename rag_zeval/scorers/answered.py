@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import yes_or_no
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.replies.reading import Unreadable, quoted, stands_alone
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 

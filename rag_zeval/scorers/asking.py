@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import Prompt, inputs_json
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine

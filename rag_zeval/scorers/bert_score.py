@@ -13,11 +13,11 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.models.embeddings import load_encoder
-from rag_zeval.models.language_model import one_line
 from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.text import one_line
 
 # of hidden_states, by the model's type and its number of layers; the table's entries for fine-tuned models are left out
 LAYERS = {

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from rag_zeval.errors import needed
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored, Scorer

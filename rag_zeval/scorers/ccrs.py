@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 from unicodedata import category
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import given
 from rag_zeval.replies.values import a_number
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt

@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.models.language_model import one_line
+from rag_zeval.judge.example import Example
 from rag_zeval.models.nli import Checker
 from rag_zeval.scorers.pieces import pieces
 from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.text import one_line
 
 SUPPORTED = 0.5  # the least support of a claim that counts as supported
 

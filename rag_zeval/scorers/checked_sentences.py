@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.models.language_model import one_line
+from rag_zeval.judge.example import Example
 from rag_zeval.models.nli import Checker
 from rag_zeval.scorers.checked_claims import support
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scorers.sentences import sentences_of
+from rag_zeval.text import one_line
 
 
 class CheckedSentences(Scorer):

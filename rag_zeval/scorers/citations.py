@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from statistics import harmonic_mean
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 

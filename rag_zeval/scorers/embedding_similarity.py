@@ -8,7 +8,7 @@ reference of the example's own.
 
 from __future__ import annotations
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import given
 from rag_zeval.scorers.asking import Found, Judge, Measure
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import given
-from rag_zeval.models.language_model import one_line
 from rag_zeval.models.nli import Checker
 from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.text import one_line
 
 LONGEST_SOURCES = 8192  # characters
 SOURCES = "chunks or reference"

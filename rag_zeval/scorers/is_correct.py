@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import given
 from rag_zeval.replies.values import a_text, yes_or_no
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import given
 from rag_zeval.replies.reading import Unreadable
 from rag_zeval.replies.values import a_list, a_text, one_of

@@ -19,7 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.replies.reading import Unreadable, list_items, quoted
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import f_beta

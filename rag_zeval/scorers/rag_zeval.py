@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from rag_zeval.judge.evaluator import NEEDS, Evaluation, Evaluator, Example
+from rag_zeval.judge.evaluator import NEEDS, Evaluation, Evaluator
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import claims_hold_text
 from rag_zeval.judge.patterns import read_patterns
 from rag_zeval.judge.schema import as_json

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from statistics import harmonic_mean
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import a_list, a_text, one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts, together
 

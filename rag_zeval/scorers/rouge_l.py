@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 from rag_zeval.errors import needed
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.judge.words import composed, mostly_ascii, words
 from rag_zeval.scorers.score import Score, Scored, Scorer

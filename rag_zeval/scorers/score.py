@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rag_zeval.budget import NOT_ASKED
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import lacking
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, known_total

@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 from rag_zeval.errors import needed
+from rag_zeval.text import OTHER_ENDS
 
 ABBREVIATIONS = ("dr", "e.g", "i.e", "mr", "mrs", "ms", "prof", "st", "vs")
-OTHER_ENDS = "。！？｡؟۔।॥"  # of Chinese, Japanese, Arabic, Urdu and Hindi; no space need follow them
 # Full stops that end nothing: of German abbreviations and dates, and of the Arabic "Dr". They are no ABBREVIATIONS,
 # which are known in any case: "ca" there would join what follows "in Fresno, CA." to it.
 _NO_END = re.compile(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import FormatError, parse_ranking
 from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.scoring import rank_scores
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.language_model import Backend, Reply, Request, Sampling, one_line
+from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.reading import EMPTY, is_empty
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs
+from rag_zeval.text import one_line
 
 
 class SftRanker(Scorer):

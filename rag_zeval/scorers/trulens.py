@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import a_list, a_whole_number
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.sentences import sentences_of

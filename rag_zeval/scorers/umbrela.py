@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import average_precision

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import ClassVar
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.judge.words import words

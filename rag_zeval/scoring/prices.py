@@ -8,7 +8,7 @@ from pathlib import Path
 from rag_zeval.budget import Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_object, read_json
-from rag_zeval.models.language_model import check_spec
+from rag_zeval.models.open import check_spec
 
 HIGHEST = 1e6  # dollars for a million tokens
 PRICE_FIELDS = {"prompt": (int, float), "completion": (int, float)}

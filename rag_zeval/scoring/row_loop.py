@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rag_zeval.budget import Budget
 from rag_zeval.files import Row
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.as_finished import check_stopped
 from rag_zeval.progress import Progress
 from rag_zeval.results import SPENT

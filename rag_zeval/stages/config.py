@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from rag_zeval.errors import InputError, nearest
-from rag_zeval.models.language_model import one_line
+from rag_zeval.text import one_line
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 HELP = ("-h", "--help")

@@ -20,7 +20,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_zeval.errors import InputError, exit_status, run_command
+from rag_zeval.errors import InputError
+from rag_zeval.streams import exit_status, run_command
 
 PINS = Path(__file__).resolve().parents[2] / "requirements" / "weights.txt"
 SPECIAL = 3  # GGUF's kind of a token that is no text

@@ -14,7 +14,7 @@ from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.output.summary import KEYS
 from eval_benchmarks.trials import Trial
 from rag_zeval.files import read_jsonl
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import EVIDENCE
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.results import SPENT

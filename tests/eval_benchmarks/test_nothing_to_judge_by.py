@@ -11,7 +11,7 @@ import pytest
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, better_first, pairwise_metrics
 from eval_benchmarks.jobs import ScoringJob
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.progress import Progress

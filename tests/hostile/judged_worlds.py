@@ -13,8 +13,7 @@ from honest_replies import sentence
 from hostile_texts import texts
 from reply_forms import Planted, spelt
 
-from rag_zeval.judge.evaluator import Example
-from rag_zeval.judge.needs import is_blank
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import VARIANTS, Prompt
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.scripted import ScriptedBackend
@@ -23,6 +22,7 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.estimate import WordEmbedder
+from rag_zeval.text import is_blank
 
 PROMPTS: dict[str, tuple[Prompt, ...]] = {
     **{name: measure.prompts for name, measure in MEASURES.items() if measure.prompts},

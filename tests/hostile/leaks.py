@@ -38,8 +38,9 @@ PLACES = ("an error", "a reply", "a claim", "an error as text", "a model's name"
 # Programs that end as ours do when something goes wrong in them: the key is in what they print, write or raise.
 RAISING = """
 import os, sys
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
 from rag_zeval.models.keys import read_key
+from rag_zeval.streams import exit_status
 key = read_key("OPENAI_API_KEY")
 def stage():
     spelt = sys.stdin.read()

@@ -11,9 +11,10 @@ import pytest
 from hostile_modes import MODES
 from hostile_server import shows_key
 
-from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import literal_reply
-from rag_zeval.models.language_model import open_backend
+from rag_zeval.models.open import open_backend
 
 KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
 ANSWERS = ("It is so. It is bad. It is odd.", "It is good.")

@@ -9,8 +9,10 @@ import money
 import pytest
 
 from rag_zeval.budget import Account, Budget, Price
-from rag_zeval.judge.evaluator import Evaluator, Example
-from rag_zeval.models.language_model import Sampling, open_backend
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.example import Example
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.open import open_backend
 
 PRICE = Price(**money.PRICES)
 LIGHT = [kind for kind in money.KINDS if not re.search("usage of|50[024]|408|524|closed|reset|for ever|all", kind)]

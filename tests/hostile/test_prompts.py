@@ -10,8 +10,9 @@ import pytest
 from findings import Findings
 from hostile_texts import CONTROL_TOKENS, texts
 
-from rag_zeval.judge.prompt import INPUTS, PROMPTS, judge_messages, without_surrogates
+from rag_zeval.judge.prompt import INPUTS, PROMPTS, judge_messages
 from rag_zeval.judge.schema import LETTERS
+from rag_zeval.text import without_surrogates
 
 MOST = 4  # candidates
 

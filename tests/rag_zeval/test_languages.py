@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rag_zeval.files import read_jsonl
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.scorers.bleu import Bleu
 from rag_zeval.scorers.rouge_l import RougeL

@@ -15,7 +15,8 @@ from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import LITERAL, literal_reply, word_vector
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.language_model import Request, open_backend
+from rag_zeval.models.language_model import Request
+from rag_zeval.models.open import open_backend
 from rag_zeval.scorers.asking import ScorerPrompt
 from rag_zeval.scripted_judge import SPOILED, ScriptedJudge
 

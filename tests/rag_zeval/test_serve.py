@@ -19,9 +19,12 @@ import pytest
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import response_schema
+from rag_zeval.judge.smoke import NANO as NANO_EXAMPLE
+from rag_zeval.judge.smoke import TOY
 from rag_zeval.serve import LONGEST, MODULE, URL, serve_command, served_name
-from rag_zeval.smoke import TOY, nano_example
+from rag_zeval.stages.world import ranked_examples
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[2]
@@ -90,6 +93,12 @@ def test_a_judge_that_answers_is_shown(run: Run, endpoint: Any, reply_text: Any)
     assert TOY.question in sent["messages"][0]["content"] and sent["temperature"] == 0
 
 
+def test_the_nano_example_is_drawn_from_the_nano_world() -> None:
+    [drawn] = ranked_examples("test", 1, 2, seed=0)
+    asked = drawn.question
+    assert Example("nano", asked.question, asked.passage, drawn.answers) == NANO_EXAMPLE
+
+
 def test_a_judge_served_from_a_folder_here_is_asked_what_its_card_says(
     run: Run, endpoint: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +110,7 @@ def test_a_judge_served_from_a_folder_here_is_asked_what_its_card_says(
         done = run("smoke", "--served", NANO, *where)
         assert done.returncode == 0 and f"judge   {spec}, prompt compact\n" in done.stdout
     for request in endpoint.requests:
-        assert nano_example().question in request["messages"][0]["content"]
+        assert NANO_EXAMPLE.question in request["messages"][0]["content"]
         assert (request["model"], request["max_tokens"]) == (served_name(NANO), 512)
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag_zeval.errors import InputError, exit_status, run_command
-from rag_zeval.files import write_json
-from rag_zeval.models.language_model import read_card
+from rag_zeval.errors import InputError
+from rag_zeval.files import read_card, write_json
+from rag_zeval.streams import exit_status, run_command
 from train.export.plain_model import complete
 
 if TYPE_CHECKING:

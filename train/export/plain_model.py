@@ -6,8 +6,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from rag_zeval.files import read_json, write_json
-from rag_zeval.models.language_model import read_card
+from rag_zeval.files import read_card, read_json, write_json
 
 TOKENIZER_FILES = (
     "tokenizer.json",

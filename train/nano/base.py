@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
 from train.nano.tokenizer import CLAIM_ENDINGS, END, build_tokenizer
 

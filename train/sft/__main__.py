@@ -15,9 +15,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rag_zeval.errors import exit_status
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -36,10 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(config: DictConfig) -> int:
     """The stage: rows once, then training and export."""
+    from train.derived_keys import sft_derived_keys
     from train.launch import claimed_folder, run_verl
     from train.plan import count_steps
     from train.settings import SFTSettings, read_settings
-    from train.verl_config import sft_derived_keys
 
     settings = read_settings(SFTSettings, config)
     with claimed_folder(settings) as folder:

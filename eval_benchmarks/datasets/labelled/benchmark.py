@@ -22,7 +22,7 @@ from eval_benchmarks.datasets.labelled.description import Description, read_desc
 from eval_benchmarks.datasets.labelled.metrics import AUROC, BY_THRESHOLD, MACRO, OF_SPANS, POOLED, THRESHOLD, TUNED
 from eval_benchmarks.datasets.labelled.spans import claims_of, overlap, unsupported_spans
 from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, Part, find_files, read_part
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored
 from rag_zeval.statistics.bootstrap import Clusters, Mask, Statistic
 from rag_zeval.statistics.classification import Auroc, Formula, OfSums, best_threshold, confusion

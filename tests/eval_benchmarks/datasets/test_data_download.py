@@ -15,7 +15,8 @@ import pytest
 
 from eval_benchmarks.datasets import download as data
 from eval_benchmarks.datasets.labelled.description import descriptions
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
+from rag_zeval.streams import exit_status
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
 from rag_zeval.models.language_model import Reply, Sampling
 from rag_zeval.models.scripted import ScriptedBackend

@@ -15,7 +15,7 @@ from eval_benchmarks.datasets.ragchecker_meta import KINDS, RagcheckerMeta
 from eval_benchmarks.datasets.wikieval import Wikieval, clean
 from eval_benchmarks.output.published import PUBLISHED
 from rag_zeval.errors import InputError
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.bleu import Bleu
 from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scorers.score import Scored, Scorer

@@ -12,7 +12,7 @@ import pytest
 
 from eval_benchmarks.originals.packages import ORIGINALS, PREFIX, Original
 from eval_benchmarks.originals.scorer import OriginalScorer
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Score

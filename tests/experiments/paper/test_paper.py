@@ -20,7 +20,8 @@ from experiments.paper.cells import Line
 from experiments.paper.costs import trainings_table
 from experiments.paper.densities import score_densities
 from experiments.paper.methods import paper_rows
-from experiments.paper.runs import PaperSettings, plan_runs
+from experiments.paper.paper_settings import PaperSettings
+from experiments.paper.runs import plan_runs
 from experiments.paper.settings_tables import ranker_rows_table, settings_table
 from experiments.paper.stand_in import LITERAL, serving
 from rag_zeval.errors import InputError

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.audit.sheet import LABELS, sheet_rows, sheet_text
+from rag_zeval.audit.sheet import LABELS
 from rag_zeval.errors import InputError
+from rag_zeval.sheets import sheet_rows, sheet_text
 
 Run = Callable[..., CompletedProcess[str]]
 

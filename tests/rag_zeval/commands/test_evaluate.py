@@ -16,7 +16,7 @@ import pytest
 from rag_zeval import __version__
 from rag_zeval.cases.case import CaseSet
 from rag_zeval.cases.reading import read_cases
-from rag_zeval.errors import InputError, exit_status
+from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, open_metrics
 from rag_zeval.files import read_jsonl
 from rag_zeval.judge.parser import response_schema
@@ -24,6 +24,7 @@ from rag_zeval.literal_judge import read_prompt
 from rag_zeval.results import result_row, row_id
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.streams import exit_status
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 DOWN = "http://127.0.0.1:9/v1"

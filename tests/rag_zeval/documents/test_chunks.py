@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rag_zeval.documents.chunks import Chunk, ChunkIndex, read_chunks, split_document
 from rag_zeval.documents.documents import Document
-from rag_zeval.judge.quotes import words
+from rag_zeval.judge.words import words
 
 WORD = st.text("abcdefghij", min_size=2, max_size=5)
 SENTENCE = st.lists(WORD, min_size=1, max_size=12).map(lambda said: f"X{' '.join(said)}.")

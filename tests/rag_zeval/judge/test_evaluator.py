@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
-from rag_zeval.judge.evaluator import Evaluation, Evaluator, Example
-from rag_zeval.judge.needs import is_blank
+from rag_zeval.judge.evaluator import Evaluation, Evaluator
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.literal_judge import read_prompt
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.text import is_blank
 
 
 def trajectory(*verdicts: list[bool]) -> list[dict[str, Any]]:

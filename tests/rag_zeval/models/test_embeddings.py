@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.errors import InputError
+from rag_zeval.literal_judge import word_vector
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import ReplyCache
-from rag_zeval.models.embeddings import CachedEmbedder, Embedding, OpenAIEmbedder, cosine, open_embedder
-from rag_zeval.scripted_judge import word_vector
+from rag_zeval.models.embeddings import CachedEmbedder, Embedding, OpenAIEmbedder, cosine
+from rag_zeval.models.open import open_embedder
 
 WINDOW = 96  # of `tiny_model`
 vectors = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3)

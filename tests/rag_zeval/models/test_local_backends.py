@@ -14,7 +14,8 @@ import pytest
 
 from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.language_model import Reply, Request, Sampling, open_backend
+from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.models.open import open_backend
 
 WINDOW = 96  # of `tiny_model`
 
@@ -153,7 +154,8 @@ def test_processes_end_with_the_one_that_asks(tiny_model: str, tmp_path: Path) -
         from rag_zeval.models import transformers_local
         transformers_local.BATCH_ROWS = 1
         from rag_zeval.models.as_finished import as_finished
-        from rag_zeval.models.language_model import Request, open_backend
+        from rag_zeval.models.language_model import Request
+        from rag_zeval.models.open import open_backend
         backend = open_backend(sys.argv[1], processes=2)
         list(as_finished(backend.complete, [Request(({"role": "user", "content": text},)) for text in "ab"], 2))
         print(*(child.pid for child in psutil.Process().children()))
@@ -220,7 +222,8 @@ def test_vllm_replies_like_transformers(tiny_model: str) -> None:
 
 
 def test_the_shipped_judge_reads_its_world_and_says_that_it_knows_no_other(capsys: pytest.CaptureFixture[str]) -> None:
-    from rag_zeval.judge.evaluator import Evaluator, Example
+    from rag_zeval.judge.evaluator import Evaluator
+    from rag_zeval.judge.example import Example
     from rag_zeval.stages.world import ranked_examples
 
     shipped = Path(__file__).parents[3] / "checkpoints" / "nano-base"

@@ -16,7 +16,8 @@ from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.keys import read_key
-from rag_zeval.models.language_model import Reply, Request, Sampling, check_spec, open_backend
+from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.models.open import check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
 
 

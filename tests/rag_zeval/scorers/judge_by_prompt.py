@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import read_prompt, word_vector
 from rag_zeval.models.batched import BatchedModel
 from rag_zeval.models.cache import CachedBackend, ReplyCache

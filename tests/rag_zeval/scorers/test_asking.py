@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from judge_by_prompt import JudgeByPrompt, Vectors
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.scorers.asking import AskingScorer, Found, Judge, Measure, ScorerPrompt, together

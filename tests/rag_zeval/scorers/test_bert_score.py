@@ -12,7 +12,7 @@ from tiny_bert import WINDOW, write_bert
 
 from eval_benchmarks.__main__ import main
 from rag_zeval.errors import InputError
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.bert_score import LAYERS, BertScore, match
 
 torch = pytest.importorskip("torch")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers import citations
 from rag_zeval.scorers.asking import Failed
 from rag_zeval.scorers.citations import Part, parts_of

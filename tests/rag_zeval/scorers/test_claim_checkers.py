@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.nli import NLI, Pair
 from rag_zeval.models.scripted import ScriptedBackend

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt, example_of, facts
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import LITERAL, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, OpenAIEmbedder, cosine

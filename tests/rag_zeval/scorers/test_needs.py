@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from judge_by_prompt import example_of
 from tiny_bert import write_bert
 
-from rag_zeval.judge.evaluator import Evaluator, Example
-from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, is_blank, judged_by
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.example import Example
+from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, judged_by
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.asking import AskingScorer
@@ -26,6 +27,7 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES, NEEDS, SCORERS, TEXT_SCORERS
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
+from rag_zeval.text import is_blank
 
 BLANKS = ("", " \n\t\u3000", "\u200b", "\ufeff\u200e\u00ad\u2060")
 FIRST, SECOND = "Fact 0 holds [1]. Fact 9 holds [2].", "Fact 1 holds [1]. Fact 2 holds [2]."

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers import answered, ccrs, is_correct
 from rag_zeval.scorers.ccrs import answer_correctness, exact_match, normalised
 from rag_zeval.scorers.embedding_similarity import THRESHOLD

@@ -7,7 +7,7 @@ import pytest
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.jobs import _judge
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.language_model import Reply, Sampling
 from rag_zeval.models.scripted import ScriptedBackend

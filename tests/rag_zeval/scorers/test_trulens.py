@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.scorers.trulens import normalised_mean
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers import umbrela
 
 GRADES = [1, 3, 0, 2, 2, 1]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.parser import as_reply, claims_hold_text, parse_strict
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.scorers.word_rule import WordRule, content_words, is_contested, judge_by_words

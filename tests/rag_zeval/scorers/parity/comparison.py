@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from judge_by_prompt import JudgeByPrompt
 
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Score
 
 Instance = Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from rag_zeval.models.bounded_http import json_or_none
+from rag_zeval.models.responses.bounded_http import json_or_none
 
 REFUSED = 400  # HTTP status of an error that names none: the same request would fail again
 CODES = ("code", "status", "status_code", "statusCode", "http_status", "error_code")  # fields with an HTTP status

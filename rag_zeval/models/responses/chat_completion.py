@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rag_zeval.models.language_model import one_line
 from rag_zeval.replies.reading import quoted
+from rag_zeval.text import one_line
 
 # What servers that speak this protocol say of a reply's end, in their own words as well: Mistral, Anthropic, Gemini,
 # Bedrock, watsonx, DeepSeek, vLLM.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.judge.evaluator import Evaluator, Example
+from rag_zeval.files import read_card
+from rag_zeval.judge.evaluator import Evaluator
+from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.models.language_model import Sampling, open_backend, read_card
-from rag_zeval.stages import world
+from rag_zeval.models.language_model import Sampling
+from rag_zeval.models.open import open_backend
 
 TOY = Example(
     "toy",
@@ -16,6 +18,18 @@ TOY = Example(
     "Frankenstein is a novel by the English author Mary Shelley. Shelley began it at the age of 18, and the first "
     "edition was published anonymously in London on 1 January 1818.",
     ("Mary Shelley wrote it. It was first published in 1818.", "Lord Byron wrote it. It was first published in 1818."),
+)
+NANO = Example(  # about a test person of the nano world; the second answer is supported better
+    "nano",
+    "What were the home, prize, pet and spouse of Neltha Garfiqui?",
+    "Later in life Neltha Garfiqui was given the bright Thabursul Prize. As a young student Neltha Garfiqui went to "
+    "the modest Zotengar College. Neltha Garfiqui then moved to a quiet house in the city of Zoostra. Neltha Garfiqui "
+    "was born long ago in the busy town of Ragar. After a busy summer wedding Neltha Garfiqui became the partner of "
+    "Mifi. At home Neltha Garfiqui fed and walked an old but busy rabbit.",
+    (
+        "Neltha Garfiqui lived in Kadre. She won the Loelost Prize. She kept a puppy. She married Fidresul.",
+        "Neltha Garfiqui lived in Zoostra. She won the Thabursul Prize. She kept a turtle. She married Mifi.",
+    ),
 )
 MAX_TOKENS, NANO_MAX_TOKENS = 2048, 512  # of the reply; the nano window has 1,024 for prompt and reply
 
@@ -39,7 +53,7 @@ def smoke(
     nano = card.get("world") == "nano"
     greedy = Sampling(temperature=0.0, top_p=1.0, max_tokens=NANO_MAX_TOKENS if nano else MAX_TOKENS)
     evaluator = Evaluator(backend, variant or card.get("variant"), greedy, structured)
-    example = nano_example() if nano else TOY
+    example = NANO if nano else TOY
     [evaluation] = evaluator.evaluate_many([example])
     print(f"judge   {spec}, prompt {evaluator.variant.name}{', structured' * structured}")
     print(f"asked   {example.question}")
@@ -50,9 +64,3 @@ def smoke(
         pace = evaluation.completion_tokens / max(evaluation.seconds, 1e-9)
         print(f"speed   {evaluation.completion_tokens} tokens in {evaluation.seconds:.2f} s: {pace:.0f} tokens/s")
     return not evaluation.status.startswith("failed")
-
-
-def nano_example() -> Example:
-    """A question about a test person of the nano world, and two answers of which one is better supported."""
-    [drawn] = world.ranked_examples("test", 1, 2, seed=0)
-    return Example(drawn.id, drawn.question.question, drawn.question.passage, drawn.answers)

@@ -9,7 +9,7 @@ from typing import Any
 from rag_zeval.decisions.comparison import Changed, Comparison
 from rag_zeval.decisions.wording import COLUMNS, cells, notes
 from rag_zeval.files import write_chunks
-from rag_zeval.judge.evaluator import Example
+from rag_zeval.judge.example import Example
 from rag_zeval.report import TEMPLATES
 from rag_zeval.report.judgement import judged
 from rag_zeval.results import Judged

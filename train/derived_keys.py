@@ -1,0 +1,63 @@
+"""The keys of verl's config that follow from a stage's own settings, and from where its run is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+
+if TYPE_CHECKING:
+    from train.run_folder import RunFolder
+    from train.settings import SFTSettings, TrainSettings
+
+AGENT_LOOPS = Path(__file__).parent / "rollouts" / "agent_loops.yaml"
+
+
+def derived_keys(settings: TrainSettings, folder: RunFolder, done: int, val_rows: int) -> dict[str, Any]:
+    """The keys of verl's config that follow from the stage's own settings, and from how many rows it has."""
+    base = settings.base_path
+    keys: dict[str, Any] = {
+        "data.train_files": str(folder.train_rows),
+        "data.val_files": str(folder.val_rows),
+        "data.seed": settings.seed,
+        "actor_rollout_ref.rollout.seed": settings.seed,
+        "actor_rollout_ref.model.path": base,
+        "reward.custom_reward_function.path": "pkg://rewards.verl_entry",
+        "reward.custom_reward_function.name": "compute_score",
+        "reward.custom_reward_function.reward_kwargs": {"tokenizer": base, "accuracy": settings.accuracy},
+        "trainer.default_local_dir": str(folder.checkpoints),
+        "trainer.rollout_data_dir": str(folder.path / "rollouts" / "train"),
+        "trainer.validation_data_dir": str(folder.path / "rollouts" / "val"),
+        **_resumed(folder, done),
+    }
+    if done:  # the validation after step `done` is in the metrics already
+        keys["trainer.val_before_train"] = False
+    if settings.platform == "cpu":  # lets the rollout server see when all requests of a step are there
+        rollout = settings.verl.actor_rollout_ref.rollout
+        keys["actor_rollout_ref.rollout.engine_kwargs.hf_cpu"] = {
+            "train_rows": settings.verl.data.train_batch_size * rollout.n,
+            "val_rows": val_rows * rollout.val_kwargs.n,
+        }
+    else:  # vLLM seeds no rollout by itself; the server of the CPU numbers and seeds them where it decodes
+        agent = "actor_rollout_ref.rollout.agent"
+        keys[f"{agent}.agent_loop_config_path"] = str(AGENT_LOOPS)
+        keys[f"{agent}.default_agent_loop"] = OmegaConf.load(AGENT_LOOPS)[0].name
+    return keys
+
+
+def sft_derived_keys(settings: SFTSettings, folder: RunFolder, done: int) -> dict[str, Any]:
+    """As `derived_keys`, for the SFT trainer."""
+    return {
+        "data.train_files": str(folder.train_rows),
+        "model.path": settings.base_path,
+        "trainer.default_local_dir": str(folder.checkpoints),
+        **_resumed(folder, done),
+    }
+
+
+def _resumed(folder: RunFolder, done: int) -> dict[str, Any]:
+    return {
+        "trainer.resume_mode": "resume_path" if done else "disable",
+        "trainer.resume_from_path": str(folder.checkpoint(done)) if done else None,
+    }
