@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rag_zeval.evaluation.summary import columns_of
 from rag_zeval.results import Judged
+from rag_zeval.scoring.summary import columns_of
 
 
 def log_results(judged: Sequence[Judged]) -> None:

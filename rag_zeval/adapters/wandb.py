@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rag_zeval.evaluation.summary import columns_of
 from rag_zeval.results import Judged
+from rag_zeval.scoring.summary import columns_of
 
 
 def log_results(judged: Sequence[Judged], run: Any) -> None:

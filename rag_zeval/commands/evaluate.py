@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from rag_zeval.cases.case import Case
     from rag_zeval.cases.reading import CaseFile
     from rag_zeval.evaluation.run import Plan
-    from rag_zeval.evaluation.summary import Summary
     from rag_zeval.scoring.spending import Spending
+    from rag_zeval.scoring.summary import Summary
 
 WHAT, JUDGE, ENDPOINT, COST, OUTPUT = "What to judge", "Judge", "Calls to the endpoint", "Cost", "Output"  # of --help
 
@@ -215,12 +215,12 @@ def evaluate(
     from rag_zeval.evaluation.run import Plan, judged_by
     from rag_zeval.evaluation.run import evaluate as run
     from rag_zeval.evaluation.scores_table import write_scores
-    from rag_zeval.evaluation.summary import summarize
     from rag_zeval.models.cache import ReplyCache
     from rag_zeval.rows import RowWriter
     from rag_zeval.scorers.registry import MEASURES
     from rag_zeval.scoring.prices import price_of, read_prices
     from rag_zeval.scoring.spending import Spending
+    from rag_zeval.scoring.summary import summarize
 
     names = scorer_names(scorers)
     if not 0 <= temperature < math.inf:
@@ -353,7 +353,7 @@ def _print_estimate(plan: Plan, price: Price | None) -> None:
 
 
 def _print_summary(summary: Summary, spending: Spending, out: Path) -> None:
-    from rag_zeval.evaluation.summary import column_cells, cost_lines
+    from rag_zeval.scoring.summary import column_cells, cost_lines
 
     heads = ["metric", "system", "mean", "95% interval", "answers scored"]
     trials = any(column.trial_sd is not None for column in summary.columns)

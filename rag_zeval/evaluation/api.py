@@ -15,13 +15,13 @@ from rag_zeval.errors import needed
 from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers, scorer_names
 from rag_zeval.evaluation.run import Plan, judged_by
 from rag_zeval.evaluation.run import evaluate as run
-from rag_zeval.evaluation.summary import Summary, summarize
 from rag_zeval.models.as_finished import awaitable
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.results import Judged, over_trials
 from rag_zeval.rows import RowWriter
 from rag_zeval.scoring.spending import Spending
+from rag_zeval.scoring.summary import Summary, summarize
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.errors import needed
-from rag_zeval.evaluation.summary import Column
 from rag_zeval.files import Row, write_bytes
 from rag_zeval.report.scores import BINS, Scale, ScoreTable
+from rag_zeval.scoring.summary import Column
 
 DPI = 200
 WIDTH, LINE = 4.2, 0.32  # of a panel, and of a line in it, in inches

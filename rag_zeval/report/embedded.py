@@ -9,11 +9,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rag_zeval.evaluation.summary import slice_of
 from rag_zeval.files import FieldTypes, Row
 from rag_zeval.judge.quotes import Quoted, find_quotes
 from rag_zeval.report.scores import ScoreTable
 from rag_zeval.results import OR_NONE, READ, sources
+from rag_zeval.scoring.summary import slice_of
 
 ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # characters that are two units of UTF-16
 SHOWN: FieldTypes = {  # of a result row

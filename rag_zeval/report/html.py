@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rag_zeval.evaluation.summary import frequent_statuses
 from rag_zeval.files import Row, write_chunks
 from rag_zeval.report import TEMPLATES
 from rag_zeval.report.embedded import embedded_rows
 from rag_zeval.report.scores import BINS, ScoreTable
+from rag_zeval.scoring.summary import frequent_statuses
 
 
 def write_report(path: str | Path, rows: Iterable[Row]) -> None:

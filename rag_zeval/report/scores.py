@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rag_zeval.evaluation.summary import Column, slice_of, summarize
 from rag_zeval.files import Row
 from rag_zeval.scorers.registry import lower_is_better
+from rag_zeval.scoring.summary import Column, slice_of, summarize
 
 BINS = 10  # of a histogram
 LEVELS = 5  # colours of scores, from orange to blue

@@ -17,7 +17,6 @@ from rag_zeval.collect.system import AnswerPaths
 from rag_zeval.documents.documents import read_documents
 from rag_zeval.errors import EXTRAS, InputError
 from rag_zeval.evaluation.api import Results
-from rag_zeval.evaluation.summary import Summary
 from rag_zeval.golden.retrieval import values
 from rag_zeval.models.open import open_backend
 from rag_zeval.models.transformers_local import load_folder
@@ -25,6 +24,7 @@ from rag_zeval.report.charts import write_charts
 from rag_zeval.scorers.bleu import Bleu
 from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scorers.sentences import _tokenizer
+from rag_zeval.scoring.summary import Summary
 from rag_zeval.statistics.bootstrap import share_interval
 from rag_zeval.streams import run_command
 

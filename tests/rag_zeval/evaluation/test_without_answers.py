@@ -13,7 +13,6 @@ from rag_zeval.cases.case import Case, CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, check_needs
 from rag_zeval.evaluation.run import Plan, evaluate
-from rag_zeval.evaluation.summary import summarize
 from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.models.cache import ReplyCache
@@ -21,6 +20,7 @@ from rag_zeval.results import SPENT, over_trials, read_judged
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.registry import NEEDS, SCORERS
 from rag_zeval.scoring.spending import Spending
+from rag_zeval.scoring.summary import summarize
 from rag_zeval.scripted_judge import ScriptedJudge
 
 BOTH = "Ann has cats. Bob has dogs."

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.evaluation.summary import summarize
 from rag_zeval.files import Row
 from rag_zeval.judge.quotes import SEARCHED
 from rag_zeval.report.html import write_report
+from rag_zeval.scoring.summary import summarize
 
 HOSTILE = (
     "</script><script>document.title='moved'</script><!--<script> \"' {{ 7 * 191 }} {% raw %} ]]> &lt;",

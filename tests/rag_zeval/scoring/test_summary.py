@@ -9,11 +9,11 @@ import pytest
 
 from rag_zeval.budget import Price
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.summary import Column, cost_lines, summarize
 from rag_zeval.files import Row, json_line
 from rag_zeval.results import SPENT, read_judged
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.spending import Spending, spent_before
+from rag_zeval.scoring.summary import Column, cost_lines, summarize
 
 
 def result(case: str, *scores: float | None, trial: int = 0, status: str = "ok", **more: Any) -> Row:
