@@ -33,9 +33,8 @@ COMMANDS = (
     "-m rag_zeval scorers", "-m rag_zeval mock-judge --help", "-m synthesize --help", "-m train --help",
     "-m train.sft --help", "-m train.nano.base --help", "-m eval_benchmarks --help",
     "-m eval_benchmarks.datasets.download --help", "-m experiments --help", "-m experiments.run_report --help",
-    "-m experiments.dynamics --help", "-m experiments.first_hour --help", "-m experiments.rehearsal --help",
-    "-m experiments.timing.decoding_speed --help",
-    "-m experiments.timing.step_speed --help",
+    "-m experiments.dynamics --help", "-m experiments.first_hour --help",
+    "-m experiments.timing.decoding_speed --help", "-m experiments.timing.step_speed --help",
 )  # fmt: skip
 
 
