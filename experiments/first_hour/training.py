@@ -14,7 +14,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from experiments.first_hour import evidence, tiny_model
+from experiments.first_hour import tiny_model, traces
 from experiments.first_hour.machine import steps_of
 from experiments.first_hour.processes import command, run_well, started, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, Finding, Scene, conclude
@@ -58,11 +58,6 @@ class Run:
         return self.folder.with_name(f"{self.folder.name}-{part}.log")
 
     @property
-    def lane(self) -> str:
-        """cpu, gpu or rehearsal."""
-        return self.settings.platform
-
-    @property
     def exact(self) -> bool:
         """Whether it computes in fp32, so that what must be the same is the same to rounding."""
         return precision(build(self.settings.verl, {})) == "fp32"
@@ -100,7 +95,7 @@ def check_training(run: Run, kill_after: int | None = None) -> None:
         run_well("the training", run.command, run.log("train"), TRAIN_SECONDS)
     minutes = (time.monotonic() - begun) / 60
     found = findings(run, before, kill_after, drawn)
-    if run.lane == REHEARSAL:
+    if run.settings.platform == REHEARSAL:
         figure = f"{minutes:.1f} minutes, at most {memory.taken:.1f} GiB more than before it"
         cheap = minutes < MINUTES and memory.taken < GIB
         found.append(Finding(f"it takes less than {MINUTES} minutes and {GIB} GiB", cheap, figure))
@@ -133,7 +128,9 @@ def differences(run: Run) -> dict[str, tuple[Any, Any]]:
 def prepare(run: Run) -> None:
     """The answers it is trained on, and the model if it is not there. Raises CheckFailed."""
     settings, answers = run.settings, Path(run.settings.responses).parent
-    make = command("synthesize", "profile=nano", f"n_questions={QUESTIONS[run.lane]}", f"out_dir={answers}")
+    make = command(
+        "synthesize", "profile=nano", f"n_questions={QUESTIONS[run.settings.platform]}", f"out_dir={answers}"
+    )
     run_well("making the answers", make, answers.with_suffix(".log"), SYNTHESIZE_SECONDS, lambda line: None)
     if not settings.base_is_local:
         tiny_model.make(BASE, Path(settings.base_model))
@@ -144,18 +141,18 @@ def kill(run: Run, step: int) -> dict[str, list[str]]:
     verl = run.settings.verl
     again = step % verl.trainer.save_freq > 0
     drawn = verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
-    rollouts, log = evidence.rollouts_of(run.folder, step), run.log("killed")
+    rollouts, log = traces.rollouts_of(run.folder, step), run.log("killed")
 
     def logged() -> bool:
         written = not again or (rollouts.exists() and rollouts.read_bytes().count(b"\n") == drawn)
-        return evidence.has_logged(run.folder, step) and written
+        return traces.has_logged(run.folder, step) and written
 
     with started(run.command, log) as process:
         wait_for(f"step {step}", logged, process, log, TRAIN_SECONDS)
         process.send_signal(signal.SIGKILL)
         process.wait()
     print(f"killed after step {step}")
-    return evidence.rollouts_by_prompt(run.folder, step) if again else {}
+    return traces.rollouts_by_prompt(run.folder, step) if again else {}
 
 
 def findings(run: Run, before: set[Path], kill_after: int | None, drawn: Mapping[str, list[str]]) -> list[Finding]:
@@ -163,21 +160,21 @@ def findings(run: Run, before: set[Path], kill_after: int | None, drawn: Mapping
 
     before: shared memory that was there before it. drawn: what was rolled out before the kill in a step done again.
     """
-    folder, kind = run.folder, "cpu" if run.lane == "cpu" else "fp32" if run.exact else "bf16"
+    folder, kind = run.folder, "cpu" if run.settings.platform == "cpu" else "fp32" if run.exact else "bf16"
     found = [
-        evidence.steps_follow(folder, steps_of(run.settings) or 0, attempts=2 if kill_after else 1),
-        evidence.weights_arrive(folder, evidence.BOUNDS[kind], moving=run.lane == REHEARSAL),
-        evidence.exported(folder, Path(run.settings.base_model), exact=run.exact),
-        evidence.nothing_is_left(folder, before),
+        traces.steps_follow(folder, steps_of(run.settings) or 0, attempts=2 if kill_after else 1),
+        traces.weights_arrive(folder, traces.BOUNDS[kind], moving=run.settings.platform == REHEARSAL),
+        traces.exported(folder, Path(run.settings.base_model), exact=run.exact),
+        traces.nothing_is_left(folder, before),
     ]
     if run.exact:
-        found.append(evidence.greedy_is_transformers(folder))
+        found.append(traces.greedy_is_transformers(folder))
     if kill_after and drawn:
-        found.append(evidence.resumed_as_before(folder, drawn, kill_after))
-    if run.lane == REHEARSAL:
-        found.append(evidence.nothing_stays_nan(folder))
+        found.append(traces.resumed_as_before(folder, drawn, kill_after))
+    if run.settings.platform == REHEARSAL:
+        found.append(traces.nothing_stays_nan(folder))
         if run.settings.verl.actor_rollout_ref.model.get("lora_rank"):
-            found.append(evidence.adapters_arrive(folder))
+            found.append(traces.adapters_arrive(folder))
     return found
 
 
@@ -205,7 +202,7 @@ def first_steps(scene: Scene) -> None:
     train = command("train", f"profile={scene.profile}", *words)
     run_well("the training", train, scene.folder / "steps.log", STEPS_SECONDS)
     if scene.gpus:  # by correlation alone: the real model is less sure of its tokens than the tiny one
-        conclude([evidence.weights_arrive(out_dir, evidence.BOUNDS["bf16"][1:])])
+        conclude([traces.weights_arrive(out_dir, traces.BOUNDS["bf16"][1:])])
     seconds = max(data["timing_s/step"] for step, data in read_run(out_dir).items() if step > 1)
     if total := steps_of(settings):
         hours = total * seconds / 3600

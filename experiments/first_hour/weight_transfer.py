@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.first_hour.processes import call, run_together
-from experiments.first_hour.scene import CheckFailed, Scene
+from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.leftovers import SHARED, unused
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def check_transfer(bucket: int, largest: int, shared: bool, role: Role = call) -
             print(
                 "larger than the bucket: refused through shared memory, as verl does; CUDA IPC is its one way on GPUs"
             )
-    if left := sorted(path.name for path in unused(set(SHARED.glob("verl_weights_*")) - before)):
-        raise CheckFailed(f"{SHARED} still holds {', '.join(left)}")
-    print(f"nothing is left in {SHARED}")
+    left = sorted(path.name for path in unused(set(SHARED.glob("verl_weights_*")) - before))
+    conclude([Finding(f"nothing is left in {SHARED}", not left, ", ".join(left) or "nothing")])
 
 
 def tensors(bucket: int, largest: int, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:

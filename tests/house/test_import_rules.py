@@ -24,7 +24,7 @@ SLOW_TO_LOAD = HEAVY | {"datasets", "matplotlib", "openai", "pandas", "scipy", "
 TORCH_MODULES = {"rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.vllm_cad"}
 VERL_WORKER_MODULES = {
     *("train.linear_decay", "train.replay", "train.rollouts.seeded_loop", "train.verl_cpu"),
-    *(f"train.verl_rehearsal.{name}" for name in ("engine", "plugin", "receiver", "server", "worker")),
+    *(f"train.verl_rehearsal.{name}" for name in ("engine", "plugin", "server", "worker")),
 }
 CPU_SECONDS = 1.0  # 0.4 to 0.6 as measured; a heavy package takes a second or more
 COMMANDS = (

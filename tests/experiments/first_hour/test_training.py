@@ -54,7 +54,7 @@ def test_a_tiny_training_is_its_profiles_but_for_what_is_listed(profile: str, la
     else:
         listed = list(config.tiny[lane])
     run = Run((f"profile={profile}", *listed))
-    assert (run.lane, run.exact) == (lane, bool(exact))
+    assert (run.settings.platform, run.exact) == (lane, bool(exact))
     names = {word.partition("=")[0] for word in listed}
     names |= {"verl.actor_rollout_ref.model.path", "verl.reward.custom_reward_function.reward_kwargs.tokenizer"}
     names |= {"verl.actor_rollout_ref.rollout.engine_kwargs.hf_cpu.train_rows"}  # the stage derives these three
