@@ -44,10 +44,10 @@ def weights_arrive(run: Path, bounds: Sequence[tuple[str, float]], moving: bool 
     moved = [step for step, data in steps.items() if data.get(KL, 0.0) > 0]
     passed, figures = bool(steps) and (bool(moved) or not moving), []
     for metric, bound in bounds:
-        sign = -1 if metric == CORRELATION else 1
-        values = [data.get(metric, nan) for data in steps.values()]
-        passed = passed and all(sign * value <= sign * bound for value in values)  # no NaN is
-        figures.append(f"{metric} {', '.join(f'{value:.5g}' for value in values)} ({'<>'[sign < 0]}= {bound:g})")
+        values = [data.get(metric, nan) for data in steps.values()]  # NaN is within no bound
+        within = [value >= bound if metric == CORRELATION else value <= bound for value in values]
+        passed = passed and all(within)
+        figures.append(f"{metric} {', '.join(f'{value:.5g}' for value in values)} (limit {bound:g})")
     figure = f"steps {list(steps)}: {'; '.join(figures)}; KL above 0 in steps {moved}"
     return Finding("rollouts and training have the same weights", passed, figure)
 
