@@ -108,16 +108,14 @@ def run_together(
     with ExitStack() as stack:
         running = [stack.enter_context(started(*job, env)) for job in zip(commands, logs, strict=True)]
         deadline = time.monotonic() + seconds
-        while (codes := [process.poll() for process in running]) != [0] * len(running):
-            if failed := [at for at, code in enumerate(codes) if code]:
-                number = failed[0] + 1
-                raise CheckFailed(
-                    f"process {number} of {len(codes)} ended with {codes[failed[0]]}: {last_line(logs[failed[0]])}"
-                )
+        while None in (codes := [process.poll() for process in running]) and not any(codes):
             if time.monotonic() > deadline:
                 waiting = ", ".join(str(at) for at, code in enumerate(codes, 1) if code is None)
                 raise CheckFailed(f"processes {waiting} of {len(codes)} had not ended after {seconds:.0f} s")
             time.sleep(POLL_SECONDS)
+    for at, code in enumerate(codes):
+        if code:
+            raise CheckFailed(f"process {at + 1} of {len(codes)} ended with {code}: {last_line(logs[at])}")
     return [last_line(log) for log in logs]
 
 
