@@ -136,7 +136,7 @@ smoke: $(READY) ## ask the served judge about one example
 	$(PY) -m rag_zeval smoke $(if $(findstring --model,$(ARGS)),,--served $(MODEL)) $(ARGS)
 
 rehearse: $(VLLM_VENV)/.ready ## rehearse PROFILE=paper (default) or single without a GPU: train, kill, resume, serve
-	$(VLLM_VENV)/bin/python -m experiments.rehearsal profile=$(if $(filter nano,$(PROFILE)),paper,$(PROFILE)) $(ARGS)
+	$(VLLM_VENV)/bin/python -m experiments.first_hour lane=rehearsal profile=$(if $(filter nano,$(PROFILE)),paper,$(PROFILE)) $(ARGS)
 
 report: $(READY) ## rebuild the report of runs/reproduce (ARGS=another folder)
 	$(PY) -m experiments.run_report $(or $(ARGS),$(RUN))

@@ -1,21 +1,15 @@
-"""Whether the processes of a training can add up a tensor over all GPUs: NCCL, which hangs where it does not work.
-
-python -m experiments.first_hour.collectives RANK PROCESSES MEETING_FILE BACKEND MIB
-"""
+"""Whether the processes of a training can add up a tensor over all GPUs: NCCL, which hangs where it does not work."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from experiments.first_hour.processes import command, run_together
+from experiments.first_hour.processes import call, run_together
 from experiments.first_hour.scene import Scene
 
-MODULE = "experiments.first_hour.collectives"
 GPU_MIB, CPU_MIB = 512, 4
 ROUNDS = 5
 SECONDS = 180.0
@@ -27,21 +21,11 @@ def collectives(scene: Scene) -> None:
     backend, mib = ("nccl", GPU_MIB) if scene.gpus else ("gloo", CPU_MIB)
     print(f"{backend}, {processes} processes, {mib} MiB each")
     with tempfile.TemporaryDirectory() as folder:
-        meeting = str(Path(folder) / "meeting")
-        print(add_up([own(rank, processes, meeting, backend, mib) for rank in range(processes)], Path(folder)))
+        shared = {"processes": processes, "meeting": f"{folder}/meeting", "backend": backend, "mib": mib}
+        print(run_together([call(add_up, rank=rank, **shared) for rank in range(processes)], Path(folder), SECONDS)[0])
 
 
-def own(rank: int, processes: int, meeting: str, backend: str, mib: int) -> list[str]:
-    """The command of one of the processes."""
-    return command(MODULE, rank, processes, meeting, backend, mib)
-
-
-def add_up(commands: Sequence[Sequence[str]], folder: Path, seconds: float = SECONDS) -> str:
-    """What the first process says in the end. Raises CheckFailed for a wrong sum, an error, or one that hangs."""
-    return run_together(commands, folder, seconds)[0]
-
-
-def work(rank: int, processes: int, meeting: str, backend: str, mib: int) -> None:
+def add_up(rank: int, processes: int, meeting: str, backend: str, mib: int) -> None:
     """One process: the sum of 1..processes in every place, several times over; prints its pace."""
     import torch
     import torch.distributed as dist
@@ -67,7 +51,3 @@ def work(rank: int, processes: int, meeting: str, backend: str, mib: int) -> Non
     dist.destroy_process_group()
     moved = 2 * (processes - 1) / processes * mib * 2**20  # what each process sends and gets
     print(f"the sum is right in each of {ROUNDS} rounds; {moved / min(seconds) / 1e9:.2f} GB/s each way at best")
-
-
-if __name__ == "__main__":
-    work(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +12,7 @@ from pathlib import Path
 
 from experiments.first_hour import collectives, machine, packages, training, vllm_engine, weight_transfer
 from experiments.first_hour.processes import last_line, last_lines, run
-from experiments.first_hour.scene import CannotRun, CheckFailed, Scene
+from experiments.first_hour.scene import FIRST_HOUR, LANES, REHEARSAL, CannotRun, CheckFailed, Scene
 from experiments.markdown import fill
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json, write_json, write_text
@@ -18,6 +21,15 @@ from train.leftovers import stop_leftovers
 PASS, FAIL, CANNOT = "PASS", "FAIL", "CANNOT RUN HERE"
 EXITS = {PASS: 0, FAIL: 1, CANNOT: 3}  # of a check's process; any other is a FAIL too
 LINES = 15  # of a check's output in the report
+RESULTS = "checks.json"
+# Of a rehearsal: room for keys and values in GiB of vLLM's CPU build, and threads that may run anywhere
+VARIABLES = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_NO_USAGE_STATS": "1",
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+}
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,7 @@ class Check:
     risk: str
     run: Callable[[Scene], None]
     minutes: float = 5
+    lanes: Sequence[str] = (FIRST_HOUR,)
 
 
 CHECKS = (
@@ -38,9 +51,10 @@ CHECKS = (
     Check("collectives", "NCCL hangs, or is slow", collectives.collectives),
     Check("weights", "new weights reach the rollouts changed, or not at all", weight_transfer.weights, 15),
     Check("sleep", "vLLM keeps its memory asleep, or wakes up with other weights", vllm_engine.sleep, 15),
-    Check("tiny-train", "verl, its rollouts, checkpoints, resuming, export", training.tiny_train, 60),
+    Check("tiny-train", "verl, its rollouts, checkpoints, resuming, export", training.tiny_train, 60, LANES),
+    Check("own-precision", "the same in the profile's own precision", training.own_precision, 60, (REHEARSAL,)),
     Check("smoke", "the exported model cannot be read", vllm_engine.smoke),
-    Check("serve", "vLLM does not serve the exported model", vllm_engine.serve, 15),
+    Check("serve", "vLLM does not serve the exported model", vllm_engine.serve, 15, LANES),
     Check("plan", "verl refuses the real run, or it does not fit", training.plan),
     Check("first-steps", "the real model does not train, or takes too long", training.first_steps, 60),
 )
@@ -60,16 +74,20 @@ class Result:
 
 
 def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[Check] = CHECKS) -> int:
-    """All checks up to the first that fails; 1 if one did. Those that passed on this very machine are not run again.
+    """All checks of the lane up to the first that fails; 1 if one did.
 
+    Those that passed on this very machine are not run again.
     alone: the command of one check by its name; its exit status is one of EXITS, its last line the reason.
     """
+    checks = [check for check in checks if scene.lane in check.lanes]
     facts = machine.machine_facts(machine.list_gpus())
-    facts["checks"] = f"PROFILE={scene.profile}, {f'{scene.gpus} GPUs' if scene.gpus else 'on the CPU at nano scale'}"
+    facts["checks"] = f"PROFILE={scene.profile}, {scene.scale}"
+    kept = scene.folder / RESULTS
+    passed = {row["name"]: Result(**row) for row in (read_json(kept, list) if kept.exists() else [])}
     results: list[Result] = []
     for check in checks:
-        kept = scene.folder / f"{check.name}.json"
-        if (before := passed_before(kept, facts)) is not None:
+        before = passed.get(check.name)
+        if before and before.status == PASS and before.facts == facts:
             print(f"{check.name}: PASS in an earlier run ({before.seconds:.0f} s), not repeated")
             results.append(before)
             continue
@@ -77,14 +95,38 @@ def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[C
         results.append(result := run_check(scene, check, alone(check.name), facts))
         reason = f": {result.reason}" if result.reason else ""
         print(f"{check.name}: {result.status} in {result.seconds:.0f} s{reason}", flush=True)
-        write_json(kept, asdict(result))
+        passed[check.name] = result
+        write_json(kept, [asdict(row) for row in passed.values()])
         write_report(scene, results, len(checks), facts)
         if result.status == FAIL:
             break
-    report = write_report(scene, results, len(checks), facts)
-    print(f"report: {report}")
+    print(f"report: {write_report(scene, results, len(checks), facts)}")
     print(summary(results, len(checks)))
     return int(results[-1].status == FAIL)
+
+
+def set_variables() -> None:
+    """What the processes of a rehearsal need in their environment; what the user has set stays."""
+    os.environ.update({name: os.environ.get(name, value) for name, value in VARIABLES.items()})
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # ninja
+
+
+def clear(folder: Path) -> None:
+    """An empty folder for a rehearsal, which tests the code and not the machine; what was running there ends.
+
+    Raises InputError for a folder that holds something else.
+    """
+    if folder.exists() and any(folder.iterdir()) and not (folder / RESULTS).exists():
+        raise InputError(f"{folder} holds something other than a rehearsal: choose another out_dir")
+    stop_trainings(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    write_json(folder / RESULTS, [])
+
+
+def stop_trainings(folder: Path) -> None:
+    """End what trainings in the folders below have left running."""
+    for identity in folder.glob("*/run.json"):
+        stop_leftovers(identity.parent)
 
 
 def run_check(scene: Scene, check: Check, alone: Sequence[str], facts: dict[str, str]) -> Result:
@@ -92,55 +134,43 @@ def run_check(scene: Scene, check: Check, alone: Sequence[str], facts: dict[str,
     log, begun = scene.folder / f"{check.name}.log", time.monotonic()
     code = run(alone, log, check.minutes * 60, lambda line: print(f"  {line}", flush=True))
     seconds = time.monotonic() - begun
+    status = next((status for status, known in EXITS.items() if known == code), FAIL)
+    reason = "" if status == PASS else last_line(log)
     if code is None:
-        for folder in (scene.folder / "tiny-train", scene.folder / "first-steps"):
-            if folder.exists():
-                stop_leftovers(folder)
-        status, reason = FAIL, f"it did not end within {check.minutes:g} minutes"
-    else:
-        status = next((status for status, known in EXITS.items() if known == code), FAIL)
-        reason = "" if status == PASS else last_line(log)
-        if code not in EXITS.values():
-            reason = f"its process ended with {code}: {reason}"
+        stop_trainings(scene.folder)
+        reason = f"it did not end within {check.minutes:g} minutes"
+    elif code not in EXITS.values():
+        reason = f"its process ended with {code}: {reason}"
     return Result(check.name, check.risk, status, reason, round(seconds, 1), last_lines(log, LINES), facts)
 
 
 def run_alone(scene: Scene, name: str) -> int:
     """One check in this process, its output on the terminal; an exit status of EXITS. Raises InputError for a name."""
-    chosen = [check for check in CHECKS if check.name == name]
-    if not chosen:
-        raise InputError(f"only={name}: there is {', '.join(check.name for check in CHECKS)}")
+    known = {check.name: check for check in CHECKS if scene.lane in check.lanes}
+    if name not in known:
+        raise InputError(f"only={name}: there is {', '.join(known)}")
     try:
-        chosen[0].run(scene)
+        known[name].run(scene)
     except (CheckFailed, CannotRun) as reason:
         print(reason)
         return EXITS[FAIL if isinstance(reason, CheckFailed) else CANNOT]
     return EXITS[PASS]
 
 
-def passed_before(kept: Path, facts: dict[str, str]) -> Result | None:
-    """The result of an earlier run, if it passed on a machine that looked the same."""
-    if not kept.exists():
-        return None
-    result = Result(**read_json(kept))
-    return result if result.status == PASS and result.facts == facts else None
-
-
 def write_report(scene: Scene, results: list[Result], total: int, facts: dict[str, str]) -> Path:
     """`report.md` of the folder."""
-    report = scene.folder / "report.md"
-    write_text(report, fill("first_hour.md.j2", facts=facts, results=results, summary=summary(results, total)))
+    report, title = scene.folder / "report.md", "Rehearsal" if scene.lane == REHEARSAL else "The first hour"
+    said = summary(results, total)
+    write_text(report, fill("first_hour.md.j2", title=title, facts=facts, results=results, summary=said))
     return report
 
 
 def summary(results: list[Result], total: int) -> str:
-    """The last line: what passed, failed, could not run, and was not come to."""
-    count = {status: [r.name for r in results if r.status == status] for status in (PASS, FAIL, CANNOT)}
-    parts = [f"{len(count[PASS])} of {total} checks passed"]
-    if count[FAIL]:
-        parts.append(f"FAILED: {', '.join(count[FAIL])}")
-    if count[CANNOT]:
-        parts.append(f"{len(count[CANNOT])} could not run here: {', '.join(count[CANNOT])}")
-    if left := total - len(results):
-        parts.append(f"{left} not reached")
+    """The last line: what passed, failed, could not run, and was not reached."""
+    names = {status: [result.name for result in results if result.status == status] for status in EXITS}
+    parts = [f"{len(names[PASS])} of {total} checks passed"]
+    parts += [f"FAILED: {', '.join(names[FAIL])}"] if names[FAIL] else []
+    cannot, left = names[CANNOT], total - len(results)
+    parts += [f"{len(cannot)} could not run here: {', '.join(cannot)}"] if cannot else []
+    parts += [f"{left} not reached"] if left else []
     return "; ".join(parts)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from experiments.first_hour.scene import CheckFailed, Scene
+from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.dry_run import host_memory, sized
 from train.gpu_memory import GIB, misfit, read_setup
 from train.leftovers import SHARED
@@ -45,15 +45,8 @@ def list_gpus() -> list[GPU]:
     query = "--query-gpu=name,memory.total,memory.used,driver_version"
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     asked = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False, timeout=60)
-    return read_gpus(asked.stdout) if asked.returncode == 0 else []
-
-
-def read_gpus(listing: str) -> list[GPU]:
-    """From what nvidia-smi prints: name, MiB in all, MiB in use, driver; separated by commas."""
-    rows = (line.split(",") for line in listing.splitlines() if line.count(",") == 3)
-    return [
-        GPU(name.strip(), int(total) / 1024, int(used) / 1024, driver.strip()) for name, total, used, driver in rows
-    ]
+    rows = (line.split(", ") for line in asked.stdout.splitlines() if asked.returncode == 0 and line.count(",") == 3)
+    return [GPU(name, int(total) / 1024, int(used) / 1024, driver) for name, total, used, driver in rows]
 
 
 def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
@@ -113,14 +106,11 @@ def steps_of(settings: TrainSettings) -> int | None:
 
 
 def compare(needs: Mapping[str, float], has: Mapping[str, float]) -> None:
-    """Print both for each place. Raises CheckFailed naming all that are too small."""
-    short = []
-    for place, needed in needs.items():
-        print(f"{place}: {sized(has[place])} free, {sized(needed)} needed")
-        if has[place] < needed:
-            short.append(f"{place} has {sized(has[place])} free of the {sized(needed)} that the plan needs")
-    if short:
-        raise CheckFailed("; ".join(short))
+    """Raises CheckFailed naming all places that are too small."""
+    conclude(
+        Finding(place, has[place] >= needed, f"{sized(has[place])} free, {sized(needed)} needed by the plan")
+        for place, needed in needs.items()
+    )
 
 
 def standing(place: Path) -> Path:
@@ -141,18 +131,17 @@ def gpus(scene: Scene) -> None:
 
 
 def check_gpus(listed: Sequence[GPU], seen: int, settings: TrainSettings, shape: Shape) -> None:
-    """Raises CheckFailed for the first fault. seen: GPUs that torch sees."""
+    """Raises CheckFailed naming all that is wrong. seen: GPUs that torch sees."""
     for at, gpu in enumerate(listed):
         print(f"{at}: {gpu.name}, {gpu.total:.1f} GiB, {gpu.used:.1f} in use, driver {gpu.driver}")
-    wanted = settings.verl.trainer.n_gpus_per_node
-    if seen < wanted:
-        raise CheckFailed(f"torch sees {seen} GPUs; verl.trainer.n_gpus_per_node={wanted}")
-    nominal = settings.gpu_memory_gib
+    wanted, nominal = settings.verl.trainer.n_gpus_per_node, settings.gpu_memory_gib
+    found = [Finding("GPUs", seen >= wanted, f"torch sees {seen}; verl.trainer.n_gpus_per_node={wanted}")]
     if listed and nominal:
         smallest = min(gpu.total for gpu in listed)
-        if smallest < NOMINAL * nominal:
-            raise CheckFailed(f"a GPU has {smallest:.1f} GiB; gpu_memory_gib={nominal:g}")
-        if problem := misfit(shape, read_setup(build(settings.verl, {})), smallest):
-            raise CheckFailed(problem)
-    if used := [f"{at}: {gpu.used:.1f} GiB" for at, gpu in enumerate(listed) if gpu.used > IN_USE]:
-        raise CheckFailed(f"others use the GPUs' memory ({', '.join(used)})")
+        large = smallest >= NOMINAL * nominal
+        found.append(Finding("size", large, f"a GPU has {smallest:.1f} GiB; gpu_memory_gib={nominal:g}"))
+        problem = misfit(shape, read_setup(build(settings.verl, {})), smallest) if large else None
+        found.append(Finding("fit", not problem, problem or "as planned"))
+    used = [f"{at}: {gpu.used:.1f} GiB" for at, gpu in enumerate(listed) if gpu.used > IN_USE]
+    found.append(Finding("memory in use by others", not used, ", ".join(used) or "none"))
+    conclude(found)

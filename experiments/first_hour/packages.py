@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from experiments.first_hour.scene import CheckFailed, Scene
+from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.launch import ROOT
+
+if TYPE_CHECKING:
+    import torch
 
 LOCKS = ROOT / "requirements"
 SHOWN = 5
@@ -49,18 +53,16 @@ def kernels(scene: Scene) -> None:
     scene.need_gpu()
     import torch
 
+    found = []
     for device in range(scene.gpus):
         left = torch.randn(512, 512, device=f"cuda:{device}")
-        product = (left.double() @ left.double()).float()
-        if not torch.allclose((left @ left), product, atol=1.0):  # of sums of 512 products, TF32 at worst
-            raise CheckFailed(f"GPU {device} multiplies wrongly")
-        print(f"GPU {device} multiplies: {torch.cuda.get_device_name(device)}")
+        right = torch.allclose(left @ left, (left.double() @ left.double()).float(), atol=1.0)  # TF32 at worst
+        found.append(Finding(f"GPU {device} multiplies", right, torch.cuda.get_device_name(device)))
     shape = scene.shape()
-    check_log_probabilities(shape.vocab)
-    check_attention(shape.head_dim)
+    conclude([*found, log_probabilities(shape.vocab), attention(shape.head_dim)])
 
 
-def check_log_probabilities(vocabulary: int) -> None:
+def log_probabilities(vocabulary: int) -> Finding:
     """verl's log-probabilities of bf16 logits must be those of fp32: only flash-attn's kernel gives these."""
     import torch
     from verl.utils import torch_functional
@@ -71,22 +73,21 @@ def check_log_probabilities(vocabulary: int) -> None:
     labels = torch.randint(vocabulary, (ROWS,), device="cuda")
     wanted = logits.float().log_softmax(-1).gather(-1, labels[:, None])[:, 0]
     found = torch_functional.logprobs_from_logits(logits.clone(), labels)
-    apart = (found.float() - wanted).abs().max().item()
-    print(f"log-probabilities of {vocabulary} bf16 logits: {apart:.1e} from fp32 at most")
-    if not apart <= CLOSE:
-        raise CheckFailed(f"flash-attn's log-probabilities are {apart:.1e} from those of fp32, more than {CLOSE:g}")
+    return close(f"flash-attn's log-probabilities of {vocabulary} logits", found, wanted, CLOSE)
 
 
-def check_attention(head: int) -> None:
+def attention(head: int) -> Finding:
     """flash-attn is built for this GPU and this size of a head."""
     import torch
     from flash_attn import flash_attn_func
 
     query, key, value = torch.randn(3, 1, ROWS, 4, head, device="cuda").bfloat16()
-    found = flash_attn_func(query, key, value, causal=True).float()
+    found = flash_attn_func(query, key, value, causal=True)
     plain = [part.float().transpose(1, 2) for part in (query, key, value)]
     wanted = torch.nn.functional.scaled_dot_product_attention(plain[0], plain[1], plain[2], is_causal=True)
-    apart = (found - wanted.transpose(1, 2)).abs().max().item()
-    print(f"attention of flash-attn, heads of {head}: {apart:.1e} from fp32 at most")
-    if not apart <= CLOSE_BF16:
-        raise CheckFailed(f"flash-attn's attention is {apart:.1e} from that of fp32, more than {CLOSE_BF16:g}")
+    return close(f"flash-attn's attention with heads of {head}", found, wanted.transpose(1, 2), CLOSE_BF16)
+
+
+def close(what: str, found: torch.Tensor, wanted: torch.Tensor, most: float) -> Finding:
+    apart = (found.float() - wanted).abs().max().item()
+    return Finding(what, apart <= most, f"{apart:.1e} from fp32 at most ({most:g} allowed)")

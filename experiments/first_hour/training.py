@@ -1,113 +1,188 @@
-"""Training for real: a tiny model, killed and taken up again; the plan of the real one; its first steps."""
+"""Training for real: a tiny model, killed and resumed; the plan of the real one; its first steps."""
 
 from __future__ import annotations
 
 import glob
-import re
 import shutil
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from omegaconf import OmegaConf
+
+from experiments.first_hour import tiny_model, traces
 from experiments.first_hour.machine import steps_of
-from experiments.first_hour.processes import POLL_SECONDS, command, last_line, run, started
-from experiments.first_hour.scene import CannotRun, CheckFailed, Scene
-from rag_zeval.stages.training_log import Steps, attempt_files, read_attempt, read_run
-from train.leftovers import KINDS, SHARED, stop_leftovers, unused
-from train.progress import seconds_taken
-from train.rollouts.agreement import CORRELATION, LIMITS, MEAN
+from experiments.first_hour.processes import command, run_well, started, wait_for
+from experiments.first_hour.scene import REHEARSAL, CannotRun, Finding, Scene, conclude
+from rag_zeval.files import Row, flat
+from rag_zeval.stages.config import load_config
+from rag_zeval.stages.memory import watched
+from rag_zeval.stages.training_log import read_run
+from train.derived_keys import derived_keys
+from train.launch import ROOT
+from train.leftovers import all_segments, stop_leftovers
+from train.rollouts.agreement import precision
+from train.run_folder import RunFolder
+from train.settings import TrainSettings, read_settings
+from train.verl_config import build, schema
 
-QUESTIONS = {"gpu": 200, "cpu": 24}
-FP32_LARGEST = 1e-4  # |p(rollout) - p(training)| of the tokens that were drawn: rounding
-BF16 = LIMITS["bf16"]  # no GPU has shown its own figures yet
+QUESTIONS = {"gpu": 200, "cpu": 24, REHEARSAL: 80}  # of 80, a third can be shown with four answers
 SYNTHESIZE_SECONDS, TRAIN_SECONDS, STEPS_SECONDS, PLAN_SECONDS = 900.0, 1500.0, 3000.0, 300.0
+BASE = ROOT / "checkpoints" / "nano-base"
+REHEARSED_STEP = 3  # of four: the checkpoint is that of step 2, so that it is done twice
+MINUTES, GIB = 15, 16  # that a training of the rehearsal may take
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training of a tiny model, by the words of `train`."""
+
+    words: tuple[str, ...]
+
+    @cached_property
+    def settings(self) -> TrainSettings:
+        return read_settings(TrainSettings, load_config("train", self.words))
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.settings.out_dir)
+
+    @property
+    def command(self) -> list[str]:
+        return command("train", *self.words)
+
+    def log(self, part: str) -> Path:
+        return self.folder.with_name(f"{self.folder.name}-{part}.log")
+
+    @property
+    def exact(self) -> bool:
+        """Whether it computes in fp32, so that what must be the same is the same to rounding."""
+        return precision(build(self.settings.verl, {})) == "fp32"
 
 
 def tiny_train(scene: Scene) -> None:
-    """The profile's own training with a tiny model: two or three steps, a SIGKILL, resumed, exported."""
-    answers, out_dir = scene.folder / "answers", scene.folder / "tiny-train"
-    shutil.rmtree(out_dir, ignore_errors=True)
-    questions = QUESTIONS["gpu" if scene.gpus else "cpu"]
-    make = command("synthesize", "profile=nano", f"n_questions={questions}", f"out_dir={answers}")
-    if status := run(make, scene.folder / "answers.log", SYNTHESIZE_SECONDS):
-        raise CheckFailed(f"the answers could not be made ({status}): {last_line(scene.folder / 'answers.log')}")
-    print(f"answers to {questions} questions exist")
-    before = set(SHARED.glob("*"))
-    words = [f"responses={answers / 'responses.jsonl'}", f"out_dir={out_dir}"]
-    arguments = command("train", f"profile={scene.here.profile}", *words, *scene.tiny)
-    kill_after_a_step(arguments, out_dir, scene.folder / "killed.log")
-    log = scene.folder / "resumed.log"
-    status = run(arguments, log, TRAIN_SECONDS, print)
-    if status != 0:
-        raise CheckFailed(f"the resumed training {'did not end' if status is None else f'ended with {status}'} ({log})")
-    if not re.search(r"^resuming after step [1-9]", log.read_text(encoding="utf-8"), re.MULTILINE):
-        raise CheckFailed("after the SIGKILL the training started over: no checkpoint was resumed")
-    check_agreement(read_run(out_dir), fp32=not scene.gpus)
-    if left := stop_leftovers(out_dir):
-        raise CheckFailed(f"{left} processes of the training were still there (they are stopped now)")
-    segments = {path for path in set(SHARED.glob("*")) - before if path.name.startswith(KINDS)}
-    if kept := sorted(path.name for path in unused(segments)):
-        raise CheckFailed(f"{SHARED} still holds {', '.join(kept)}")
-    print(f"no process and no shared memory is left; the model is in {out_dir / 'model'}")
+    """The profile's own training with a tiny model: killed, resumed, exported; in a rehearsal computed in fp32."""
+    kill_after = REHEARSED_STEP if scene.lane == REHEARSAL else 1
+    check_training(tiny_run(scene, "tiny-train", *scene.fp32), kill_after)
 
 
-def kill_after_a_step(arguments: Sequence[str], out_dir: Path, log: Path) -> None:
-    """SIGKILL to a training once its first step is logged. Raises CheckFailed if it does not come to that."""
-    log.unlink(missing_ok=True)
-    with started(arguments, log) as process:
-        deadline = time.monotonic() + TRAIN_SECONDS
-        while not any(step >= 1 for path in attempt_files(out_dir / "metrics") for step, _ in read_attempt(path)):
-            if process.poll() is not None:
-                raise CheckFailed(
-                    f"the training ended with {process.returncode} before a step: {last_line(log)} ({log})"
-                )
-            if time.monotonic() > deadline:
-                raise CheckFailed(f"no step after {TRAIN_SECONDS:.0f} s ({log}, {out_dir / 'verl.log'})")
-            time.sleep(POLL_SECONDS)
+def own_precision(scene: Scene) -> None:
+    """A training of the rehearsal that nothing disturbs, in the precision of the profile."""
+    check_training(tiny_run(scene, "own-precision"))
+
+
+def tiny_run(scene: Scene, name: str, *words: str) -> Run:
+    """A training of the lane on answers of the nano world, in a folder of this name."""
+    places = (f"responses={scene.folder / 'answers' / 'responses.jsonl'}", f"out_dir={scene.folder / name}")
+    return Run((f"profile={scene.here.profile}", *places, *scene.tiny, *words))
+
+
+def check_training(run: Run, kill_after: int | None = None) -> None:
+    """Train from nothing, kill and resume. Raises CheckFailed naming all that is wrong.
+
+    kill_after: the step after which the training is killed; None leaves it undisturbed.
+    """
+    for key, (own, here) in differences(run).items():
+        print(f"{key}: {here} (in the profile: {own})")
+    prepare(run)
+    shutil.rmtree(run.folder, ignore_errors=True)
+    before, begun = all_segments(), time.monotonic()
+    with watched() as memory:
+        drawn = kill(run, kill_after) if kill_after else {}
+        run_well("the training", run.command, run.log("train"), TRAIN_SECONDS)
+    minutes = (time.monotonic() - begun) / 60
+    found = findings(run, before, kill_after, drawn)
+    if run.settings.platform == REHEARSAL:
+        figure = f"{minutes:.1f} minutes, at most {memory.taken:.1f} GiB more than before it"
+        cheap = minutes < MINUTES and memory.taken < GIB
+        found.append(Finding(f"it takes less than {MINUTES} minutes and {GIB} GiB", cheap, figure))
+    stop_leftovers(run.folder)
+    conclude(found)
+
+
+def differences(run: Run) -> dict[str, tuple[Any, Any]]:
+    """All settings that differ from the profile, by dotted name: its own value, and the one here.
+
+    Compared are the stage's keys and all of verl's with what the stage derives, as they are written: a setting that
+    refers to another one follows it.
+    """
+
+    def written(words: Sequence[str]) -> Row:
+        config, verl = load_config("train", words), schema().copy()
+        settings = read_settings(TrainSettings, config)
+        OmegaConf.set_struct(verl, False)
+        verl.merge_with(OmegaConf.to_container(config.verl, resolve=False))
+        for key, value in derived_keys(settings, RunFolder(run.folder), 0, 0).items():
+            OmegaConf.update(verl, key, value, force_add=True)
+        stage: Any = OmegaConf.to_container(config, resolve=False)
+        return flat({**stage, "verl": OmegaConf.to_container(verl, resolve=False)})
+
+    own, here = written(run.words[:1]), written(run.words)
+    pairs = {key: (own.get(key), here.get(key)) for key in here | own}
+    return {key: (one, other) for key, (one, other) in pairs.items() if one != other}
+
+
+def prepare(run: Run) -> None:
+    """The answers it is trained on, and the model if it is not there. Raises CheckFailed."""
+    settings, answers = run.settings, Path(run.settings.responses).parent
+    make = command(
+        "synthesize", "profile=nano", f"n_questions={QUESTIONS[run.settings.platform]}", f"out_dir={answers}"
+    )
+    run_well("making the answers", make, answers.with_suffix(".log"), SYNTHESIZE_SECONDS, lambda line: None)
+    if not settings.base_is_local:
+        tiny_model.make(BASE, Path(settings.base_model))
+
+
+def kill(run: Run, step: int) -> dict[str, list[str]]:
+    """SIGKILL once a step is logged. Returns its rollouts by prompt, if it must be done again. Raises CheckFailed."""
+    verl = run.settings.verl
+    again = step % verl.trainer.save_freq > 0
+    drawn = verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
+    rollouts, log = traces.rollouts_of(run.folder, step), run.log("killed")
+
+    def logged() -> bool:
+        written = not again or (rollouts.exists() and rollouts.read_bytes().count(b"\n") == drawn)
+        return traces.has_logged(run.folder, step) and written
+
+    with started(run.command, log) as process:
+        wait_for(f"step {step}", logged, process, log, TRAIN_SECONDS)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    print("killed after its first step")
+    print(f"killed after step {step}")
+    return traces.rollouts_by_prompt(run.folder, step) if again else {}
 
 
-def check_agreement(steps: Steps, fp32: bool) -> None:
-    """Rollouts and training must have the same weights at each step. Raises CheckFailed for one where they had not."""
-    trained = {step: data for step, data in steps.items() if step > 0}
-    if not trained:
-        raise CheckFailed("no step is logged")
-    for step, data in trained.items():
-        if fp32:
-            largest = data.get("actor/rollout_probs_diff_max")
-            print(f"step {step}: probabilities differ by {largest} at most, {seconds_taken(data):.1f} s")
-            if largest is None or not largest <= FP32_LARGEST:
-                raise CheckFailed(f"step {step}: actor/rollout_probs_diff_max is {largest}, more than {FP32_LARGEST:g}")
-            continue
-        mean, correlation = read_agreement(step, data)
-        if not mean <= BF16.mean or not correlation >= BF16.correlation:
-            raise CheckFailed(
-                f"step {step}: rollout and training differ by {mean:.4f} (at most {BF16.mean}), "
-                f"correlation {correlation:.4f} (at least {BF16.correlation}): the weights do not arrive as they are"
-            )
+def findings(run: Run, before: set[Path], kill_after: int | None, drawn: Mapping[str, list[str]]) -> list[Finding]:
+    """What the folder of a training shows.
 
-
-def read_agreement(step: int, data: dict[str, float]) -> tuple[float, float]:
-    """verl's mean difference and correlation of probabilities, printed. Raises CheckFailed where it logged none."""
-    if missing := [name for name in (MEAN, CORRELATION) if name not in data]:
-        raise CheckFailed(f"step {step}: verl logged no {', '.join(missing)}")
-    mean, correlation = data[MEAN], data[CORRELATION]
-    print(
-        f"step {step}: probabilities differ by {mean:.5f}, correlation {correlation:.5f}, {seconds_taken(data):.1f} s"
-    )
-    return mean, correlation
+    before: shared memory that was there before it. drawn: what was rolled out before the kill in a step done again.
+    """
+    folder, kind = run.folder, "cpu" if run.settings.platform == "cpu" else "fp32" if run.exact else "bf16"
+    found = [
+        traces.steps_follow(folder, steps_of(run.settings) or 0, attempts=2 if kill_after else 1),
+        traces.weights_arrive(folder, traces.BOUNDS[kind], moving=run.settings.platform == REHEARSAL),
+        traces.exported(folder, Path(run.settings.base_model), exact=run.exact),
+        traces.nothing_is_left(folder, before),
+    ]
+    if run.exact:
+        found.append(traces.greedy_is_transformers(folder))
+    if kill_after and drawn:
+        found.append(traces.resumed_as_before(folder, drawn, kill_after))
+    if run.settings.platform == REHEARSAL:
+        found.append(traces.nothing_stays_nan(folder))
+        if run.settings.verl.actor_rollout_ref.model.get("lora_rank"):
+            found.append(traces.adapters_arrive(folder))
+    return found
 
 
 def plan(scene: Scene) -> None:
     """`make train DRY_RUN=1` of the real model: verl takes the configuration, and memory and disk are planned."""
-    status = run(
-        command("train", f"profile={scene.profile}", "dry_run=true"), scene.folder / "dry-run.log", PLAN_SECONDS, print
-    )
-    if status != 0:
-        raise CheckFailed(last_line(scene.folder / "dry-run.log"))
+    words = command("train", f"profile={scene.profile}", "dry_run=true")
+    run_well("the dry run", words, scene.folder / "dry-run.log", PLAN_SECONDS)
 
 
 def first_steps(scene: Scene) -> None:
@@ -125,14 +200,11 @@ def first_steps(scene: Scene) -> None:
     stages = ", ".join(f"{{k: {stage.k}, rows: {batch}}}" for stage in settings.stages)
     words = [f"out_dir={out_dir}", f"stages=[{stages}]", "validation=[{k: 3, rows: 1}]", "verl.trainer.test_freq=-1"]
     words += ["verl.trainer.val_before_train=false"]
-    status = run(command("train", f"profile={scene.profile}", *words), scene.folder / "steps.log", STEPS_SECONDS, print)
-    if status != 0:
-        raise CheckFailed(f"the first steps {'did not end' if status is None else f'ended with {status}'}")
-    steps = read_run(out_dir)
-    for step, data in steps.items():
-        if scene.gpus and read_agreement(step, data)[1] < BF16.correlation:
-            raise CheckFailed(f"step {step}: rollout and training do not have the same weights")
-    seconds = max(data["timing_s/step"] for step, data in steps.items() if step > 1)
+    train = command("train", f"profile={scene.profile}", *words)
+    run_well("the training", train, scene.folder / "steps.log", STEPS_SECONDS)
+    if scene.gpus:  # by correlation alone: the real model is less sure of its tokens than the tiny one
+        conclude([traces.weights_arrive(out_dir, traces.BOUNDS["bf16"][1:])])
+    seconds = max(data["timing_s/step"] for step, data in read_run(out_dir).items() if step > 1)
     if total := steps_of(settings):
         hours = total * seconds / 3600
         print(f"{seconds:.0f} s for the last step: at its pace {total} steps take {hours:.1f} hours")

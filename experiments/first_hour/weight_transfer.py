@@ -1,7 +1,5 @@
 """Whether new weights reach the rollouts: verl's own sender and receiver, between two processes, bit for bit.
 
-    python -m experiments.first_hour.weight_transfer send|receive ADDRESS BUCKET_MIB LARGEST_BYTES
-
 verl 0.9.1 packs tensors into a bucket that both processes see. A tensor larger than the bucket goes by CUDA IPC on its
 own; through shared memory, which verl takes where there is no CUDA IPC, its sender refuses such a tensor, and the
 receiver then waits for ever (`verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`). So each way is asked for
@@ -11,28 +9,26 @@ what it must do. That a tensor is larger is no rare case: the embedding of 7B ha
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.first_hour.processes import command, run_together
-from experiments.first_hour.scene import CheckFailed, Scene
+from experiments.first_hour.processes import call, run_together
+from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.leftovers import SHARED, unused
 
 if TYPE_CHECKING:
     import torch
 
-MODULE = "experiments.first_hour.weight_transfer"
 MIB = 2**20
 CPU_BUCKET = 1  # MiB
 SECONDS = 300.0
 REFUSAL = "is too large to fit in the bucket"  # of verl's sender, through shared memory
 # and quietly: the receiver's Python warns at its end of shared memory that the sender has removed
 ON_CPU = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu", "PYTHONWARNINGS": "ignore"}
-Role = Callable[[str, str, int, int], list[str]]  # the command of a sender or receiver
+Role = Callable[..., list[str]]  # as `call`, which makes the command of a sender or receiver
 
 
 def weights(scene: Scene) -> None:
@@ -45,16 +41,15 @@ def weights(scene: Scene) -> None:
     check_transfer(bucket, largest, shared=not scene.gpus)
 
 
-def check_transfer(bucket: int, largest: int, shared: bool, role: Role | None = None, seconds: float = SECONDS) -> None:
+def check_transfer(bucket: int, largest: int, shared: bool, role: Role = call) -> None:
     """Raises CheckFailed if a tensor arrives changed, or not at all, or if shared memory is left behind."""
-    role = role or own
     before = set(SHARED.glob("verl_weights_*"))
     with tempfile.TemporaryDirectory() as folder:
 
         def transfer(name: str, largest: int) -> str:
-            address = f"ipc://{folder}/{name}"
-            commands = [role(part, address, bucket, largest) for part in ("send", "receive")]
-            return run_together(commands, Path(folder), seconds, ON_CPU if shared else None)[1]
+            words = {"address": f"ipc://{folder}/{name}", "bucket": bucket, "largest": largest}
+            commands = [role(part, **words) for part in (send, receive)]
+            return run_together(commands, Path(folder), SECONDS, ON_CPU if shared else None)[1]
 
         print(f"tensors that fit: {transfer('fitting', 0)}")
         try:
@@ -65,14 +60,8 @@ def check_transfer(bucket: int, largest: int, shared: bool, role: Role | None = 
             print(
                 "larger than the bucket: refused through shared memory, as verl does; CUDA IPC is its one way on GPUs"
             )
-    if left := sorted(path.name for path in unused(set(SHARED.glob("verl_weights_*")) - before)):
-        raise CheckFailed(f"{SHARED} still holds {', '.join(left)}")
-    print(f"nothing is left in {SHARED}")
-
-
-def own(part: str, address: str, bucket: int, largest: int) -> list[str]:
-    """The command of one of the two processes."""
-    return command(MODULE, part, address, bucket, largest)
+    left = sorted(path.name for path in unused(set(SHARED.glob("verl_weights_*")) - before))
+    conclude([Finding(f"nothing is left in {SHARED}", not left, ", ".join(left) or "nothing")])
 
 
 def tensors(bucket: int, largest: int, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
@@ -96,37 +85,35 @@ def tensors(bucket: int, largest: int, device: torch.device) -> Iterator[tuple[s
 
 def send(address: str, bucket: int, largest: int) -> None:
     """verl's sender on these tensors, by the way that verl takes on this platform."""
-    _, sender, _, shared, device = _verl()
-    asyncio.run(sender(address, bucket, shared).async_send_weights(tensors(bucket, largest, device)))
+    module, shared, device = _verl()
+    asyncio.run(
+        module.BucketedWeightSender(address, bucket, shared).async_send_weights(tensors(bucket, largest, device))
+    )
 
 
 def receive(address: str, bucket: int, largest: int) -> None:
     """verl's receiver; exits with a line that names the first tensor that is missing or differs."""
-    torch, _, receiver, shared, device = _verl()
-    expected = tensors(bucket, largest, device)
-    faults: list[str] = []  # told at the end: an error would leave verl with a buffer that it cannot close
-    seen = 0
+    import torch
 
-    def compare(arrived: list[tuple[str, Any]], is_last: bool) -> None:
-        nonlocal seen
-        for name, tensor in arrived:
-            due, wanted = next(expected, ("nothing", None))
-            if wanted is None or (name, tensor.shape, tensor.dtype) != (due, wanted.shape, wanted.dtype):
-                faults.append(f"{name} came as {tuple(tensor.shape)} {tensor.dtype}, where {due} was due")
-            # as bytes: NaN would not equal itself
-            elif not torch.equal(tensor.contiguous().view(torch.uint8), wanted.view(torch.uint8)):
-                faults.append(f"{name} arrived with other bits than were sent")
-            seen += tensor.nbytes
-
-    receiver(address, device, shared).receive_weights(compare)
-    faults += [f"{name} did not arrive" for name, _ in expected]
-    if faults:
-        raise SystemExit(faults[0])
-    print(f"{seen / MIB:.1f} MiB arrived, bit for bit, through {'shared memory' if shared else 'CUDA IPC'}")
+    module, shared, device = _verl()
+    arrived: dict[str, torch.Tensor] = {}
+    module.BucketedWeightReceiver(address, device, shared).receive_weights(
+        lambda weights, is_last: arrived.update((name, tensor.clone()) for name, tensor in weights)
+    )
+    size = sum(tensor.nbytes for tensor in arrived.values())
+    for name, wanted in tensors(bucket, largest, device):
+        found = arrived.pop(name, None)
+        if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            raise SystemExit(f"{name} did not arrive" if found is None else f"{name} arrived as another type or shape")
+        if not torch.equal(found.view(torch.uint8), wanted.view(torch.uint8)):  # as bytes: NaN would not equal itself
+            raise SystemExit(f"{name} arrived with other bits than were sent")
+    if arrived:
+        raise SystemExit(f"{', '.join(arrived)} arrived, and was not sent")
+    print(f"{size / MIB:.1f} MiB arrived, bit for bit, through {'shared memory' if shared else 'CUDA IPC'}")
 
 
-def _verl() -> tuple[Any, Any, Any, bool, Any]:
-    """torch, verl's sender and receiver, whether they use shared memory here, and the device.
+def _verl() -> tuple[Any, bool, Any]:
+    """verl's module of sender and receiver, whether they use shared memory here, and the device.
 
     The module is read as a file: the package it stands in cannot be imported without vLLM, which it does not need.
     """
@@ -140,9 +127,5 @@ def _verl() -> tuple[Any, Any, Any, bool, Any]:
         raise SystemExit(f"{path} cannot be loaded")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    device = torch.device("cpu") if get_device_name() == "cpu" else torch.device(get_device_name(), 0)
-    return torch, module.BucketedWeightSender, module.BucketedWeightReceiver, not is_support_ipc(), device
-
-
-if __name__ == "__main__":
-    {"send": send, "receive": receive}[sys.argv[1]](sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    name = get_device_name()
+    return module, not is_support_ipc(), torch.device(name if name == "cpu" else f"{name}:0")

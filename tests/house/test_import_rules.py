@@ -24,7 +24,7 @@ SLOW_TO_LOAD = HEAVY | {"datasets", "matplotlib", "openai", "pandas", "scipy", "
 TORCH_MODULES = {"rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.vllm_cad"}
 VERL_WORKER_MODULES = {
     *("train.linear_decay", "train.replay", "train.rollouts.seeded_loop", "train.verl_cpu"),
-    *(f"train.verl_rehearsal.{name}" for name in ("engine", "plugin", "receiver", "server", "worker")),
+    *(f"train.verl_rehearsal.{name}" for name in ("engine", "plugin", "server", "worker")),
 }
 CPU_SECONDS = 1.0  # 0.4 to 0.6 as measured; a heavy package takes a second or more
 COMMANDS = (
@@ -33,9 +33,8 @@ COMMANDS = (
     "-m rag_zeval scorers", "-m rag_zeval mock-judge --help", "-m synthesize --help", "-m train --help",
     "-m train.sft --help", "-m train.nano.base --help", "-m eval_benchmarks --help",
     "-m eval_benchmarks.datasets.download --help", "-m experiments --help", "-m experiments.run_report --help",
-    "-m experiments.dynamics --help", "-m experiments.first_hour --help", "-m experiments.rehearsal --help",
-    "-m experiments.timing.decoding_speed --help",
-    "-m experiments.timing.step_speed --help",
+    "-m experiments.dynamics --help", "-m experiments.first_hour --help",
+    "-m experiments.timing.decoding_speed --help", "-m experiments.timing.step_speed --help",
 )  # fmt: skip
 
 

@@ -25,8 +25,8 @@ class Limits(NamedTuple):
 
 # By precision, between a healthy run and one whose rollouts keep the first weights. `make rehearse` prints the healthy
 # figures (paper profile: mean 5.3e-7 in fp32; 4.1e-4 and correlation 0.9987 in bf16), `pytest -m slow -s
-# tests/experiments/rehearsal/test_faults.py` the others (1.7e-3; 2.0e-3 and 0.9657). In bf16 it is the correlation that
-# tells them apart: the mean is larger the less certain a model is of its tokens, and the tiny one is sure of most.
+# tests/experiments/first_hour/test_faults.py` the others (1.7e-3; 2.0e-3 and 0.9657). In bf16 it is the correlation
+# that tells them apart: the mean is larger the less certain a model is of its tokens; the tiny one is sure of most.
 LIMITS = {"fp32": Limits(1e-4, 0.9999), "bf16": Limits(0.02, 0.99)}
 
 

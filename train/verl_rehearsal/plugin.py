@@ -1,11 +1,20 @@
 """What verl loads first, in each of its processes."""
 
-from train.verl_rehearsal import distribution, tiny_tokenizer
+from train.verl_rehearsal import distribution
 
 distribution.rename()
-tiny_tokenizer.leave_to_the_folder()
 
-from verl.workers.rollout.replica import RolloutReplicaRegistry  # noqa: E402 (asks which vLLM is installed)
+from transformers.models.auto import tokenization_auto  # noqa: E402 (ask which vLLM is installed)
+from verl.utils.tokenizer import continuous_token_wiring  # noqa: E402
+from verl.workers.rollout.replica import RolloutReplicaRegistry  # noqa: E402
+
+# The rehearsal's model is of Qwen2's architecture, but its tokenizer is the nano world's, in the model's folder. Two
+# libraries take `model_type: qwen2` for a promise about the tokenizer. transformers would put Qwen2Tokenizer in its
+# place, to which most of the vocabulary is unknown. verl would merge the messages of a chat the way Qwen's template
+# does, with a token for the newline alone.
+tokenization_auto.MODELS_WITH_INCORRECT_HUB_TOKENIZER_CLASS.discard("qwen2")
+families = continuous_token_wiring.ContinuousTokenModelFamily
+continuous_token_wiring._MODEL_TYPE_TO_FAMILY["qwen2"] = families.DEFAULT
 
 
 def _load_replica() -> type:

@@ -3,6 +3,10 @@
 On a GPU, level 1 moves the weights to host memory and back, and level 2 drops weights and buffers; both drop the KV
 cache. vLLM brings the buffers back itself. What verl's weight update leaves out afterwards is garbage there; here it is
 seen, because it is NaN still. The adapters of LoRA lie beside the parameters and outlive level 1, as on a GPU.
+
+Weights are copied when they are received, as on the way to a GPU. Without CUDA IPC verl sends weights through shared
+memory, and moves them to the device; on a CPU that is no copy but a view of memory that the sender writes the next
+weights into, and that is gone when all have come.
 """
 
 from __future__ import annotations
@@ -11,15 +15,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from verl.workers.rollout.vllm_rollout import bucketed_weight_transfer
 from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 from vllm.model_executor.layers import utils as layers
 from vllm.platforms import current_platform
 from vllm.v1.worker.cpu_worker import CPUWorker
 
-from train.verl_rehearsal import receiver
 from train.verl_rehearsal.notes import note
 
-receiver.install()
+
+class CopyingReceiver(bucketed_weight_transfer.BucketedWeightReceiver):
+    def receive_weights(self, on_bucket_received: Any) -> None:
+        """As verl has it, but each weight is the receiver's own."""
+
+        def copied(weights: Any, is_last: bool) -> None:
+            on_bucket_received([(name, weight.clone()) for name, weight in weights], is_last)
+
+        super().receive_weights(copied)
 
 
 @torch.no_grad()
@@ -63,6 +75,7 @@ def plain_linear(layer: Any, remove_weight: bool) -> None:
     layer.cpu_linear = torch.nn.functional.linear
 
 
+bucketed_weight_transfer.BucketedWeightReceiver = CopyingReceiver  # looked up whenever weights come
 CPUWorker.sleep, CPUWorker.wake_up = sleep, wake_up
 CPUWorker.kept_weights, CPUWorker.kept_buffers = {}, {}  # of a worker that has not slept yet
 layers.dispatch_cpu_unquantized_gemm = plain_linear

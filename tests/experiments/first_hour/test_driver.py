@@ -10,10 +10,9 @@ import pytest
 
 from experiments.first_hour import driver
 from experiments.first_hour.driver import CHECKS, Check, run_alone, run_hour
-from experiments.first_hour.scene import Scene
+from experiments.first_hour.scene import LANES, Scene
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json
-from rag_zeval.stages.config import load_config
 
 Scenes = Callable[..., Scene]
 FACTS = {"system": "one", "torch": "2.13.0"}
@@ -39,6 +38,10 @@ def hour(scene_of: Scenes, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
         return run_hour(scene_of(), alone, [Check(name, f"{name}?", print, minutes) for name in names])
 
     return run
+
+
+def reason_of(folder: Path, name: str) -> str:
+    return next(str(row["reason"]) for row in read_json(folder / driver.RESULTS, list) if row["name"] == name)
 
 
 def test_the_first_failure_ends_the_hour(
@@ -77,9 +80,9 @@ def test_the_report_has_machine_and_each_checks_last_lines(hour: Callable[..., i
 
 def test_a_process_that_dies_or_does_not_end_has_failed(hour: Callable[..., int], tmp_path: Path) -> None:
     assert hour("crash") == 1
-    assert read_json(tmp_path / "hour" / "crash.json")["reason"] == "its process ended with -9: about to"
+    assert reason_of(tmp_path / "hour", "crash") == "its process ended with -9: about to"
     assert hour("endless", minutes=0.03) == 1
-    assert read_json(tmp_path / "hour" / "endless.json")["reason"] == "it did not end within 0.03 minutes"
+    assert reason_of(tmp_path / "hour", "endless") == "it did not end within 0.03 minutes"
 
 
 def test_on_a_cpu_these_cannot_run(scene_of: Scenes, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,9 +96,18 @@ def test_on_a_cpu_these_cannot_run(scene_of: Scenes, capsys: pytest.CaptureFixtu
     assert cannot == dict.fromkeys(cannot, needs) | {"serve": vllm}
 
 
-def test_the_checks_have_names_of_their_own() -> None:
-    assert len({check.name for check in CHECKS}) == len(CHECKS)
-    assert load_config("first_hour", []).only is None
+def test_each_lane_has_its_checks() -> None:
+    names = {lane: [check.name for check in CHECKS if lane in check.lanes] for lane in LANES}
+    assert len(set(names["first-hour"])) == 12 and names["rehearsal"] == ["tiny-train", "own-precision", "serve"]
+
+
+def test_a_rehearsal_empties_only_a_folder_of_its_own(tmp_path: Path) -> None:
+    driver.clear(tmp_path / "new")
+    (tmp_path / "new" / "report.md").touch()
+    driver.clear(tmp_path / "new")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [driver.RESULTS]
+    with pytest.raises(InputError, match="holds something other than a rehearsal"):
+        driver.clear(tmp_path)
 
 
 def test_an_unknown_check_is_refused(scene_of: Scenes) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from experiments.first_hour import machine
-from experiments.first_hour.machine import GPU, check_gpus, compare, machine_needs, read_gpus
+from experiments.first_hour.machine import GPU, check_gpus, compare, machine_needs
 from experiments.first_hour.scene import CannotRun, CheckFailed, Scene
 from train.gpu_memory import GIB
 from train.leftovers import SHARED
 
 Scenes = Callable[..., Scene]
-LISTING = "NVIDIA H100 80GB HBM3, 81559, 4, 580.65.06\n"
+LISTING = "NVIDIA H100 80GB HBM3, 81559, 4, 580.65.06"
 
 
 def test_paper_needs_what_its_plan_says(scene_of: Scenes) -> None:
@@ -34,9 +34,9 @@ def test_without_a_gpu_the_needs_are_those_of_nano(scene_of: Scenes) -> None:
 def test_too_little_of_anything_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     needs = {"memory": 4.0 * GIB, "/runs": 400.0 * GIB}
     compare(needs, {"memory": 4.0 * GIB, "/runs": 400.0 * GIB})
-    with pytest.raises(CheckFailed, match=r"^/runs has 399.0 GiB free of the 400.0 GiB that the plan needs$"):
+    with pytest.raises(CheckFailed, match=r"^/runs: 399.0 GiB free, 400.0 GiB needed by the plan$"):
         compare(needs, {"memory": 8.0 * GIB, "/runs": 399.0 * GIB})
-    assert "memory: 8.0 GiB free, 4.0 GiB needed" in capsys.readouterr().out
+    assert "PASS memory: 8.0 GiB free, 4.0 GiB needed" in capsys.readouterr().out
 
 
 def test_the_disk_of_a_folder_that_is_not_there_yet_is_measured(
@@ -45,7 +45,7 @@ def test_the_disk_of_a_folder_that_is_not_there_yet_is_measured(
     monkeypatch.setattr(machine, "machine_needs", lambda scene: {"memory": 1.0, "/not/there/yet": 1.0})
     machine.machine(scene_of())
     monkeypatch.setattr(machine, "machine_needs", lambda scene: {"memory": 1.0, "/not/there/yet": 1e18})
-    with pytest.raises(CheckFailed, match=r"^/not/there/yet has"):
+    with pytest.raises(CheckFailed, match=r"^/not/there/yet: "):
         machine.machine(scene_of())
 
 
@@ -59,9 +59,9 @@ def test_gpus_as_planned_pass(scene_of: Scenes) -> None:
 @pytest.mark.parametrize(
     ("seen", "total", "used", "says"),
     [
-        (7, 79.6, 0.0, "torch sees 7 GPUs; verl.trainer.n_gpus_per_node=8"),
-        (8, 39.4, 0.0, "a GPU has 39.4 GiB; gpu_memory_gib=80"),
-        (8, 79.6, 30.0, "others use the GPUs' memory (0: 30.0 GiB, 1: 30.0 GiB"),
+        (7, 79.6, 0.0, "GPUs: torch sees 7; verl.trainer.n_gpus_per_node=8"),
+        (8, 39.4, 0.0, "size: a GPU has 39.4 GiB; gpu_memory_gib=80"),
+        (8, 79.6, 30.0, "memory in use by others: 0: 30.0 GiB, 1: 30.0 GiB"),
     ],
 )
 def test_other_gpus_fail(scene_of: Scenes, seen: int, total: float, used: float, says: str) -> None:
@@ -69,11 +69,6 @@ def test_other_gpus_fail(scene_of: Scenes, seen: int, total: float, used: float,
     with pytest.raises(CheckFailed) as error:
         check_gpus([GPU("one", total, used, "580")] * seen, seen, scene.settings, scene.shape())
     assert str(error.value).startswith(says)
-
-
-def test_a_listing_is_read() -> None:
-    assert read_gpus(LISTING * 2) == [GPU("NVIDIA H100 80GB HBM3", 81559 / 1024, 4 / 1024, "580.65.06")] * 2
-    assert read_gpus("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n") == []
 
 
 def test_gpus_that_torch_does_not_see_fail(scene_of: Scenes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -84,8 +79,9 @@ def test_gpus_that_torch_does_not_see_fail(scene_of: Scenes, monkeypatch: pytest
         machine.gpus(scene_of("nano"))
     monkeypatch.undo()
     tool = tmp_path / "nvidia-smi"
-    tool.write_text(f"#!{sys.executable}\nprint({LISTING.strip()!r})\n")
+    tool.write_text(f"#!{sys.executable}\nprint({LISTING!r})\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert machine.list_gpus() == [GPU("NVIDIA H100 80GB HBM3", 81559 / 1024, 4 / 1024, "580.65.06")]
     with pytest.raises(CheckFailed, match=r"^the driver lists 1 GPUs and torch sees none"):
         machine.gpus(scene_of("paper"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from experiments.first_hour.processes import call
 from experiments.first_hour.scene import CheckFailed
-from experiments.first_hour.weight_transfer import MIB, check_transfer, own
+from experiments.first_hour.weight_transfer import MIB, check_transfer, send
 from train.leftovers import SHARED
 
 
@@ -21,10 +23,9 @@ def test_tensors_arrive_and_one_larger_than_the_bucket_is_refused(capsys: pytest
     assert f"nothing is left in {SHARED}" in said
 
 
-def test_a_sender_that_changes_a_byte_fails(tmp_path: Path) -> None:
-    script = tmp_path / "bad.py"
-    script.write_text(
-        "import sys, torch\n"
+def test_a_sender_that_changes_a_byte_fails() -> None:
+    bad = (
+        "import torch\n"
         "from experiments.first_hour import weight_transfer as ours\n"
         "tensors = ours.tensors\n"
         "def changed(*words):\n"
@@ -33,22 +34,19 @@ def test_a_sender_that_changes_a_byte_fails(tmp_path: Path) -> None:
         "            tensor.view(torch.uint8)[-1] ^= 1\n"
         "        yield name, tensor\n"
         "ours.tensors = changed\n"
-        "ours.send(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))\n"
     )
 
-    def role(part: str, address: str, bucket: int, largest: int) -> list[str]:
-        bad = [sys.executable, str(script), address, str(bucket), str(largest)]
-        return bad if part == "send" else own(part, address, bucket, largest)
+    def role(part: Callable[..., None], **words: str | int) -> list[str]:
+        return [sys.executable, "-c", f"{bad}ours.send(**{words})"] if part is send else call(part, **words)
 
     with pytest.raises(CheckFailed, match=r"process 2 of 2 ended with 1: value arrived with other bits than were sent"):
         check_transfer(1, 2 * MIB, shared=True, role=role)
 
 
-def test_a_refusal_is_expected_of_shared_memory_alone(tmp_path: Path) -> None:
-    words = "raise SystemExit('embedding is too large to fit in the bucket')"
-
-    def role(part: str, address: str, bucket: int, largest: int) -> list[str]:
-        return [sys.executable, "-c", words if largest else "print('fine')"]
+def test_a_refusal_is_expected_of_shared_memory_alone() -> None:
+    def role(part: Callable[..., None], **words: str | int) -> list[str]:
+        refusal = "raise SystemExit('embedding is too large to fit in the bucket')"
+        return [sys.executable, "-c", refusal if words["largest"] else "print('fine')"]
 
     check_transfer(1, 2 * MIB, shared=True, role=role)
     with pytest.raises(CheckFailed, match=r"is too large to fit in the bucket"):
@@ -57,12 +55,8 @@ def test_a_refusal_is_expected_of_shared_memory_alone(tmp_path: Path) -> None:
 
 def test_what_stays_in_shared_memory_fails(tmp_path: Path) -> None:
     left = SHARED / f"verl_weights_of_{tmp_path.parent.name}_{tmp_path.name}"
-
-    def role(part: str, address: str, bucket: int, largest: int) -> list[str]:
-        return [sys.executable, "-c", f"open({str(left)!r}, 'w').close()"]
-
     try:
-        with pytest.raises(CheckFailed, match=f"still holds {left.name}"):
-            check_transfer(1, 2 * MIB, shared=True, role=role)
+        with pytest.raises(CheckFailed, match=f"^nothing is left in {SHARED}: {left.name}$"):
+            check_transfer(1, 0, True, lambda part, **words: [sys.executable, "-c", f"open({str(left)!r}, 'w')"])
     finally:
         left.unlink()

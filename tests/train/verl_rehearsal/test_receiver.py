@@ -15,7 +15,7 @@ def test_what_was_received_outlives_the_memory_it_came_through() -> None:
     import torch
     from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightSender
 
-    from train.verl_rehearsal.receiver import CopyingReceiver
+    from train.verl_rehearsal.worker import CopyingReceiver
 
     handle = f"ipc:///tmp/rz-test-{uuid.uuid4().hex[:12]}.sock"
     sent = {f"layer.{at}": torch.full((200, 400), float(at)) for at in range(8)}  # 320 kB each: three fill a bucket
