@@ -70,8 +70,9 @@ def _scored(work: Work, missing: Sequence[str]) -> Iterator[Scored]:
 
 
 def _groups(work: Work, missing: Sequence[str]) -> Iterable[Sequence[str]]:
-    size, wanted = work.scorer.group, set(missing)
+    size = work.scorer.group
     if not size:
         return [missing] if missing else []
+    wanted = set(missing)
     groups = (work.ids[start : start + size] for start in range(0, len(work.ids), size))
     return (group for group in groups if not wanted.isdisjoint(group))
