@@ -14,8 +14,17 @@ AccuracyRule = Literal["all-pairs", "best-only"]
 def accuracy_reward(scores: Sequence[float | None], alphas: Sequence[float], rule: str = "all-pairs") -> float:
     """1.0 if the support scores are ranked as the alphas are, strictly, else 0.0 (paper, Eq. 5).
 
-    "all-pairs": every pair with alpha_i > alpha_j has S_i > S_j. "best-only" (Eq. 7, Table 3): only the candidate of
-    the largest alpha must lie above all others. Raises InputError for another rule.
+    Args:
+        scores: Support of each candidate, in [0, 1]; None where it has none: no such ranking is right.
+        alphas: Alpha of each candidate, in the same order.
+        rule: "all-pairs": every pair with alpha_i > alpha_j has S_i > S_j. "best-only" (Eq. 7, Table 3): only the
+            candidate of the largest alpha must be above all others.
+
+    Raises:
+        InputError: For another rule.
+
+    >>> accuracy_reward([1.0, 0.5, 0.0], [0, -0.5, -1]), accuracy_reward([1.0, 0.5, 0.5], [0, -0.5, -1])
+    (1.0, 0.0)
     """
     if rule not in (rules := get_args(AccuracyRule)):
         raise InputError(f"accuracy rule '{rule}' does not exist; choose from: {', '.join(rules)}")

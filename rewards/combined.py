@@ -42,13 +42,26 @@ def combined_reward(
 ) -> dict[str, float]:
     """The reward and its parts for one generated text; always the same keys (KEYS), all finite numbers.
 
-    score: 1 + 0.5 r_e if the format holds and the ranking is right, 0 if only the format holds, else -0.5 (paper,
-    Eq. 6). format, accuracy: 1 or 0. echo_differs: 1 if only an echo of the `answers` breaks the format, else 0.
-    evidence: r_e in [0, 1]. pair_accuracy, tie_rate: share of the pairs with different alphas whose supports are in
-    order, or equal. supported_rate: share of all claims. claims: per candidate; claims_best and claims_worst: of the
-    candidates with the largest and smallest alpha. quotes: per claim. quote_tokens: mean length of a quote.
+    - `score`: 1 + 0.5 r_e if the format holds and the ranking is right, 0 if only the format holds, else -0.5 (paper,
+      Eq. 6).
+    - `format`, `accuracy`: 1 or 0. `echo_differs`: 1 if only an echo of the `answers` breaks the format, else 0.
+    - `evidence`: r_e in [0, 1].
+    - `pair_accuracy`, `tie_rate`: share of the pairs with different alphas whose supports are in order, or equal.
+    - `supported_rate`: share of all claims. `claims`: claims per candidate; `claims_best` and `claims_worst`: of the
+      candidates with the largest and the smallest alpha.
+    - `quotes`: quotes per claim. `quote_tokens`: mean length of a quote.
 
-    Raises InputError if the variant repeats the answers and they are not given.
+    Args:
+        text: What the policy wrote.
+        alphas: Alpha of each candidate, in the order of the prompt.
+        reference: The passage, tokenized by `tokenize`.
+        tokenize: The policy's tokens of a text, see `rewards.tokens.PolicyTokens`.
+        variant: The prompt's variant, which says what fields a trajectory has.
+        answers: The candidates' answers, to compare with those that the text repeats.
+        accuracy_rule: See `accuracy_reward`.
+
+    Raises:
+        InputError: If the variant repeats the answers and they are not given.
     """
     try:
         trajectory = good_trajectory(text, len(alphas), variant, answers)

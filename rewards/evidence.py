@@ -18,7 +18,12 @@ def evidence_spans(trajectory: Trajectory) -> list[str]:
 def evidence_reward(trajectory: Trajectory, reference: ReferenceIndex, tokenize: Tokenize) -> float:
     """Mean over all quotes of longest common token span / quote length, in [0, 1]; 0 without any (section 3.3.2).
 
-    `tokenize` must be the one that made the reference's tokens: the policy's, in training.
+    A quote of fewer than ten tokens counts 0 (`rag_zeval.judge.evidence`).
+
+    Args:
+        trajectory: What the judge found, with its quotes.
+        reference: The tokens of the passage.
+        tokenize: What made them: the policy's tokenizer, in training.
     """
     spans = evidence_spans(trajectory)
     return sum(_verbatim(tokenize(span), reference) for span in spans) / len(spans) if spans else 0.0

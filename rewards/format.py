@@ -29,8 +29,9 @@ def good_trajectory(
     variant has evidence at all; (5) where the variant repeats the `answers`, each one is repeated. That a claim must
     say something, and (5), are ours: without them empty claims and empty answers would keep every other rule.
 
-    Raises FormatError where r_f = -0.5 (PENALTY); it is EchoDiffers if (5) alone is broken. Raises InputError if the
-    variant repeats the answers and they are not given.
+    Raises:
+        FormatError: Where r_f = -0.5 (PENALTY); it is EchoDiffers if (5) alone is broken.
+        InputError: If the variant repeats the answers and they are not given.
     """
     repeats = find_variant(variant).echo_answer
     if repeats and answers is None:
