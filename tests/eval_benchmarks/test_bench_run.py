@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_server import shows_key
+import spelt_keys
 from omegaconf import OmegaConf
 
 from eval_benchmarks.bench import _failures
@@ -139,7 +139,7 @@ def test_limits_reach_the_endpoint_and_a_key_that_comes_back_stands_nowhere(
     shown = capfd.readouterr()
     assert line in shown.out
     contents = [path.read_bytes() for path in run.out.rglob("*") if path.is_file()]
-    assert not any([*shows_key(text, canary)] for text in (shown.out.encode(), shown.err.encode(), *contents))
+    assert not any([*spelt_keys.shown(text, canary)] for text in (shown.out.encode(), shown.err.encode(), *contents))
     assert [path.stat().st_mode & 0o777 for path in run.out.glob("replies.sqlite*")] in ([0o600], [0o600] * 3)
 
 

@@ -8,38 +8,43 @@ start is a line and exit status 2, before anything is asked.
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import os
 import random
-import re
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from commands import Ended, Place, new_folder, read_rows, row_files, run_command, scores_of, write_rows, write_wikieval
 from findings import Findings
 
-from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.scripted_judge import ScriptedJudge
 
-ROOT = Path(__file__).parents[2]
-COMMANDS = ("evaluate", "bench")
+COMMANDS = {
+    "evaluate": (
+        "rag_zeval evaluate {inputs}/in.jsonl --scorers rag_zeval,is_correct,embedding_similarity --model {judge} "
+        "--embeddings {vectors} --concurrency 2 --against contexts --out rows.jsonl --cache cache.sqlite"
+    ),
+    "bench": (
+        "eval_benchmarks benchmarks=[wikieval] scorers=[is_correct] data_dir={inputs} out_dir=out models=['{judge}'] "
+        "bootstrap.draws=20 judge.concurrency=2 judge.trials=1"
+    ),
+}
+CACHES = {"evaluate": "cache.sqlite", "bench": "out/replies.sqlite"}
 ROWS = 14  # of `evaluate`, with three scorers; of `bench`, whose rows are two examples each
 DEADLINE = 90.0  # seconds for a command; a lock is waited for 10 seconds
 IN_THE_MIDDLE = 5  # requests after which harm is done
 SHM_LOCKS = (120, 8)  # where SQLite's locks of a cache stand in the file beside it: all of them keep readers out, too
 Harm = Callable[[Path], Any]  # done to the file of a cache
-Rows = dict[tuple[str, str], list[Any]]  # scores by file and row
+Scores = dict[Place, list[Any]]
 
 
 def _json_of(entry: str) -> str:
@@ -214,76 +219,59 @@ class _Campaign(Findings):
     def __init__(self, folder: Path, commands: Iterable[str]):
         super().__init__("caches", COUNTED)
         self.folder = folder
-        self._numbers = itertools.count()
-        (folder / "wikieval").mkdir(parents=True)
-        with open(folder / "in.jsonl", "w") as rows, open(folder / "wikieval" / "rows.jsonl", "w") as wikieval:
-            for n in range(ROWS):
-                reference, good, poor = _texts(n)
-                row = {"id": f"r{n}", "question": f"question {n}", "answer": good, "truth": reference}
-                rows.write(json.dumps({**row, "contexts": [reference]}) + "\n")
-                texts = {"answer": good, "poor_answer": poor, "ungrounded_answer": "No fact at all."}
-                wikieval.write(json.dumps({"question": f"question {n}", "context_v1": [reference], **texts}) + "\n")
-        self.right: dict[str, Rows] = {}
+        texts = [_texts(n) for n in range(ROWS)]
+        rows = [{"answer": good, "truth": reference, "contexts": [reference]} for reference, good, _ in texts]
+        asked = [{"id": f"r{n}", "question": f"question {n}", **row} for n, row in enumerate(rows)]
+        write_rows(folder / "in.jsonl", asked)
+        write_wikieval(folder, texts)
+        self.right: dict[str, Scores] = {}
         self.undisturbed: dict[str, Path] = {}
         for command in commands:
             with self._judged(command) as (place, judge):
-                status, said = self._run(command, place, judge, "undisturbed")
-            self.right[command], self.undisturbed[command] = _rows(place), place
-            if status or not self.right[command] or any(None in scores for scores in self.right[command].values()):
-                raise RuntimeError(f"{command} fails undisturbed: {said}")
+                ended = self._run(command, place, judge, "undisturbed")
+            self.right[command], self.undisturbed[command] = _scores(place), place
+            if ended.status or not self.right[command] or any(None in some for some in self.right[command].values()):
+                raise RuntimeError(f"{command} fails undisturbed: {ended.said}")
 
     @contextmanager
     def _judged(self, command: str) -> Iterator[tuple[Path, ScriptedJudge]]:
         """A folder for a command, and a judge."""
-        place = self.folder / f"{next(self._numbers)}-{command}"
-        place.mkdir()
         judge = ScriptedJudge(literal_reply)
         judge.delay = 0.01
         try:
-            yield place, judge
+            yield new_folder(self.folder, command), judge
         finally:
             judge.close()
 
     def _kept(self, command: str, place: Path, judge: ScriptedJudge, where: str) -> Path:
         """The cache that a run without harm has left; its rows are gone."""
         self._run(command, place, judge, f"{where}, at first")
-        _forget_rows(place)
-        judge.requests.clear()
-        return _cache(command, place)
+        _forget(place, judge)
+        return place / CACHES[command]
 
-    def _run(
-        self, command: str, place: Path, judge: ScriptedJudge, where: str, most_kib: int | None = None
-    ) -> tuple[int, str]:
-        """Run a command to its end; its exit status, and what it said. Notes what no command may do."""
-        env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-        started = time.monotonic()
-        line = [sys.executable, "-m", *_line(command, self.folder, judge)]
-        if most_kib is not None:  # of any file that it writes
-            line = ["bash", "-c", f'ulimit -f {most_kib}; exec "$@"', "bash", *line]
-        process = subprocess.Popen(line, cwd=place, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        timer = threading.Timer(DEADLINE, process.send_signal, (signal.SIGKILL,))
-        timer.start()
-        said = process.communicate()[0].decode("utf-8", "replace")
-        timer.cancel()
-        seconds = time.monotonic() - started
-        self.counts["commands run"] += 1
-        most = "longest command, seconds"
-        self.counts[most] = max(self.counts[most], round(seconds, 1))
-        end = f"exit {process.returncode} after {seconds:.0f} s: {said[-400:]!r}"
-        self.note("hangs", where, [end] if process.returncode == -signal.SIGKILL else [])
-        self.note("tracebacks", where, [end] if "Traceback" in said else [])
-        self.note("warned twice", where, [end] if said.count("warning: ") > 1 else [])
-        return process.returncode, said
+    def _run(self, command: str, place: Path, judge: ScriptedJudge, where: str, before: Sequence[str] = ()) -> Ended:
+        """Run a command to its end. Notes what no command may do."""
+        line = COMMANDS[command].format(inputs=self.folder, judge=judge.spec(), vectors=judge.spec("vectors"))
+        ended = run_command(line.split(), place, DEADLINE, before=before)
+        self.note_end(where, ended)
+        self.note_if(ended.said.count("warning: ") > 1, "warned twice", where, ended)
+        return ended
 
-    def _compare(self, where: str, command: str, place: Path, whole: bool) -> None:
-        rows = _rows(place)
+    def _compare(self, where: str, command: str, place: Path) -> None:
+        """Every score must be there, as in an undisturbed run."""
+        found = _scores(place)
         for at, right in self.right[command].items():
-            scores = rows.get(at, [None] * len(right))
-            if any(score not in (None, true) for score, true in zip(scores, right, strict=True)):
-                self.note("rows invented", where, [f"{at}: {scores}, not {right}"])
-            elif whole and None in scores:
-                self.note("rows lost", where, [f"{at}: {scores}, not {right}"])
+            scores = found.get(at, [None] * len(right))
+            invented = any(score not in (None, true) for score, true in zip(scores, right, strict=True))
+            self.note_if(invented, "rows invented", where, f"{at}: {scores}, not {right}")
+            self.note_if(None in scores and not invented, "rows lost", where, f"{at}: {scores}, not {right}")
+
+    def _run_well(self, where: str, command: str, place: Path, judge: ScriptedJudge, **how: Any) -> Ended:
+        """Run a command that must end well, with all scores."""
+        ended = self._run(command, place, judge, where, **how)
+        self.note_if(ended.status, "ended badly", where, ended)
+        self._compare(where, command, place)
+        return ended
 
     def entries(self, command: str, turn: int) -> None:
         """Other entries, a kind after the other: all are asked for again, each once, and replaced by good ones."""
@@ -299,31 +287,31 @@ class _Campaign(Findings):
                     database.execute("UPDATE replies SET reply = ? WHERE key = ?", (changed, key))
                     self.counts["entries changed"] += 1
             for again, asked in (("", len(entries)), (", once more", 0)):
-                status, said = self._run(command, place, judge, f"{where}{again}")
-                self.note("ended badly", where + again, [said[-300:]] if status or "warning: " in said else [])
-                self._compare(where + again, command, place, whole=True)
-                wrong = [f"{len(judge.requests)} times, not {asked}"] * (len(judge.requests) != asked)
-                self.note("asked otherwise", where + again, wrong)
-                _forget_rows(place)
-                judge.requests.clear()
+                ended = self._run_well(where + again, command, place, judge)
+                self.note_if("warning: " in ended.said, "ended badly", where + again, ended)
+                times = len(judge.requests)
+                self.note_if(times != asked, "asked otherwise", where + again, f"{times} times, not {asked}")
+                _forget(place, judge)
 
     def broken_before(self, command: str, kind: str) -> None:
         """A file that was harmed: refused before anything is asked, or as good as none."""
         where = f"{kind} before, {command}"
         with self._judged(command) as (place, judge):
-            FILES[kind](self._kept(command, place, judge, where))
-            status, said = self._run(command, place, judge, where)
-            self.counts["refused at the start"] += status == 2
-            if status == 2:
-                named = _cache(command, place).name in said.splitlines()[-1]
-                self.note("ended badly", where, [said[-300:]] if not named or judge.requests else [])
+            cache = self._kept(command, place, judge, where)
+            FILES[kind](cache)
+            ended = self._run(command, place, judge, where)
+            self.counts["refused at the start"] += ended.status == 2
+            if ended.status == 2:
+                well = cache.name in ended.last_line and not judge.requests
+                self.note_if(not well, "ended badly", where, ended)
             else:
-                self.note("ended badly", where, [said[-300:]] if status else [])
-                self._compare(where, command, place, whole=True)
+                self.note_if(ended.status, "ended badly", where, ended)
+                self._compare(where, command, place)
 
-    def broken_in_the_middle(self, command: str, kind: str, harm: Harm) -> None:
+    def broken_in_the_middle(self, command: str, kind: str) -> None:
         """Harm done while a run asks: it ends with all rows. The same command finds them, or refuses the cache."""
         where = f"{kind} in the middle, {command}"
+        harm = MIDDLE[kind]()
         with self._judged(command) as (place, judge):
             lock, done = threading.Lock(), threading.Event()
 
@@ -332,19 +320,18 @@ class _Campaign(Findings):
                     if len(judge.requests) > IN_THE_MIDDLE and not done.is_set():
                         done.set()
                         with suppress(OSError, sqlite3.Error):  # it may be in use at this moment
-                            harm(_cache(command, place))
+                            harm(place / CACHES[command])
                 return literal_reply(body)
 
             judge.replies = reply
-            status, said = self._run(command, place, judge, where)
+            ended = self._run_well(where, command, place, judge)
             if isinstance(harm, _Locks):
                 harm.end()
-            self.counts["warned of a cache"] += "warning: " in said
-            self.note("ended badly", where, [said[-300:]] if status or not done.is_set() else [])
-            self._compare(where, command, place, whole=True)
-            status, said = self._run(command, place, judge, f"{where}, again")
-            self.note("ended badly", f"{where}, again", [said[-300:]] if status not in (0, 2) else [])
-            self._compare(f"{where}, again", command, place, whole=True)
+            self.counts["warned of a cache"] += "warning: " in ended.said
+            self.note_if(not done.is_set(), "ended badly", where, "nothing was harmed")
+            ended = self._run(command, place, judge, f"{where}, again")
+            self.note_if(ended.status not in (0, 2), "ended badly", f"{where}, again", ended)
+            self._compare(f"{where}, again", command, place)
 
     def locked_before(self, command: str, kind: str, seconds: float | None) -> None:
         """A lock held when a run starts: it is waited for, and one that stays is a line and status 2."""
@@ -355,32 +342,27 @@ class _Campaign(Findings):
             held.execute("SELECT count(*) FROM replies").fetchall()
             lock = _Locks(kind, seconds)
             lock(cache)
-            status, said = self._run(command, place, judge, where)
+            if seconds is None:
+                ended = self._run(command, place, judge, where)
+                well = ended.status == 2 and "keeps it locked" in ended.last_line and not judge.requests
+                self.note_if(not well, "ended badly", where, ended)
+            else:
+                self._run_well(where, command, place, judge)
             lock.end()
             held.close()
-            wanted = 2 if seconds is None else 0
-            well = status == wanted and (wanted == 0 or "keeps it locked" in said.splitlines()[-1])
-            self.note("ended badly", where, [] if well and not (wanted and judge.requests) else [said[-300:]])
-            if not wanted:
-                self._compare(where, command, place, whole=True)
 
     def full_disk(self, command: str) -> None:
         """No file may grow beyond what rows and reports need: the cache, which needs more, is not what a run needs."""
         where = f"a full disk, {command}"
-        largest = max(
-            path.stat().st_size
-            for path in self.undisturbed[command].rglob("*")
-            if path.is_file() and "sqlite" not in path.name
-        )
+        files = [path for path in self.undisturbed[command].rglob("*") if path.is_file() and "sqlite" not in path.name]
+        most_kib = max(max(path.stat().st_size for path in files) // 1024 + 4, 40)
         with self._judged(command) as (place, judge):
-            status, said = self._run(command, place, judge, where, most_kib=max(largest // 1024 + 4, 40))
-            self.counts["warned of a cache"] += "warning: " in said
-            self.note("ended badly", where, [said[-300:]] if status or "warning: " not in said else [])
-            self._compare(where, command, place, whole=True)
-            _forget_rows(place)
-            status, said = self._run(command, place, judge, f"{where}, again")
-            self.note("ended badly", f"{where}, again", [said[-300:]] if status else [])
-            self._compare(f"{where}, again", command, place, whole=True)
+            limited = ["bash", "-c", f'ulimit -f {most_kib}; exec "$@"', "bash"]
+            ended = self._run_well(where, command, place, judge, before=limited)
+            self.counts["warned of a cache"] += "warning: " in ended.said
+            self.note_if("warning: " not in ended.said, "ended badly", where, ended)
+            _forget(place, judge)
+            self._run_well(f"{where}, again", command, place, judge)
 
 
 COUNTED = (
@@ -389,42 +371,15 @@ COUNTED = (
 )  # fmt: skip
 
 
-def _line(command: str, inputs: Path, judge: ScriptedJudge) -> list[str]:
-    if command == "evaluate":
-        words = [
-            "rag_zeval",
-            "evaluate",
-            str(inputs / "in.jsonl"),
-            "--scorers",
-            "rag_zeval,is_correct,embedding_similarity",
-        ]
-        words += ["--model", judge.spec(), "--embeddings", judge.spec("vectors"), "--concurrency", "2"]
-        return [*words, "--against", "contexts", "--out", "rows.jsonl", "--cache", "cache.sqlite"]
-    words = ["eval_benchmarks", "benchmarks=[wikieval]", "scorers=[is_correct]", f"data_dir={inputs}", "out_dir=out"]
-    return [*words, f"models=['{judge.spec()}']", "bootstrap.draws=20", "judge.concurrency=2", "judge.trials=1"]
+def _scores(place: Path) -> Scores:
+    return {at: scores_of(row) for at, row in read_rows(place).items()}
 
 
-def _cache(command: str, place: Path) -> Path:
-    return place / ("cache.sqlite" if command == "evaluate" else "out/replies.sqlite")
-
-
-def _row_files(place: Path) -> list[Path]:
-    return [*place.glob("rows.jsonl"), *place.glob("out/rows/*.jsonl")]
-
-
-def _rows(place: Path) -> Rows:
-    """Scores by file and row; the name of a file of `bench` ends in what its model's URL is hashed into."""
-    rows: list[tuple[Path, Row]] = [(path, row) for path in _row_files(place) for row in read_jsonl(path)]
-    return {(re.split("__openai|-openai", path.name)[0], row["id"]): _scores(row) for path, row in rows}
-
-
-def _scores(row: Row) -> list[Any]:
-    return [score["value"] if isinstance(score, dict) else score for score in row["scores"]]
-
-
-def _forget_rows(place: Path) -> None:
-    for path in _row_files(place):
+def _forget(place: Path, judge: ScriptedJudge) -> None:
+    """The rows, and what was asked for them."""
+    for path in row_files(place):
         path.unlink()
+    judge.requests.clear()
 
 
 MIDDLE: dict[str, Callable[[], Harm]] = {
@@ -442,27 +397,21 @@ def run(
     middle: Sequence[str] = tuple(MIDDLE),
     locks: Sequence[float | None] = (2.0, None),
     disk: bool = True,
-    commands: Sequence[str] = COMMANDS,
+    commands: Sequence[str] = tuple(COMMANDS),
 ) -> Findings:
     """All kinds of entries in `turns` orders, and all harm to files, by each command; two commands at a time."""
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as folder:
         campaign = _Campaign(Path(folder), commands)
-        attempts = {}
+        attempts: dict[str, Callable[[], None]] = {}
         for command in commands:
-            for turn in range(turns):
-                attempts[pool.submit(campaign.entries, command, turn)] = f"entries, {command}"
-            for kind in before:
-                attempts[pool.submit(campaign.broken_before, command, kind)] = f"{kind} before, {command}"
-            for kind in middle:
-                attempt = pool.submit(campaign.broken_in_the_middle, command, kind, MIDDLE[kind]())
-                attempts[attempt] = f"{kind} in the middle, {command}"
-            for kind in ("writers", "all"):
-                for seconds in locks:
-                    attempts[pool.submit(campaign.locked_before, command, kind, seconds)] = f"a lock before, {command}"
+            some = {f"entries, turn {turn}": partial(campaign.entries, command, turn) for turn in range(turns)}
+            some |= {f"{kind} before": partial(campaign.broken_before, command, kind) for kind in before}
+            some |= {f"{kind} in the middle": partial(campaign.broken_in_the_middle, command, kind) for kind in middle}
+            for seconds in locks:
+                for kind in ("writers", "all"):
+                    some[f"a lock of {kind} for {seconds} s"] = partial(campaign.locked_before, command, kind, seconds)
             if disk:
-                attempts[pool.submit(campaign.full_disk, command)] = f"a full disk, {command}"
-        for attempt in as_completed(attempts):
-            if error := attempt.exception():
-                campaign.note("broke off", attempts[attempt], [repr(error)])
-            campaign.tell(f"{campaign.counts['commands run']} commands")
+                some["a full disk"] = partial(campaign.full_disk, command)
+            attempts |= {f"{where}, {command}": attempt for where, attempt in some.items()}
+        campaign.attempt(attempts, "commands run")
     return campaign

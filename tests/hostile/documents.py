@@ -9,26 +9,32 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import socket
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from commands import UNSEEN, run_command
 from findings import Findings
 from hostile_files import HostileFile, heavy_texts, light_texts
 from hostile_pages import heavy_pages, light_pages
 from hostile_pdfs import heavy_pdfs, light_pdfs
 
-ROOT = Path(__file__).parents[2]
 SECONDS, SLACK = 15.0, 5.0  # for one file here, and what else a process may take
 MOST_MIB = 1_100  # of the command, and of each process that it starts
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")  # what a terminal obeys
+READING = f"""
+import json, sys
+from pathlib import Path
+from rag_zeval.documents import bounded
+from rag_zeval.documents.documents import read_documents
+
+bounded.SECONDS = {SECONDS}
+reading = read_documents([Path(path) for path in sys.argv[1:]])
+unread = {{name: [reason] for name, reason in reading.left_out.items()}} | reading.doubts
+print(json.dumps({{"texts": {{one.name: one.text for one in reading.documents}}, "unread": unread}}))
+"""
 TOGETHER = 400  # files in a folder
 SECRET = "secretoutside"
 COUNTED = (
@@ -36,18 +42,6 @@ COUNTED = (
     "named for nothing",
     "not named", "hangs", "too large", "broke off", "escapes", "read outside the folder", "links", "links not named",
 )  # fmt: skip
-
-
-def heavy_files(rng: random.Random) -> Iterable[HostileFile]:
-    yield from heavy_texts(rng)
-    yield from heavy_pages(rng)
-    yield from heavy_pdfs(rng)
-
-
-def light_files(rng: random.Random, soups: int, broken: int) -> Iterable[HostileFile]:
-    yield from light_texts(rng)
-    yield from light_pages(rng, soups)
-    yield from light_pdfs(rng, broken)
 
 
 class _Campaign(Findings):
@@ -65,10 +59,9 @@ class _Campaign(Findings):
                 Path(folder, name).write_bytes(file.content)
             Path(folder, "good.txt").write_text("A good file.")
             kind = files[0].kind if len(files) == 1 else f"{len(files)} files"
-            said = self._measured([folder], kind, SECONDS * len(files) if len(files) > 1 else SECONDS)
-        if said is not None:
-            for name, file in by_name.items():
-                self._compare(name, file, said)
+            said = self._read(folder, kind, SECONDS * len(files))
+        for name, file in by_name.items() if said else ():
+            self._compare(name, file, said)
         self.kinds |= {file.kind for file in files}
         self.counts["files"] += len(files)
         self.counts["kinds"] = len(self.kinds)
@@ -81,9 +74,9 @@ class _Campaign(Findings):
         lost = [word for word in asked if word not in (text or "")]
         outcome = "left out" if text is None else "read in part" if reasons else "read whole"
         self.counts[outcome if outcome == "read whole" else f"{outcome}, and said so"] += 1
-        self.note("words lost", where, [f"{len(lost)} of {len(asked)}: {lost[:3]}"] if lost and not reasons else [])
+        self.note_if(lost and not reasons, "words lost", where, f"{len(lost)} of {len(asked)}: {lost[:3]}")
         self.note("named for nothing", where, reasons if file.whole else [])
-        self.note("not named", where, [f"has {text!r:.80}"] if file.told and not reasons else [])
+        self.note_if(file.told and not reasons, "not named", where, f"has {text!r:.80}")
         self.note("escapes", where, [reason for reason in reasons if UNSEEN.search(reason)])
 
     def folders(self) -> None:
@@ -91,59 +84,23 @@ class _Campaign(Findings):
         with tempfile.TemporaryDirectory() as holder:
             outside, folder = Path(holder, "outside"), Path(holder, "folder")
             hostile = _write_folder(outside, folder)
-            said = self._measured([str(folder)], "links", SECONDS)
+            said = self._read(str(folder), "links", SECONDS)
             self.counts["links"] = len(hostile)
-            if said is not None:
+            if said:
                 held = [name for name, text in said["texts"].items() if SECRET in text or "root:" in text]
                 self.note("read outside the folder", "links", held)
                 self.note("links not named", "links", [name for name in hostile if name not in said["unread"]])
-                right = {"good.md", "within.md", "below/deep.txt"}
-                self.note("words lost", "links", right - said["texts"].keys())
+                self.note("words lost", "links", {"good.md", "within.md", "below/deep.txt"} - said["texts"].keys())
 
-    def _measured(self, paths: Sequence[str], where: str, seconds: float) -> dict[str, Any] | None:
-        """What a process read; None if it did not end well, which is noted, as is what it took."""
-        line = [sys.executable, str(Path(__file__)), str(SECONDS), *paths]
-        mib, hung, started = 0, False, time.monotonic()
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            env = {**os.environ, "PYTHONPATH": str(ROOT)}
-            with subprocess.Popen(line, stdout=output, stderr=errors, env=env) as process:
-                while process.poll() is None:
-                    mib = max(mib, *map(_peak_mib, _with_children(process.pid)))
-                    if time.monotonic() - started > seconds + SLACK:
-                        hung = True
-                        process.kill()
-                    time.sleep(0.05)
-            took = round(time.monotonic() - started, 1)
-            output.seek(0)
-            errors.seek(0)
-            said, error = output.read(), errors.read().decode("utf-8", "replace")
-        for most, value in (("peak MiB of a process", mib), ("longest seconds", took)):
-            self.counts[most] = max(self.counts[most], value)  # type: ignore[call-overload]
-        self.note("hangs", where, [f"over {took} s"] if hung else [])
-        self.note("too large", where, [f"{mib} MiB"] if mib > MOST_MIB else [])
-        self.note(
-            "broke off", where, [f"exit status {process.returncode}: {error[-300:]}"] if process.returncode else []
-        )
-        return json.loads(said) if process.returncode == 0 else None
-
-
-def _with_children(process: int) -> list[int]:
-    """A process, and all that it started and these started."""
-    parents = {}
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with suppress(OSError):
-            parents[int(status.parent.name)] = int(re.search(r"PPid:\s+(\d+)", status.read_text())[1])  # type: ignore[index]
-    found = [process]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found
-
-
-def _peak_mib(process: int) -> int:
-    with suppress(OSError):  # it has ended
-        if held := re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text()):
-            return int(held[1]) // 1024
-    return 0
+    def _read(self, folder: str, where: str, seconds: float) -> dict[str, Any]:
+        """What a process read; nothing if it did not end well, which is noted, as is what it took."""
+        ended = run_command(["-c", READING, folder], Path.cwd(), seconds + SLACK)
+        self.most("peak MiB of a process", ended.mib)
+        self.most("longest seconds", round(ended.seconds, 1))
+        self.note_if(ended.hung, "hangs", where, ended)
+        self.note_if(ended.mib > MOST_MIB, "too large", where, ended)
+        self.note_if(ended.status, "broke off", where, ended)
+        return {} if ended.status else json.loads(ended.out)
 
 
 def _write_folder(outside: Path, folder: Path) -> list[str]:
@@ -183,26 +140,15 @@ def run(seed: int = 0) -> Findings:
     return campaign
 
 
+def heavy_files(rng: random.Random) -> Iterable[HostileFile]:
+    return chain(heavy_texts(rng), heavy_pages(rng), heavy_pdfs(rng))
+
+
 def run_light(seed: int, soups: int, broken: int) -> _Campaign:
     """What is read fast, and the folder of links."""
-    campaign = _Campaign()
-    files = [*light_files(random.Random(seed), soups, broken)]
+    rng, campaign = random.Random(seed), _Campaign()
+    files = [*light_texts(rng), *light_pages(rng, soups), *light_pdfs(rng, broken)]
     for at in range(0, len(files), TOGETHER):
         campaign.read(files[at : at + TOGETHER])
     campaign.folders()
     return campaign
-
-
-def main() -> None:
-    """Read these paths, a file within so many seconds: what came of each, as JSON."""
-    from rag_zeval.documents import bounded
-    from rag_zeval.documents.documents import read_documents
-
-    bounded.SECONDS = float(sys.argv[1])
-    reading = read_documents([Path(path) for path in sys.argv[2:]])
-    unread = {name: [reason] for name, reason in reading.left_out.items()} | reading.doubts
-    print(json.dumps({"texts": {one.name: one.text for one in reading.documents}, "unread": unread}))
-
-
-if __name__ == "__main__":
-    main()

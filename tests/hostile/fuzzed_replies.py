@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import multiprocessing
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -272,14 +271,6 @@ def honest(count: int) -> Counter[tuple[str, str]]:
 def run(replies: int) -> Findings:
     """So many cases, in two processes."""
     findings = Findings("replies", ["replies", "kinds", "read", "not read", "invented", "raised"])
-    kinds: set[str] = set()
-    numbers = [range(start, min(start + 10_000, replies)) for start in range(0, replies, 10_000)]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        for counts, faults in pool.imap_unordered(functools.partial(check, 0), numbers):
-            for (kind, end), count in counts.items():
-                kinds.add(kind)
-                findings.counts.update({"replies": count, end: count})
-            findings.faults += faults
-            findings.tell(f"{findings.counts['replies']:,} of {replies:,}")
-    findings.counts["kinds"] = len(kinds)
+    counts = findings.check(functools.partial(check, 0), replies, 10_000)
+    findings.counts["kinds"] = len({kind for kind, _ in counts})
     return findings

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from spelt_keys import escaped
+
 if TYPE_CHECKING:
     from hostile_server import Exchange
 
@@ -215,11 +217,6 @@ def raw_usage(number: str) -> Respond:
         return whole(told.replace('"N"', number).encode())
 
     return respond
-
-
-def escaped(key: str) -> str:
-    """The key as JSON may spell it inside a JSON text."""
-    return "".join(f"\\u{ord(c):04x}" for c in key)
 
 
 def with_claim(at: Exchange, claim: str) -> str:

@@ -9,13 +9,12 @@ import socket
 import sys
 import threading
 import time
-import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from hostile_modes import MODES, escaped
+from hostile_modes import MODES
 
 POUR_BYTES = 4 << 30  # what an endless mode sends at most
 HANG_SECONDS = 600.0
@@ -47,11 +46,14 @@ class Exchange(BaseHTTPRequestHandler):
     def _respond(self, body: dict[str, Any] | None, mode: str) -> None:
         self.body, self.text = body, self.server.honest(body) if body is not None else ""
         self.key = self.headers.get("Authorization", "").removeprefix("Bearer ")
-        answer = MODES[mode](self)
+        answer = self.answer(mode)
         if answer is None:
             self.close_connection = True
         else:
             self.send(answer)
+
+    def answer(self, mode: str) -> bytes | None:
+        return MODES[mode](self)
 
     def log_message(self, *args: Any) -> None:
         pass
@@ -106,9 +108,10 @@ class HostileServer(ThreadingHTTPServer):
     """
 
     request_queue_size = 256
+    exchange = Exchange
 
-    def __init__(self, honest: Callable[[dict[str, Any]], str], *, port: int = 0, is_system: bool = False):
-        super().__init__(("127.0.0.1", port), Exchange)
+    def __init__(self, honest: Callable[[dict[str, Any]], str | None], *, port: int = 0, is_system: bool = False):
+        super().__init__(("127.0.0.1", port), self.exchange)
         self.honest, self.is_system, self.stopped = honest, is_system, threading.Event()
         self.set("good")
         self._elsewhere = socket.create_server(("127.0.0.1", 0))
@@ -126,7 +129,6 @@ class HostileServer(ThreadingHTTPServer):
 
     def set(self, mode: str, on_models: bool = False) -> None:
         """Answer every chat request by a mode; or the list of models, and it alone."""
-        assert mode in MODES, mode
         self.models_mode, self._others = (mode, "good") if on_models else ("good", mode)
         self._by_question: Mapping[int, str] = {}
         self._connections = self.chats = 0
@@ -158,15 +160,3 @@ class HostileServer(ThreadingHTTPServer):
         self._accepting.join()  # a port is not free while somebody accepts on it
         self.server_close()
         self._elsewhere.close()
-
-
-def shows_key(content: bytes, key: str, piece: int = 20) -> list[str]:
-    """Which pieces of a key stand in these bytes, as they are, in a URL's form or in JSON's."""
-    found = []
-    for start in range(len(key) - piece + 1):
-        part = key[start : start + piece]
-        quoted = urllib.parse.quote(part, safe="")
-        spelled = escaped(part)
-        forms = {part, quoted, quoted.lower(), spelled, part.replace("/", "\\/"), spelled.replace("\\", "\\\\")}
-        found += [form for form in forms if form.encode() in content]
-    return found

@@ -16,7 +16,6 @@ from reply_forms import (
     Kind,
     Place,
     Planted,
-    Said,
     copy_of,
     has_object,
     has_text_verdict,
@@ -135,20 +134,16 @@ def _in_a_line(rng: random.Random, ask: Ask, planted: Planted) -> str:
     return "\n".join(lines)
 
 
-def _as_said(rng: random.Random, ask: Ask, planted: Planted) -> Said:
-    return Said(planted.said, detail=planted.detail)
-
-
 INJECTED = [
-    Kind("shown text repeated unescaped", "honest or none", has_object, plant=_injecting, repeat=_as_said),
+    Kind("shown text repeated unescaped", "honest or none", has_object, plant=_injecting),
     Kind(
         "shown triplet repeated unescaped", "honest or none", lambda ask: ask.prompt.name == "ragchecker_claims",
-        plant=_injecting, repeat=_as_said,
+        plant=_injecting,
     ),
     Kind(
         "shown text straightened and unescaped", "honest or none",
         lambda ask: has_object(ask) or ask.prompt.name == "ragchecker_claims",
-        plant=_injecting_in_disguise, repeat=_as_said,
+        plant=_injecting_in_disguise,
     ),
     Kind(
         "shown verdict repeated in a line", "honest or none", has_text_verdict,

@@ -7,13 +7,9 @@ The judge counts what it is paid for, and refuses one question in six: so failed
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-import threading
 import time
 import zlib
 from collections import Counter
@@ -23,23 +19,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from commands import ROOT, Command, Ended, write_rows
 from findings import Findings
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
+from rag_zeval.files import Row
 from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.results import SPENT
 from rag_zeval.scripted_judge import ScriptedJudge
 
-ROOT = Path(__file__).parents[2]
 CONCURRENCY = 2
 DELAY = 0.03  # seconds that the judge takes for a reply
 HANG = 180.0  # seconds after which a process is said to hang
 ROWS = 48
+COMMANDS = {
+    "evaluate": f"rag_zeval evaluate {{folder}}/in.jsonl --model={{judge}} --concurrency={CONCURRENCY}",
+    "bench": (
+        "eval_benchmarks benchmarks=[nano_eval] scorers=[rag_zeval] models=['{judge}'] bootstrap.draws=20 "
+        f"judge.concurrency={CONCURRENCY} nano_eval.n={ROWS // 2} nano_eval.seed_ranked=1 nano_eval.seed_pairs=2"
+    ),
+    "synthesize": "synthesize n_questions=40 batch_size=2 max_new_tokens=64 device=cpu",
+}
+ASKING = ("evaluate", "bench")  # a judge
+FILES = {"evaluate": "o.jsonl", "bench": "rows/*.jsonl", "synthesize": "responses.jsonl"}
 REFUSED = 6  # one question in so many
 COSTS = frozenset({"seconds", "calls", "cached", "retries", "failures", "paid_tokens"})  # of a row
 
-Row = dict[str, Any]
 Rows = dict[tuple[str, str], Row]  # by file and id
 
 
@@ -65,17 +71,13 @@ class Stage:
 @contextmanager
 def opened(name: str, folder: Path) -> Iterator[Stage]:
     """A stage by name, with its judge, which replies by the letter, and its input in `folder`."""
-    if name == "synthesize":
-        words = ["n_questions=40", "batch_size=2", "max_new_tokens=64", "device=cpu"]
-        yield Stage(name, ["synthesize", *words], "responses.jsonl", [])
-        return
-    examples = NanoEval(ROWS // 2, 1, 2).examples
+    paid: list[str] = []
     suffix = "|rag_zeval" if name == "evaluate" else ""
+    examples = [] if name == "synthesize" else NanoEval(ROWS // 2, 1, 2).examples
     ids = {
         judge_messages("paper", one.question, one.reference, one.answers)[0]["content"]: one.id + suffix
         for one in examples
     }
-    paid: list[str] = []
 
     def reply(body: dict[str, Any]) -> str | None:
         prompt = body["messages"][0]["content"]
@@ -85,18 +87,11 @@ def opened(name: str, folder: Path) -> Iterator[Stage]:
         time.sleep(DELAY)
         return None if refused else literal_reply(body)
 
+    fields = ("id", "question", "reference", "answers")
+    write_rows(folder / "in.jsonl", [{name: getattr(example, name) for name in fields} for example in examples])
     judge = ScriptedJudge(reply)
-    if name == "evaluate":
-        source = folder / "in.jsonl"
-        fields = ("id", "question", "reference", "answers")
-        rows = [{name: getattr(example, name) for name in fields} for example in examples]
-        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        words = ["rag_zeval", "evaluate", str(source), f"--model={judge.spec()}", f"--concurrency={CONCURRENCY}"]
-        yield Stage(name, words, "o.jsonl", paid)
-    else:
-        words = ["eval_benchmarks", "benchmarks=[nano_eval]", "scorers=[rag_zeval]", f"models=['{judge.spec()}']"]
-        words += [f"judge.concurrency={CONCURRENCY}", "bootstrap.draws=20", f"nano_eval.n={ROWS // 2}"]
-        yield Stage(name, [*words, "nano_eval.seed_ranked=1", "nano_eval.seed_pairs=2"], "rows/*.jsonl", paid)
+    line = COMMANDS[name].format(folder=folder, judge=judge.spec())
+    yield Stage(name, line.split(), FILES[name], paid)
     judge.close()
 
 
@@ -105,22 +100,9 @@ def good(row: Row) -> bool:
     return bool(row.get("final", not row.get("status", "").startswith("failed")))
 
 
-def start(stage: Stage, out: Path) -> subprocess.Popen[str]:
-    """The stage's command, in a process group of its own."""
+def start(stage: Stage, out: Path) -> Command:
     out.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "NO_PROXY": "127.0.0.1"}
-    line = [sys.executable, "-m", *stage.command(out)]
-    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(line, cwd=ROOT, env=environment, start_new_session=True, **quiet)
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Its exit status and its last line on stderr; one that hangs is killed, and its status is then -9."""
-    timer = threading.Timer(HANG, os.killpg, (process.pid, signal.SIGKILL))
-    timer.start()
-    errors = process.communicate()[1]
-    timer.cancel()
-    return process.returncode, errors.splitlines()[-1] if errors else ""
+    return Command(stage.command(out), ROOT)
 
 
 def rows_of(stage: Stage, out: Path) -> tuple[Rows, list[str]]:
@@ -153,14 +135,14 @@ class Whole:
 
 def undisturbed(stage: Stage, out: Path) -> Whole:
     began = time.monotonic()
-    process = start(stage, out)
-    while process.poll() is None and not size(stage, out):
+    command = start(stage, out)
+    while command.runs and not size(stage, out):
         time.sleep(0.005)
     first = time.monotonic()
-    status, error = ended(process)
+    ended = command.ended(HANG)
     rows, doubled = rows_of(stage, out)
-    if status or doubled or not rows:
-        raise RuntimeError(f"{stage.name}: the undisturbed run ended with {status}: {error}; {len(rows)} rows")
+    if ended.status or doubled or not rows:
+        raise RuntimeError(f"{stage.name}: the undisturbed run: {ended}; {len(rows)} rows")
     return Whole(rows, out, first - began, time.monotonic() - first)
 
 
@@ -173,26 +155,25 @@ def settling(stage: Stage, out: Path) -> bool:
     return any(out.glob(stage.files + ".kept*"))
 
 
-def kill(process: subprocess.Popen[str], stage: Stage, out: Path, whole: Whole, chance: random.Random) -> None:
+def kill(command: Command, stage: Stage, out: Path, whole: Whole, chance: random.Random) -> None:
     """SIGKILL the group at a moment drawn: before the first new row, while rows are taken out, or after it."""
     mode = chance.random()
     limit = time.monotonic() + HANG
     if mode < 0.2:
         limit = time.monotonic() + chance.uniform(0, whole.start)
-        while process.poll() is None and time.monotonic() < limit:
+        while command.runs and time.monotonic() < limit:
             time.sleep(0.001)
     elif mode < 0.5 and not all(map(good, rows_of(stage, out)[0].values())):
-        while process.poll() is None and time.monotonic() < limit and not settling(stage, out):
+        while command.runs and time.monotonic() < limit and not settling(stage, out):
             pass
         time.sleep(chance.choice([0.0, chance.uniform(0, 0.003)]))
     else:
         least = size(stage, out)
-        while process.poll() is None and time.monotonic() < limit and size(stage, out) <= least:
+        while command.runs and time.monotonic() < limit and size(stage, out) <= least:
             least = min(least, size(stage, out))
             time.sleep(0.001)
         time.sleep(chance.uniform(0, whole.work / 2))
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    command.kill()
 
 
 def kills(name: str, count: int, seed: int, folder: Path) -> Findings:
@@ -210,17 +191,16 @@ def kills(name: str, count: int, seed: int, folder: Path) -> Findings:
             out = folder / str(runs)
             before, _ = rows_of(stage, out)
             stage.paid.clear()
-            process = start(stage, out)
+            command = start(stage, out)
             if struck < count:
-                kill(process, stage, out, whole, chance)
-            status, error = ended(process)
-            killed = status == -signal.SIGKILL
+                kill(command, stage, out, whole, chance)
+            ended = command.ended(HANG)
+            killed = ended.status == -signal.SIGKILL
             struck, runs = struck + killed, runs + (not killed)
             findings.counts["killed while rows were taken out"] += settling(stage, out)
             time.sleep(2 * DELAY if killed else 0)  # what it had asked is still coming in
             check(findings, f"start {starts}", stage, before, out, None if killed else whole)
-            if not killed:
-                findings.note("ended badly", f"start {starts}", [f"{status}: {error}"] if status else [])
+            findings.note_if(ended.status and not killed, "ended badly", f"start {starts}", ended)
             findings.tell(f"{struck} of {count} kills, {runs} runs")
     findings.counts.update({f"{name} kills": struck, f"{name} runs": runs})
     return findings
@@ -273,14 +253,18 @@ def races(name: str, count: int, seed: int, folder: Path) -> Findings:
             stage.paid.clear()
             first = start(stage, out)
             time.sleep(chance.choice([0.0, chance.uniform(0, whole.work / 2)]))
-            ends = [ended(process) for process in (start(stage, out), first)]
-            refused = [status == 2 and "another run is writing this file" in error for status, error in ends]
-            well = all(status == 0 or no for (status, _), no in zip(ends, refused, strict=True)) and not all(refused)
+            ends = [command.ended(HANG) for command in (start(stage, out), first)]
+            refused = [_is_refused(ended) for ended in ends]
+            well = all(ended.status == 0 or _is_refused(ended) for ended in ends) and not all(refused)
             check(findings, where, stage, before, out, whole)
-            findings.note("ended badly", where, [] if well else [ends])
+            findings.note_if(not well, "ended badly", where, [*map(str, ends)])
             findings.counts.update({f"{name} races": 1, "refused": sum(refused)})
             findings.tell(f"{number + 1} of {count} races")
     return findings
+
+
+def _is_refused(ended: Ended) -> bool:
+    return ended.status == 2 and "another run is writing this file" in ended.last_line
 
 
 def half_done(stage: Stage, whole: Whole, out: Path, chance: random.Random) -> None:
@@ -297,13 +281,9 @@ def half_done(stage: Stage, whole: Whole, out: Path, chance: random.Random) -> N
 def run(folder: Path, kills_each: int = 50, races_each: int = 20, seed: int = 0) -> Findings:
     """All of it, in `folder`."""
     total = Findings("kills")
-    for attack, times, names in (
-        (kills, kills_each, ("evaluate", "bench", "synthesize")),
-        (races, races_each, ("evaluate", "bench")),
-    ):
-        for name in names:
-            place = folder / f"{attack.__name__}-{name}"
-            place.mkdir(parents=True)
-            total.add(attack(name, times, seed, place))
-            total.tell(f"{times} {attack.__name__} of {name}")
+    attacks = [*((kills, name, kills_each) for name in COMMANDS), *((races, name, races_each) for name in ASKING)]
+    for attack, name, times in attacks:
+        place = folder / f"{attack.__name__}-{name}"
+        total.add(attack(name, times, seed, place))
+        total.tell(f"{times} {attack.__name__} of {name}")
     return total

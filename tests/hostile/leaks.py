@@ -9,23 +9,21 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from commands import new_folder, run_command, write_rows, write_wikieval
 from findings import Findings
-from spelt_keys import SPELLINGS, shown
+from spelt_keys import SPELLINGS
 
 from rag_zeval.adapters import langchain, llama_index
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.rows import RowWriter
 from rag_zeval.scripted_judge import ScriptedJudge
 
-ROOT = Path(__file__).parents[2]
 KEY = "sk-canary+0123456789/abcdefghijklmnopqrstuvwxyz"
 OPAQUE = "7f3b9c0d5e8a1624f0b7c9d3e5a81624"  # a key that looks like no vendor's
 SHAPES = (
@@ -54,7 +52,7 @@ RAISED = {
     "a bug": "RuntimeError(spelt) from ValueError(spelt)",
     "a file's name": "OSError(2, 'no such file', spelt)",
 }
-SLIPS = (  # words of a command, in which {} is the key
+SLIPS = (  # words of a command, in which {} is the key and ~ a space
     "rag_zeval evaluate in.jsonl --model {model} --api-key-env {}",
     "rag_zeval evaluate in.jsonl --model {model} --api-key {}",
     "rag_zeval evaluate in.jsonl --model {model} --api-key={}",
@@ -63,8 +61,8 @@ SLIPS = (  # words of a command, in which {} is the key
     "rag_zeval evaluate in.jsonl --embeddings openai:judge@http://{}@127.0.0.1:9/v1 --scorers ragas_answer_similarity",
     "rag_zeval questions docs --model {model} --out q.jsonl --api-key-env {}",
     "rag_zeval smoke --model {model} --api-key-env {}",
-    "rag_zeval collect in.jsonl --url {url} --out a --answer $.a --header Authorization=Bearer_{}",
-    "rag_zeval collect in.jsonl --url {url} --out a --answer $.a --header Authorization:_Bearer_{}",
+    "rag_zeval collect in.jsonl --url {url} --out a --answer $.a --header Authorization=Bearer~{}",
+    "rag_zeval collect in.jsonl --url {url} --out a --answer $.a --header Authorization:~Bearer~{}",
     "rag_zeval collect in.jsonl --url {url} --out a --answer $.a --header X-Key={}",
     "rag_zeval collect in.jsonl --url http://user:{}@127.0.0.1:9/ --out a --answer $.a",
     "rag_zeval collect in.jsonl --url http://127.0.0.1:9/?api_key={} --out a --answer $.a",
@@ -93,19 +91,39 @@ KNOWN_SLIPS = (  # where only a key of a known form can be told from a word
 )
 
 
-def _claimed(reply: str, text: str) -> str:
-    return reply.replace('"claim": "', f'"claim": {json.dumps(text)[:-1]} ', 1)
-
-
 def said_by_server(place: str, text: str, reply: str | None) -> Any:
     """How a server says a text: an HTTP answer, or the reply of a model."""
     return {
         "an error": {"status": 400, "body": {"error": {"message": f"no such key: {text}."}}},
         "an error as text": {"status": 403, "body": f"Authorization: Bearer {text}\n".encode("utf-8", "replace")},
         "a reply": f"the key is {text}",
-        "a claim": _claimed(reply or "", text),
+        "a claim": (reply or "").replace('"claim": "', f'"claim": {json.dumps(text)[:-1]} ', 1),
         "a model's name": {"status": 200, "body": {"model": text, "choices": [{"finish_reason": text, "message": {}}]}},
     }[place]
+
+
+SERVED = {  # commands whose servers say the key
+    "evaluate": "rag_zeval evaluate in.jsonl --model {model} --out rows --html page.html --cache kept.sqlite",
+    "questions": "rag_zeval questions docs --model {model} --out q.jsonl --n 2 --kinds easy",
+    "collect": (
+        "rag_zeval collect in.jsonl --url {url} --out a --answer $.a --contexts $.docs "
+        "--header Authorization=OPENAI_API_KEY"
+    ),
+    "bench": (
+        "eval_benchmarks benchmarks=[wikieval] scorers=[rag_zeval] models=['{model}'] data_dir=. out_dir=out "
+        "bootstrap.draws=10"
+    ),
+}
+
+
+class Raising:
+    """A chain, and an engine, that raise the key in the spelling of a question's number."""
+
+    def invoke(self, asked: dict[str, str]) -> Any:
+        return self.query(asked["input"])
+
+    def query(self, text: str) -> Any:
+        raise PermissionError(f"bad key\n{SPELLINGS[NAMES[int(text)]](KEY)}")
 
 
 class Campaign(Findings):
@@ -116,6 +134,7 @@ class Campaign(Findings):
         self.folder = folder
         self._judge = ScriptedJudge(self._reply, keep=False)
         self._system = ScriptedJudge(self._answer, keep=False)
+        self._places = {"model": self._judge.spec(), "url": f"{self._system.url}/ask"}
         self._place = ""
 
     def close(self) -> None:
@@ -124,11 +143,8 @@ class Campaign(Findings):
 
     def _reply(self, body: dict[str, Any]) -> Any:
         asked = re.search(r"question (\d+)\b", body["messages"][-1]["content"])
-        if asked is None:  # one of documents
-            return said_by_server(
-                self._place, " ".join(spell(KEY) for spell in SPELLINGS.values()), literal_reply(body)
-            )
-        return said_by_server(self._place, SPELLINGS[NAMES[int(asked[1])]](KEY), literal_reply(body))
+        spellings = [SPELLINGS[NAMES[int(asked[1])]]] if asked else SPELLINGS.values()  # one of documents has them all
+        return said_by_server(self._place, " ".join(spell(KEY) for spell in spellings), literal_reply(body))
 
     def _answer(self, body: dict[str, Any]) -> Any:
         text = SPELLINGS[NAMES[int(body["question"].split()[1])]](KEY)
@@ -137,127 +153,78 @@ class Campaign(Findings):
         return said_by_server(self._place, text, None)
 
     def _new(self, name: str) -> Path:
-        folder = self.folder / re.sub(r"\W+", "-", name)
-        folder.mkdir()
-        rows = []
-        for n in range(len(NAMES)):
-            asked = {"id": f"r{n}", "question": f"question {n} ?", "reference": "It is so.", "answers": ["It is so."]}
-            rows.append(json.dumps(asked) + "\n")
-        (folder / "in.jsonl").write_text("".join(rows), "utf-8")
+        folder = new_folder(self.folder, name)
+        row = {"reference": "It is so.", "answers": ["It is so."]}
+        write_rows(
+            folder / "in.jsonl", [{"id": f"r{n}", "question": f"question {n} ?", **row} for n in range(len(NAMES))]
+        )
+        write_wikieval(folder, [("It is so.",) * 3] * len(NAMES))
         (folder / "docs").mkdir()
         (folder / "docs" / "a.md").write_text("It is so. That is all.", "utf-8")
-        wikieval = folder / "data" / "wikieval"
-        wikieval.mkdir(parents=True)
-        texts = dict.fromkeys(("answer", "poor_answer", "ungrounded_answer"), "It is so.")
-        made = [{"question": f"question {n} ?", "context_v1": ["It is so."], **texts} for n in range(len(NAMES))]
-        (wikieval / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made), "utf-8")
         return folder
 
     def servers(self, command: str, place: str) -> None:
         """A command whose server says the key in every spelling, each for another question, in one place."""
         self._place = place
-        model = self._judge.spec()
-        words = {
-            "evaluate": f"rag_zeval evaluate in.jsonl --model {model} --out rows --html page.html --cache kept.sqlite",
-            "questions": f"rag_zeval questions docs --model {model} --out q.jsonl --n 2 --kinds easy",
-            "collect": f"rag_zeval collect in.jsonl --url {self._system.url}/ask --out a --answer $.a --contexts $.docs"
-            " --header Authorization=OPENAI_API_KEY",
-            "bench": f"eval_benchmarks benchmarks=[wikieval] scorers=[rag_zeval] models=['{model}'] data_dir=data "
-            "out_dir=out bootstrap.draws=10",
-        }[command].split()
+        words = SERVED[command].format(**self._places).split()
         self.run(f"{command}, the server says it in {place}", words, OPENAI_API_KEY=KEY)
 
     def raised(self, name: str, spelling: str) -> None:
         """A program of ours that prints the key, and raises it."""
-        code = RAISING.replace("{error}", RAISED[name])
-        spelt = SPELLINGS[spelling](KEY)
-        self.run(f"{name}, {spelling}", ["-c", code], spelt, ends=(2,), may_trace=name == "a bug", OPENAI_API_KEY=KEY)
+        words = ["-c", RAISING.replace("{error}", RAISED[name])]
+        given, traced = SPELLINGS[spelling](KEY).encode(), name == "a bug"
+        self.run(f"{name}, {spelling}", words, ends=(2,), traced=traced, given=given, OPENAI_API_KEY=KEY)
 
     def slip(self, line: str, key: str) -> None:
         """A key on the command line, where none belongs; the environment does not know it."""
-        places = {"model": self._judge.spec(), "url": f"{self._system.url}/ask"}
-        words = [word.replace("{}", key).format(**places).replace("_Bearer_", " Bearer ") for word in line.split()]
-        words = [word.replace("=Bearer_", "=Bearer ") for word in words]
+        words = [word.replace("{}", key).format(**self._places).replace("~", " ") for word in line.split()]
         self.run(f"{line} with {key}", words, key=key, ends=(2,))
 
     def frameworks(self) -> None:
         """Chains and engines that raise the key, in every spelling; the environment knows it."""
         folder = self._new("frameworks")
-
-        class Raising:
-            def invoke(self, asked: dict[str, str]) -> Any:
-                return self.query(asked["input"])
-
-            def query(self, text: str) -> Any:
-                raise PermissionError(f"bad key\n{SPELLINGS[NAMES[int(text)]](KEY)}")
-
-        questions = [{"id": str(n), "question": str(n)} for n in range(len(NAMES))]
         known, os.environ["SOME_VENDOR_API_KEY"] = os.environ.get("SOME_VENDOR_API_KEY"), KEY
         for name, adapter in (("langchain", langchain), ("llama_index", llama_index)):
+            questions = [{"id": str(n), "question": str(n)} for n in range(len(NAMES))]
             with RowWriter(folder / name) as rows:
                 for row in adapter.ask(Raising(), questions):
                     rows.append(row)
-                    self.note(
-                        "tracebacks", name, [row["status"]] * (not row["status"].startswith("failed: Permission"))
-                    )
+                    self.note_if(not row["status"].startswith("failed: Permission"), "tracebacks", name, row["status"])
         os.environ.pop("SOME_VENDOR_API_KEY") if known is None else None
-        self._search("frameworks", b"", folder, KEY)
+        self.note_keys("frameworks", folder, [], KEY)
 
     def run(
         self,
         where: str,
         words: Sequence[str],
-        given: str = "",
         *,
         key: str = KEY,
         ends: Sequence[int] = (0, 1, 2),
-        may_trace: bool = False,
-        **environment: str,
+        traced: bool = False,
+        **how: Any,
     ) -> None:
-        folder = self._new(where[:60] + str(self.counts["commands run"]))
-        self.counts["commands run"] += 1
-        env = {name: value for name, value in os.environ.items() if not name.lower().endswith(("_proxy", "_key"))}
-        env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "100", **environment}
-        line = [sys.executable, *([] if words[0] == "-c" else ["-m"]), *words]
-        done = subprocess.run(line, cwd=folder, env=env, input=given.encode(), capture_output=True)
-        self.note(
-            "other statuses", where, [f"{done.returncode}: {done.stderr[-200:]!r}"] * (done.returncode not in ends)
-        )
-        self.note("tracebacks", where, [done.stderr[-300:]] * (b"Traceback" in done.stderr and not may_trace))
-        self._search(where, done.stdout + b"\n---\n" + done.stderr, folder, key)
-
-    def _search(self, where: str, said: bytes, folder: Path, key: str) -> None:
-        files = {str(at.relative_to(folder)): at.read_bytes() for at in folder.rglob("*") if at.is_file()}
-        for name, content in {"the output": said, **files}.items():
-            self.note("keys found", where, [f"{piece} in {name}" for piece in shown(content, key)[:1]])
+        """Run a command in a folder of its own. ends: exit statuses that it may have. traced: whether it may trace."""
+        folder = self._new(where)
+        ended = run_command(words, folder, **how)
+        self.note_end(where, ended, traced)
+        self.note_if(ended.status not in ends, "other statuses", where, ended)
+        self.note_keys(where, folder, [ended], key)
 
 
 def run() -> Findings:
     """Every place with every command; every spelling raised; every slip with keys of every form."""
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(Path(folder))
-        try:
-            campaign.frameworks()
-            for command in ("evaluate", "questions", "collect", "bench"):  # one place at a time
-                for place in PLACES:
-                    campaign.servers(command, place)
-            attempts: dict[Any, str] = {}
-
-            def start(what: Callable[..., None], *words: str) -> None:
-                attempts[pool.submit(what, *words)] = ", ".join(words)
-
-            for spelling in SPELLINGS:
-                start(campaign.raised, "a bug", spelling)
-            start(campaign.raised, "an error", "as it is")
-            start(campaign.raised, "a file's name", "percent-encoding")
-            for at, line in enumerate((*SLIPS, *KNOWN_SLIPS)):
-                keys = (*SHAPES, OPAQUE) if at % 5 == 0 and line in SLIPS else (SHAPES[at % len(SHAPES)],)
-                for key in keys:
-                    start(campaign.slip, line, key)
-            for attempt in as_completed(attempts):
-                if error := attempt.exception():
-                    campaign.note("broke off", attempts[attempt], [repr(error)])
-                campaign.tell(f"{campaign.counts['commands run']} commands")
-        finally:
-            campaign.close()
+        campaign.frameworks()
+        for command in SERVED:  # one place at a time
+            for place in PLACES:
+                campaign.servers(command, place)
+        raised = [*(("a bug", spelling) for spelling in SPELLINGS), ("an error", "as it is")]
+        raised.append(("a file's name", "percent-encoding"))
+        attempts = {", ".join(words): partial(campaign.raised, *words) for words in raised}
+        for at, line in enumerate((*SLIPS, *KNOWN_SLIPS)):
+            keys = (*SHAPES, OPAQUE) if at % 5 == 0 and line in SLIPS else (SHAPES[at % len(SHAPES)],)
+            attempts |= {f"{line}, {key}": partial(campaign.slip, line, key) for key in keys}
+        campaign.attempt(attempts, "commands run")
+        campaign.close()
     return campaign

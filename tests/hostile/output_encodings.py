@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from commands import Ended, new_folder, run_command, write_rows
 from findings import Findings
 
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.scripted_judge import ScriptedJudge
 
-ROOT = Path(__file__).parents[2]
 ROWS = 12
 C_LOCALE = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 UTF_8 = {"PYTHONIOENCODING": "utf-8:strict"}
@@ -38,28 +35,48 @@ FULL = "error: standard output: No space left on device"
 ANSWER = {"result": {"answer": "Zürich → 東京"}, "docs": [{"id": "ß", "text": "Im März ≥ 3 °C"}]}
 
 
-@dataclass(frozen=True)
-class Ended:
-    status: int
-    out: bytes
-    err: bytes
-
-
-@dataclass(frozen=True)
-class Command:
-    """same: whether it writes the same bytes each time, for it measures no time. here: as words of `rag-zeval`."""
-
-    words: Sequence[str]
-    same: bool = True
-
-    @property
-    def here(self) -> Sequence[str]:
-        return self.words[1:]
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+Runner = Callable[[str, str, Path], Ended]  # of a command's words, in a mode, in a folder
+NAMED = (
+    "evaluate report serve-report compare gate questions collect check-set retrieval failures sample audit audit-qrels "
+    "mock-judge serve smoke"
+)
+STAGES = (
+    "eval_benchmarks eval_benchmarks.compare eval_benchmarks.datasets.download synthesize train train.sft experiments "
+    "experiments.run_report"
+)
+BENCH = "eval_benchmarks benchmarks=[wikieval] scorers=[bleu,rouge_l] bootstrap.draws=50 data_dir={made}/data"
+COMMANDS = {  # {made} is a folder of files that are made first
+    "version": "rag_zeval --version",
+    "scorers": "rag_zeval scorers",
+    "help": "rag_zeval --help",
+    "evaluate": "rag_zeval evaluate {made}/a.jsonl {model} --out=rows --html=seite.html",
+    "evaluate --dry-run": "rag_zeval evaluate {made}/a.jsonl {model} --dry-run --out=rows",
+    "report": "rag_zeval report {made}/a.results --html=seite.html",
+    "compare": "rag_zeval compare {made}/a.results {made}/worse.results --html=seite.html --out=zahlen.json",
+    "compare three": "rag_zeval compare {made}/a.results {made}/b.results {made}/worse.results",
+    "gate that passes": "rag_zeval gate {made}/a.results {made}/b.results --junit=junit.xml --summary=summary.md",
+    "gate that fails": "rag_zeval gate {made}/a.results {made}/worse.results --junit=junit.xml --summary=summary.md",
+    "sample": "rag_zeval sample {made}/a.results --metric=rag_zeval@contexts --out=sheet.csv",
+    "audit": "rag_zeval audit {made}/sheet.csv {made}/a.results",
+    "audit-qrels": "rag_zeval audit-qrels {made}/qrels {made}/qrels",
+    "retrieval": "rag_zeval retrieval {made}/a.jsonl",
+    "failures": "rag_zeval failures {made}/a.results {made}/a.jsonl --out=klassen.jsonl",
+    "check-set": "rag_zeval check-set {made}/a.jsonl",
+    "questions": "rag_zeval questions {made}/docs {model} --out=fragen.jsonl --n=3 --kinds=easy",
+    "collect": (
+        "rag_zeval collect {made}/a.jsonl --url={url}/ask --out=antworten.jsonl --answer=$.result.answer "
+        "--contexts=$.docs[*].text --context-ids=$.docs[*].id --system=größer"
+    ),
+    "smoke": "rag_zeval smoke {model}",
+    "no such file": "rag_zeval gate {made}/süß {made}/b.results",
+    "no such option": "rag_zeval gate --größe",
+    **{f"{name} --help": f"rag_zeval {name} --help" for name in NAMED.split()},
+    "bench": f"{BENCH} out_dir=out",
+    "bench compare": "eval_benchmarks.compare {made}/bench bleu rouge_l",
+    "bench, a wrong key": "eval_benchmarks größe=1",
+    **{f"{stage} --help": f"{stage} --help" for stage in STAGES.split()},
+}
+TIMED = ("evaluate", "questions", "collect", "smoke", "bench")  # these write seconds: their files are never the same
 
 
 def _facts(n: int, right: int) -> dict[str, Any]:
@@ -80,92 +97,49 @@ def _facts(n: int, right: int) -> dict[str, Any]:
 class Campaign(Findings):
     """Runs commands on files that it makes in a folder, and compares how they end."""
 
-    def __init__(self, folder: Path, run: Callable[[Command, str, Path, dict[str, str]], Ended] | None = None):
+    def __init__(self, folder: Path, run: Runner | None = None):
         super().__init__("encodings", ("commands run", *KINDS))
         self.folder, self._run = folder, run or in_a_process
         self._judge = ScriptedJudge(literal_reply, keep=False)
         self._system = ScriptedJudge(lambda body: {"status": 200, "body": ANSWER}, keep=False)
-        self.commands = self._make_files()
+        self._places = {
+            "made": folder / "made",
+            "model": f"--model={self._judge.spec()}",
+            "url": self._system.url,
+        }
+        self._make_files()
         self._right: dict[str, tuple[Ended, dict[str, bytes]]] = {}
 
     def close(self) -> None:
         self._judge.close()
         self._system.close()
 
-    def _make_files(self) -> dict[str, Command]:
+    def _make_files(self) -> None:
         made = self.folder / "made"
-        for name, right in (("a", 2), ("b", 2), ("worse", 0)):
-            _write(made / f"{name}.jsonl", [_facts(n, right - (n == 3 and right > 0)) for n in range(ROWS)])
-        (made / "docs").mkdir()
-        (made / "docs" / "straße.md").write_text("\n\n".join(_facts(n, 3)["answer"] for n in range(6)), "utf-8")
         texts = ("answer", "poor_answer", "ungrounded_answer")
         wikieval = [
             {"question": f"¿{n}?", "context_v1": [_facts(n, 3)["answer"]], **{t: f"año {n} {t}" for t in texts}}
             for n in range(4)
         ]
-        _write(made / "data" / "wikieval" / "rows.jsonl", wikieval)
+        write_rows(made / "data" / "wikieval" / "rows.jsonl", wikieval)
+        (made / "docs").mkdir()
+        (made / "docs" / "straße.md").write_text("\n\n".join(_facts(n, 3)["answer"] for n in range(6)), "utf-8")
         (made / "qrels").write_text("".join(f"t{n} 0 dé{n} {n % 3}\n" for n in range(6)), "utf-8")
-        model, system = f"--model={self._judge.spec()}", f"--url={self._system.url}/ask"
-        for name in ("a", "b", "worse"):
-            words = ["evaluate", str(made / f"{name}.jsonl"), model, "--against=both", f"--out={made / name}.results"]
-            self._undisturbed(Command(["rag_zeval", *words]))
-        a, b, worse = (str(made / f"{name}.results") for name in ("a", "b", "worse"))
-        metric = "--metric=rag_zeval@contexts"
-        self._undisturbed(Command(["rag_zeval", "sample", a, metric, f"--out={made}/sheet.csv", "--n=12"]))
+        for name, right in (("a", 2), ("b", 2), ("worse", 0)):
+            write_rows(made / f"{name}.jsonl", [_facts(n, right - (n == 3 and right > 0)) for n in range(ROWS)])
+            evaluate = (
+                f"rag_zeval evaluate {{made}}/{name}.jsonl {{model}} --against=both --out={{made}}/{name}.results"
+            )
+            self._undisturbed(evaluate)
+        self._undisturbed("rag_zeval sample {made}/a.results --metric=rag_zeval@contexts --out={made}/sheet.csv --n=12")
         self._label(made / "sheet.csv")
-        bench = ["eval_benchmarks", "benchmarks=[wikieval]", "scorers=[bleu,rouge_l]", f"data_dir={made}/data"]
         if self._run is in_a_process:
-            self._undisturbed(Command([*bench, f"out_dir={made}/bench", "bootstrap.draws=50"]))
-        read = [
-            "--answer=$.result.answer",
-            "--contexts=$.docs[*].text",
-            "--context-ids=$.docs[*].id",
-            "--system=größer",
-        ]
-        ours = {
-            "version": ["--version"], "scorers": ["scorers"], "help": ["--help"],
-            "evaluate": ["evaluate", str(made / "a.jsonl"), model, "--out=rows", "--html=seite.html"],
-            "evaluate --dry-run": ["evaluate", str(made / "a.jsonl"), model, "--dry-run", "--out=rows"],
-            "report": ["report", a, "--html=seite.html"],
-            "compare": ["compare", a, worse, "--html=seite.html", "--out=zahlen.json"],
-            "compare three": ["compare", a, b, worse],
-            "gate that passes": ["gate", a, b, "--junit=junit.xml", "--summary=summary.md"],
-            "gate that fails": ["gate", a, worse, "--junit=junit.xml", "--summary=summary.md"],
-            "sample": ["sample", a, metric, "--out=sheet.csv"],
-            "audit": ["audit", str(made / "sheet.csv"), a],
-            "audit-qrels": ["audit-qrels", str(made / "qrels"), str(made / "qrels")],
-            "retrieval": ["retrieval", str(made / "a.jsonl")],
-            "failures": ["failures", a, str(made / "a.jsonl"), "--out=klassen.jsonl"],
-            "check-set": ["check-set", str(made / "a.jsonl")],
-            "questions": ["questions", str(made / "docs"), model, "--out=fragen.jsonl", "--n=3", "--kinds=easy"],
-            "collect": ["collect", str(made / "a.jsonl"), system, "--out=antworten.jsonl", *read],
-            "smoke": ["smoke", model],
-            "no such file": ["gate", str(made / "süß"), b], "no such option": ["gate", "--größe"],
-        }  # fmt: skip
-        named = (
-            "evaluate report serve-report compare gate questions collect check-set retrieval failures sample audit "
-            "audit-qrels mock-judge serve smoke"
-        )
-        timed = ("evaluate", "questions", "collect", "smoke")
-        return {
-            **{name: Command(["rag_zeval", *words], not name.startswith(timed)) for name, words in ours.items()},
-            **{f"{name} --help": Command(["rag_zeval", name, "--help"]) for name in named.split()},
-            "bench": Command([*bench, "out_dir=out", "bootstrap.draws=50"], same=False),
-            "bench compare": Command(["eval_benchmarks.compare", f"{made}/bench", "bleu", "rouge_l"]),
-            "bench, a wrong key": Command(["eval_benchmarks", "größe=1"]),
-            **{
-                f"{stage} --help": Command([stage, "--help"])
-                for stage in (
-                    "eval_benchmarks", "eval_benchmarks.compare", "eval_benchmarks.datasets.download", "synthesize",
-                    "train", "train.sft", "experiments", "experiments.run_report",
-                )
-            },
-        }  # fmt: skip
+            self._undisturbed(f"{BENCH} out_dir={{made}}/bench")
 
-    def _undisturbed(self, command: Command) -> None:
-        ended = self._run(command, "utf-8", self.folder, UTF_8)
+    def _undisturbed(self, line: str) -> None:
+        ended = self._run(line.format(**self._places), "utf-8", self.folder)
         if ended.status:
-            raise RuntimeError(f"{command.words} fails undisturbed: {ended.err.decode()}")
+            raise RuntimeError(f"{line} fails undisturbed: {ended}")
 
     def _label(self, sheet: Path) -> None:
         with open(sheet, encoding="utf-8-sig", newline="") as file:
@@ -177,31 +151,29 @@ class Campaign(Findings):
 
     def check(self, name: str, mode: str) -> None:
         """Run a command in a mode, and note where it ends otherwise than under UTF-8."""
-        right, its_files = self._under_utf_8(name)
+        right, its_files = self.under_utf_8(name)
         ended, files = self._ended(name, mode)
         where = f"{name}, {mode}"
         lost = mode == "full" and bool(right.out)
         status = 2 if lost else right.status
-        self.note("other statuses", where, [f"{ended.status}, not {status}: {_tail(ended)}"] * (ended.status != status))
+        self.note_if(ended.status != status, "other statuses", where, f"{ended}, not {status}")
         for word in (b"Traceback", b"Exception ignored", b"UnicodeEncodeError"):
-            self.note("tracebacks", where, [_tail(ended)] * (word in ended.err and word not in right.err))
-        if self.commands[name].same:
-            self.note("other files", where, sorted(at for at in its_files if files.get(at) != its_files[at]))
-        else:
-            self.note("other files", where, sorted(its_files.keys() - files.keys()))
-        self.note("silent", where, ["no output"] * (mode in ENCODINGS and bool(right.out) and not ended.out.strip()))
-        self.note("silent", where, [_tail(ended)] * (lost and FULL.encode() not in ended.err))
+            self.note_if(word in ended.err and word not in right.err, "tracebacks", where, ended)
+        changes = name.startswith(TIMED)
+        other = [at for at, content in its_files.items() if at not in files or not (changes or files[at] == content)]
+        self.note("other files", where, sorted(other))
+        self.note_if(mode in ENCODINGS and right.out and not ended.out.strip(), "silent", where, "no output")
+        self.note_if(lost and FULL.encode() not in ended.err, "silent", where, ended)
 
-    def _under_utf_8(self, name: str) -> tuple[Ended, dict[str, bytes]]:
+    def under_utf_8(self, name: str) -> tuple[Ended, dict[str, bytes]]:
         if name not in self._right:
             self._right[name] = self._ended(name, "utf-8")
         return self._right[name]
 
     def _ended(self, name: str, mode: str) -> tuple[Ended, dict[str, bytes]]:
-        folder = self.folder / f"{self._run.__name__}, {mode}, {name}"
-        folder.mkdir()
+        folder = new_folder(self.folder, f"{mode}, {name}")
         self.counts["commands run"] += 1
-        ended = self._run(self.commands[name], mode, folder, ENCODINGS.get(mode, UTF_8))
+        ended = self._run(COMMANDS[name].format(**self._places), mode, folder)
         files = {str(at.relative_to(folder)): at.read_bytes() for at in folder.rglob("*") if at.is_file()}
         return ended, {at: content for at, content in files.items() if not at.endswith(("-shm", "-wal"))}
 
@@ -209,29 +181,16 @@ class Campaign(Findings):
 KINDS = ("other statuses", "other files", "tracebacks", "silent")
 
 
-def _tail(ended: Ended) -> str:
-    return repr(ended.err.decode("utf-8", "replace")[-300:])
-
-
-def in_a_process(command: Command, mode: str, folder: Path, encoding: dict[str, str]) -> Ended:
-    env = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-    env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "100", **encoding}
-    line = [sys.executable, "-m", *command.words]
-    if mode in ("closed", "errors closed"):
-        line = ["/bin/sh", "-c", f'exec "$@" {"2" if mode == "errors closed" else ""}>&-', "sh", *line]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        other = _nowhere(mode)
-        streams: list[Any] = [out, err]
-        if other is not None:
-            streams["errors" in mode] = other
-        status = subprocess.run(
-            line, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=streams[0], stderr=streams[1]
-        ).returncode
-        if other is not None:
-            os.close(other)
-        out.seek(0)
-        err.seek(0)
-        return Ended(status, out.read(), err.read())
+def in_a_process(line: str, mode: str, folder: Path) -> Ended:
+    closing = {"closed": 'exec "$@" >&-', "errors closed": 'exec "$@" 2>&-'}.get(mode)
+    before = ["/bin/sh", "-c", closing, "sh"] if closing else []
+    other = _nowhere(mode)
+    streams = {} if other is None else {"stderr" if "errors" in mode else "stdout": other}
+    try:
+        return run_command(line.split(), folder, before=before, streams=streams, **ENCODINGS.get(mode, UTF_8))
+    finally:
+        for descriptor in streams.values():
+            os.close(descriptor)
 
 
 def _nowhere(mode: str) -> int | None:
@@ -243,50 +202,42 @@ def _nowhere(mode: str) -> int | None:
     return os.open("/dev/full", os.O_WRONLY) if mode.endswith("full") else None
 
 
-def in_this_process(command: Command, mode: str, folder: Path, encoding: dict[str, str]) -> Ended:
+def in_this_process(line: str, mode: str, folder: Path) -> Ended:
     """The same for commands of `rag-zeval`, without the start of Python: what it would make of the encoding is done."""
     from rag_zeval.cli import main
 
-    assert command.words[0] == "rag_zeval" and "closed" not in mode
-    name, _, errors = encoding["PYTHONIOENCODING"].partition(":")
-    before = sys.stdout, sys.stderr, sys.argv, Path.cwd()
+    assert line.startswith("rag_zeval ") and "closed" not in mode
+    name, _, errors = ENCODINGS.get(mode, UTF_8)["PYTHONIOENCODING"].partition(":")
     out, err = (io.TextIOWrapper(io.BytesIO(), name, how) for how in (errors, "backslashreplace"))
     streams: list[Any] = [out, err]
-    if (other := _nowhere(mode)) is not None:
+    other = _nowhere(mode)
+    if other is not None:
         streams["errors" in mode] = open(other, "w", encoding="utf-8")  # noqa: SIM115 (closed below)
-    sys.stdout, sys.stderr = streams
-    sys.argv = ["rag-zeval", *command.here]
+    status, argv, before = 0, sys.argv, Path.cwd()
+    sys.argv = ["rag-zeval", *line.split()[1:]]
     os.chdir(folder)
-    status = 0
     try:
-        main()
+        with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+            main()
     except SystemExit as stop:
         status = int(stop.code or 0)
     finally:
-        sys.stdout, sys.stderr, sys.argv = before[:3]
-        os.chdir(before[3])
-    for stream in streams:
+        sys.argv = argv
+        os.chdir(before)
+    for stream in (out, err):
         stream.flush()  # as Python does in the end
-    ended = Ended(status, *(stream.buffer.getvalue() for stream in (out, err)))
     if other is not None:
         with suppress(OSError):
             streams["errors" in mode].close()
-    return ended
+    return Ended(status, out.buffer.getvalue(), err.buffer.getvalue(), 0.0, 0)
 
 
-def run(names: Sequence[str] | None = None, modes: Sequence[str] = MODES) -> Findings:
+def run(names: Sequence[str] = tuple(COMMANDS), modes: Sequence[str] = MODES) -> Findings:
     """Each command in each mode, two at a time; help texts only where the encoding is another."""
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as folder:
         campaign = Campaign(Path(folder))
-        try:
-            names = [*campaign.commands] if names is None else names
-            list(pool.map(campaign._under_utf_8, names))
-            pairs = [(name, mode) for name in names for mode in modes if mode in ENCODINGS or "--help" not in name]
-            attempts = {pool.submit(campaign.check, name, mode): f"{name}, {mode}" for name, mode in pairs}
-            for attempt in as_completed(attempts):
-                if error := attempt.exception():
-                    campaign.note("broke off", attempts[attempt], [repr(error)])
-                campaign.tell(f"{campaign.counts['commands run']} commands")
-        finally:
-            campaign.close()
+        campaign.attempt({f"{name}, utf-8": partial(campaign.under_utf_8, name) for name in names}, "commands run")
+        pairs = [(name, mode) for name in names for mode in modes if mode in ENCODINGS or "--help" not in name]
+        campaign.attempt({", ".join(pair): partial(campaign.check, *pair) for pair in pairs}, "commands run")
+        campaign.close()
     return campaign

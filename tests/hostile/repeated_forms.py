@@ -131,17 +131,13 @@ def _copied_in_a_reason(rng: random.Random, ask: Ask) -> Planted:
     return Planted(shown, spelt(value), meant=value)
 
 
-def _as_said(rng: random.Random, ask: Ask, planted: Planted) -> str:
-    return planted.said
-
-
 QUOTED = [
     Kind("quoted from nowhere in a sentence", "none", any_prompt, _unshown),
     Kind("quoted in a sentence", "none", any_prompt, plant=_copied, repeat=_framed(IN_A_SENTENCE)),
     Kind("quoted on lines of its own", "none", any_prompt, plant=_copied, repeat=_framed(ON_LINES)),
     Kind("quoted in a fence", "none", any_prompt, plant=_copied, repeat=_framed(IN_A_FENCE)),
     Kind("bare, where a text spells another", "honest or none", any_prompt, plant=_copied, repeat=_only_the_reply),
-    Kind("escaped in a reason", "honest or none", _has_reason, plant=_copied_in_a_reason, repeat=_as_said),
+    Kind("escaped in a reason", "honest or none", _has_reason, plant=_copied_in_a_reason),
     Kind("quoted, then the reply", "honest or none", any_prompt, plant=_copied, repeat=_then_reply),
 ]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from honest_judge import Ask
@@ -55,7 +55,8 @@ Planter = Callable[[random.Random, Ask], Planted]
 class Kind:
     """Replies of one form. `end`: what they must be read as. `of`: to what they can be a reply.
 
-    plant: what a shown text is made to hold; `repeat` then makes the reply from how the judge spells it.
+    plant: what a shown text is made to hold; `repeat` then makes the reply from how the judge spells it, which is the
+    reply if there is no `repeat`.
     """
 
     name: str
@@ -65,6 +66,16 @@ class Kind:
     plant: Planter | None = None
     repeat: Callable[[random.Random, Ask, Planted], Said | str] | None = None
     plain: bool = False  # whether all shown texts are
+
+    def said(self, rng: random.Random, ask: Ask, planted: Planted | None = None) -> Said:
+        """A reply of the form: to an ask, or to one that shows what was planted."""
+        if planted is None:
+            assert self.make is not None
+            made = self.make(rng, ask)
+        else:
+            made = self.repeat(rng, ask, planted) if self.repeat else planted.said
+        said = Said(made) if isinstance(made, str) else made
+        return said if planted is None else replace(said, detail=planted.detail)
 
 
 # ---- what was asked

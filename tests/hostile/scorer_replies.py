@@ -3,23 +3,15 @@
 `case(seed, number)` makes one: a scorer, what it is asked about, and a judge that is honest but for the form of a reply
 (or of all its replies to one prompt). Each answer must get the value that bare replies give it, or none; and none at
 all where the reply makes no evaluation.
-
-    python tests/hostile/scorer_replies.py 20000              # tables of what became of each, and some faults
-    python tests/hostile/scorer_replies.py --honest 10        # how many whole replies are read
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
-import multiprocessing
 import random
-import re
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from broken_forms import BROKEN
 from findings import Findings
@@ -27,7 +19,7 @@ from honest_judge import Ask
 from injected_forms import INJECTED
 from judged_worlds import ATTEMPTS, SCORERS, Values, World, bench, honest_reply, planted, world
 from repeated_forms import REPEATED
-from reply_forms import Kind, Planted, Said
+from reply_forms import Kind, Said
 from thought_forms import THOUGHTS
 from whole_forms import WHOLE
 
@@ -83,44 +75,27 @@ def play(scorer: str, kind: Kind, seed: str, at: int = 0) -> Case:
             continue
         ask = rng.choice(possible)
         if kind.plant is None:
-            return _made(rng, kind, here, ask)
+            said = kind.said(rng, ask)
+            everywhere = rng.random() < EVERYWHERE
+            return _played(kind, here, ask, said, everywhere)
         plant = kind.plant(rng, ask)
         if there := planted(rng, here, ask, plant):
-            return _repeated(rng, kind, *there, plant)
+            here, ask = there
+            return _played(kind, here, ask, kind.said(rng, ask, plant))
     raise AssertionError(f"{scorer}, {kind.name}, {seed}: nothing to reply to")
 
 
-def _made(rng: random.Random, kind: Kind, here: World, ask: Ask) -> Case:
-    make = kind.make
-    assert make is not None
-    said = _as_said(make(rng, ask))
-    everywhere = rng.random() < EVERYWHERE
+def _played(kind: Kind, here: World, ask: Ask, said: Said, everywhere: bool = False) -> Case:
+    """everywhere: whether all replies to the prompt are of this kind."""
 
-    def form(one: Ask) -> Said | None:
-        if one is ask:
-            return said
-        if not everywhere or one.prompt.name != ask.prompt.name or not kind.of(one):
-            return None
-        return _as_said(make(random.Random(f"{one.seed} {one.message}"), one))
-
-    return _played(kind, here, ask, said, form)
-
-
-def _repeated(rng: random.Random, kind: Kind, here: World, ask: Ask, plant: Planted) -> Case:
-    assert kind.repeat is not None
-    said = replace(_as_said(kind.repeat(rng, ask, plant)), detail=plant.detail)
-    return _played(kind, here, ask, said, lambda one: said if one is ask else None)
-
-
-def _as_said(said: Said | str) -> Said:
-    return Said(said) if isinstance(said, str) else said
-
-
-def _played(kind: Kind, here: World, ask: Ask, said: Said, form: Callable[[Ask], Said | None]) -> Case:
     def judge(request: Request) -> Reply:
         one = here.ask(request)
-        other = form(one)
-        return honest_reply(one) if other is None else Reply(other.text, other.status)
+        if one is ask:
+            return Reply(said.text, said.status)
+        if everywhere and one.prompt.name == ask.prompt.name and kind.of(one):
+            other = kind.said(random.Random(f"{one.seed} {one.message}"), one)
+            return Reply(other.text, other.status)
+        return honest_reply(one)
 
     depends = here.dependent(ask) if kind.end == "none" else ()
     played = functools.partial(Case, here.scorer, kind, here, ask, said)
@@ -196,27 +171,11 @@ def read_honest(each: int) -> Findings:
 def run(replies: int, seed: int = 0) -> Findings:
     """So many cases, in two processes."""
     findings = Findings("scorer replies", ["replies", "scorers", "kinds", *ENDS])
-    counts, findings.faults = in_two_processes(replies, seed, lambda n: findings.tell(f"{n:,} of {replies:,}"))
-    for (_, _, end), count in counts.items():
-        findings.counts.update({"replies": count, end: count})
+    counts = findings.check(functools.partial(check, seed), replies, SHARED * 64)
     findings.counts["scorers"] = len({scorer for scorer, _, _ in counts})
     findings.counts["kinds"] = len({kind for _, kind, _ in counts})
     findings.note("not tried", "all scorers", sorted(wanted() - tried(counts)))
     return findings
-
-
-def in_two_processes(replies: int, seed: int, tell: Callable[[int], None]) -> tuple[Counter[Key], list[str]]:
-    """`check` of the first cases of a seed; `tell` is told how many are done."""
-    counts: Counter[Key] = Counter()
-    faults: list[str] = []
-    step = SHARED * 64
-    numbers = [range(start, min(start + step, replies)) for start in range(0, replies, step)]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        for some, lines in pool.imap_unordered(functools.partial(check, seed), numbers):
-            counts.update(some)
-            faults += lines
-            tell(sum(counts.values()))
-    return counts, faults
 
 
 def tried(counts: Counter[Key]) -> set[tuple[str, str]]:
@@ -232,65 +191,3 @@ def all_once() -> int:
     """How many cases it takes until every scorer has met every kind."""
     turns = -(-max(len(kinds_of(scorer)) for scorer in SCORERS) // SHARED)
     return turns * len(SCORERS) * SHARED
-
-
-# ---- for people
-
-
-def table(counts: Counter[Key], by: int) -> str:
-    """A line for each scorer (by 0) or kind (by 1), the worst first; the last column counts the others at fault."""
-    lines: dict[str, Counter[str]] = {}
-    faulty: dict[str, set[str]] = {}
-    for key, count in counts.items():
-        lines.setdefault(key[by], Counter())[key[2]] += count
-        if key[2] in ("made up", "raised"):
-            faulty.setdefault(key[by], set()).add(key[1 - by])
-    rows = [
-        f"{name:<52}" + "".join(f"{line[end]:>10,}" for end in ENDS) + f"{len(faulty.get(name, ())):>10}"
-        for name, line in sorted(lines.items(), key=lambda item: -item[1]["made up"] - item[1]["raised"])
-    ]
-    head = f"{('scorer', 'kind')[by]:<52}" + "".join(f"{end:>10}" for end in ENDS) + f"{('kinds', 'scorers')[by]:>10}"
-    return "\n".join([head, *rows])
-
-
-def shown(line: str) -> str:
-    """A line of faults with what was asked and said."""
-    seed, number = map(int, re.findall(r"\d+", line)[:2])
-    one = case(seed, number)
-    asked = f"{one.ask.prompt.name}, meant {one.ask.meant!r}"
-    return f"{line}\n    asked {asked:.400}\n    said  {one.said.status} {one.said.text[-600:]!r}\n"
-
-
-def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("replies", type=int, nargs="?", default=20_000, help="how many cases (default: 20,000)")
-    arguments.add_argument("--seed", type=int, default=0)
-    arguments.add_argument("--examples", type=int, default=2, help="faults shown of each kind (default: 2)")
-    arguments.add_argument("--kind", default="", help="show faults only of kinds whose names hold this")
-    arguments.add_argument("--honest", type=int, help="instead: so many replies of each kind that is to be read")
-    given = arguments.parse_args()
-    started, faults = time.monotonic(), []
-    if given.honest:
-        counts, faults = honest(given.honest)
-    else:
-        counts, faults = in_two_processes(given.replies, given.seed, lambda done: None)
-    seconds = time.monotonic() - started
-    print(table(counts, 1), table(counts, 0), sep="\n\n")
-    details = Counter(found[1] for line in faults if (found := re.search(r" \[(.*?)\]; ", line)))
-    print(
-        "\nfaults by detail:", *(f"{count:>8,}  {detail}" for detail, count in details.most_common(100)), "", sep="\n"
-    )
-    random.Random(0).shuffle(faults)
-    seen: Counter[str] = Counter()
-    for line in faults:
-        kind = line.split("; ")[2].partition(" [")[0]
-        seen[kind] += 1
-        if seen[kind] <= given.examples and given.kind in kind:
-            print(line if given.honest else shown(line))
-    replies = sum(counts.values())
-    print(f"{replies:,} replies, {len(faults):,} faults, {seconds:.0f} s, {replies / seconds:.0f} a second")
-    return bool(faults)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -32,11 +32,11 @@ def test_a_process_of_its_own_ends_so_too(campaign: Campaign) -> None:
 
 
 def test_a_fault_is_seen(campaign: Campaign) -> None:
-    right, _ = campaign._under_utf_8("gate that fails")
-    assert right.status == 1 and "≥".encode() in campaign._under_utf_8("failures")[0].out
+    right, _ = campaign.under_utf_8("gate that fails")
+    assert right.status == 1 and "≥".encode() in campaign.under_utf_8("failures")[0].out
 
     def broken(*_: object) -> Ended:
-        return Ended(0, b"", b"Traceback")
+        return Ended(0, b"", b"Traceback", 0.0, 0)
 
     campaign._run = broken
     campaign.check("gate that fails", "latin-1")
