@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_zeval.audit.items import ANSWER, CLAIM, UNITS, Item
+from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, locate, read_json, write_json, write_text
-from rag_zeval.sheets import sheet_rows, sheet_text
 from rag_zeval.text import one_line
 
 FIRST, LAST = ("id", "question"), ("label", "note")  # columns; between them what to judge by, and what to judge

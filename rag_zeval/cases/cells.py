@@ -12,7 +12,7 @@ import math
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any
 
@@ -199,7 +199,7 @@ def _literal(node: ast.expr) -> Any:
     if isinstance(node, ast.Name) and node.id in ("true", "false"):
         return node.id == "true"
     if isinstance(node, ast.Dict) and None not in node.keys:
-        return {_literal(key): _literal(value) for key, value in _pairs(node)}
+        return {_literal(key): _literal(value) for key, value in zip(node.keys, node.values, strict=True) if key}
     if isinstance(node, ast.Call):
         called = ast.unparse(node.func)
         if len(node.args) == 1 and (called == "array" or called.startswith("np.")):
@@ -215,10 +215,6 @@ def _argument(node: ast.expr) -> Any:
         return _literal(node)
     except ValueError:
         return None
-
-
-def _pairs(node: ast.Dict) -> Iterator[tuple[ast.expr, ast.expr]]:
-    return ((key, value) for key, value in zip(node.keys, node.values, strict=True) if key is not None)
 
 
 def _kind(value: Any) -> str:

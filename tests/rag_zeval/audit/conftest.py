@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rag_zeval.audit.items import read_items
-from rag_zeval.sheets import sheet_rows, sheet_text
+from rag_zeval.csv_files import sheet_rows, sheet_text
 
 SLICES = (None, "billing", "law")
 

@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from rag_zeval.audit.items import read_items
-from rag_zeval.sheets import sheet_rows, sheet_text
+from rag_zeval.csv_files import sheet_rows, sheet_text
 
 Run = Callable[..., CompletedProcess[str]]
 

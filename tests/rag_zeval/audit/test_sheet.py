@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_zeval.audit.sheet import LABELS
+from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.errors import InputError
-from rag_zeval.sheets import sheet_rows, sheet_text
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -129,7 +129,7 @@ def test_a_sheet_that_is_there_is_not_written_over(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'id,label\n"r1,yes\n', ":2: is not CSV"),
+        (b'id,label\n"r1,yes\n', ":2: cannot be read from this point on"),
         (b"id,label\nr1,yes,more\n", ":2: has more cells"),
         (b"id,label\nr\xe9,yes\n", ": is not UTF-8 text"),
     ],
