@@ -15,8 +15,7 @@ from pathlib import Path
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.golden.lines import chunk_ids, is_unanswerable, read_lines
-from rag_zeval.golden.slices import by_slice
+from rag_zeval.golden.rows import by_slice, chunk_ids, is_unanswerable, read_lines
 from rag_zeval.judge.words import words
 
 LEAST, MOST = 50, 200  # questions
@@ -36,10 +35,10 @@ class Finding:
     text: str
 
 
-Rows = Mapping[int, Row]  # by line number, whatever they lack
+GoldenRows = Mapping[int, Row]  # by line number, whatever they lack
 
 
-def read_set(path: str | Path) -> tuple[Rows, dict[int, str]]:
+def read_set(path: str | Path) -> tuple[GoldenRows, dict[int, str]]:
     """The rows of a JSONL file, and what is wrong with its lines that are no JSON objects, by line number from 1.
 
     Raises InputError if the file cannot be read or holds no line.
@@ -47,7 +46,7 @@ def read_set(path: str | Path) -> tuple[Rows, dict[int, str]]:
     return read_lines(path, lambda row: row)
 
 
-def findings(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
+def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
     """All that there is to mend in a set as `read_set` gives it, by line.
 
     Each question is held against each: 200 take a moment, 4,000 some seconds. Example:
@@ -58,7 +57,7 @@ def findings(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
     return sorted(found, key=lambda finding: finding.line)
 
 
-def by_tag(rows: Rows) -> list[tuple[str, list[int]]]:
+def by_tag(rows: GoldenRows) -> list[tuple[str, list[int]]]:
     """The lines of all rows, then those of each slice, by name."""
     return by_slice(rows, lambda line: _text(rows[line], "slice_tag"))
 
@@ -74,7 +73,7 @@ def _text(row: Row, field: str) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _missing(rows: Rows) -> list[Finding]:
+def _missing(rows: GoldenRows) -> list[Finding]:
     found = []
     for line, row in rows.items():
         unanswerable = is_unanswerable(row)
@@ -91,7 +90,7 @@ def _missing(rows: Rows) -> list[Finding]:
     return found
 
 
-def _repeated(rows: Rows) -> list[Finding]:
+def _repeated(rows: GoldenRows) -> list[Finding]:
     """For each question the earlier one that is most like it, where that is too much like it.
 
     Questions are duplicates if they are the same but for case, spacing and the marks at their end, and near-duplicates
@@ -119,7 +118,7 @@ def _repeated(rows: Rows) -> list[Finding]:
     return found
 
 
-def _size(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
+def _size(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
     n = len(rows)
     if n < LEAST:
         return [Finding(max([*rows, *bad]), "set", f"the set has {n} questions, should have {LEAST} to {MOST}")]
@@ -134,7 +133,7 @@ def _size(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
     return []
 
 
-def _small_slices(rows: Rows) -> list[Finding]:
+def _small_slices(rows: GoldenRows) -> list[Finding]:
     return [
         Finding(lines[0], "slice_tag", f"slice '{name}' has {len(lines)} questions, should have {LEAST_IN_SLICE}")
         for name, lines in by_tag(rows)[1:]
@@ -142,7 +141,7 @@ def _small_slices(rows: Rows) -> list[Finding]:
     ]
 
 
-def _origins(rows: Rows) -> list[Finding]:
+def _origins(rows: GoldenRows) -> list[Finding]:
     others = [line for line, row in rows.items() if not from_production(row)]
     if 2 * len(others) <= len(rows):
         return []

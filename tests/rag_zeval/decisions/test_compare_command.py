@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.decisions.comparison import compare
-from rag_zeval.decisions.pairwise import compare_pairwise
+from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
 from rag_zeval.decisions.sides import Side, read_side
 
 Run = Callable[..., CompletedProcess[str]]
@@ -157,7 +156,7 @@ def test_three_files_are_compared_by_twos(run: Run, write_results: Write, tmp_pa
     sides = [read_side(str(tmp_path / f"{name}.jsonl")) for name in "abc"]
     found = compare_pairwise(sides, "m")
     assert found.power == pytest.approx(2 / 3)
-    assert found.pairs[0].change == compare(sides[0], sides[1], "m").overall.change
+    assert found.pairs[0].change == compare_sides(sides[0], sides[1], "m").overall.change
     assert [pair.n for pair in found.pairs] == [30, 30, 30] and found.pairs[2].p_holm == 1
     [metric] = json.loads((tmp_path / "out.json").read_text())["metrics"]
     assert metric["power"] == found.power and len(metric["pairs"]) == 3

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import rag_zeval
-from rag_zeval.decisions.comparison import compare
+from rag_zeval.decisions.comparison import compare_sides
 from rag_zeval.decisions.sides import read_side
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -66,7 +66,7 @@ def test_damage_to_a_slice_is_found_measured_and_stopped(
         judged = run("evaluate", source, "--model", literal_judge.spec(), "--out", f"{name}.jsonl")
         assert judged.returncode == 0, judged.stderr
     old, damaged = (read_side(str(tmp_path / f"{name}.jsonl")) for name in ("old", "damaged"))
-    found = compare(old, damaged, *old.judged)
+    found = compare_sides(old, damaged, *old.judged)
     told = {one.slice_tag: one for one in found.slices if one.p_holm is not None and one.p_holm <= 0.05}
     assert list(told) == ["search"] and told["search"].n == n / 4
     change = told["search"].change

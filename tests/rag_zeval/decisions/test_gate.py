@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rag_zeval.decisions.comparison import compare
-from rag_zeval.decisions.gate import ALPHA, POWER, Check, Limits, cases_needed, decide, passed
-from rag_zeval.decisions.gate_files import write_junit, write_summary
+from rag_zeval.decisions.comparison import compare_sides
+from rag_zeval.decisions.gate import (
+    ALPHA,
+    POWER,
+    GateCheck,
+    Limits,
+    cases_needed,
+    decide,
+    passed,
+    write_junit,
+    write_summary,
+)
 from rag_zeval.decisions.sides import Side
 from rag_zeval.statistics.discriminative_power import randomisation_p
 
@@ -35,14 +44,14 @@ def test_of_a_thousand_versions_that_changed_nothing_at_most_seventy_fail(side: 
     random = np.random.default_rng(0)
     alarms = uncorrected = 0
     for _ in range(1000):
-        found = compare(side(scores(random, 120)), side(scores(random, 120)), "m", draws=200)
+        found = compare_sides(side(scores(random, 120)), side(scores(random, 120)), "m", draws=200)
         alarms += not passed(decide([found], STRICT))
         checks = (found.overall, *found.slices)
         uncorrected += any(one.p <= ALPHA and one.change is not None and one.change.value < 0 for one in checks)
     assert 0 < alarms <= 70 < uncorrected  # which is what Holm's correction is for
 
 
-def outcomes(checks: list[Check]) -> dict[str, str]:
+def outcomes(checks: list[GateCheck]) -> dict[str, str]:
     return {check.name: check.outcome for check in checks}
 
 
@@ -50,28 +59,28 @@ def test_a_drop_fails_if_it_is_over_the_limit_and_no_chance(side: MakeSide) -> N
     random = np.random.default_rng(3)
     before = scores(random, 400)
     cut = {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
-    found = compare(side(before), side(cut), "m", draws=1000)
+    found = compare_sides(side(before), side(cut), "m", draws=1000)
     slices = {f"slice: {tag}": "failed" if tag == "login" else "passed" for tag in SLICES}
     assert outcomes(decide([found], Limits())) == {"coverage": "passed", "all": "failed", **slices}
     assert passed(decide([found], Limits(max_drop=0.2, slice_max_drop=0.4)))
-    better = compare(side(cut), side(before), "m", draws=1000)
+    better = compare_sides(side(cut), side(before), "m", draws=1000)
     assert set(outcomes(decide([better], STRICT)).values()) == {"passed"}
 
 
 def test_the_limit_itself_is_allowed(side: MakeSide) -> None:
-    found = compare(side({str(at): 0.3 for at in range(50)}), side({str(at): 0.1 for at in range(50)}), "m")
+    found = compare_sides(side({str(at): 0.3 for at in range(50)}), side({str(at): 0.1 for at in range(50)}), "m")
     assert passed(decide([found], Limits(max_drop=0.2))) and not passed(decide([found], Limits(max_drop=0.199)))
 
 
 def test_more_of_a_metric_of_faults_fails(side: MakeSide) -> None:
     metric = "ragchecker_hallucination"
     few, many = ({str(at): value for at in range(30)} for value in (0.1, 0.4))
-    assert not passed(decide([compare(side(few, metric), side(many, metric), metric)], Limits()))
-    assert passed(decide([compare(side(many, metric), side(few, metric), metric)], Limits()))
+    assert not passed(decide([compare_sides(side(few, metric), side(many, metric), metric)], Limits()))
+    assert passed(decide([compare_sides(side(many, metric), side(few, metric), metric)], Limits()))
 
 
 def test_a_drop_that_may_be_chance_is_a_warning_with_the_cases_that_would_tell(side: MakeSide) -> None:
-    found = compare(side({"1": 1.0, "2": 0.5, "3": 1.0}), side({"1": 0.5, "2": 0.5, "3": 0.75}), "m")
+    found = compare_sides(side({"1": 1.0, "2": 0.5, "3": 1.0}), side({"1": 0.5, "2": 0.5, "3": 0.75}), "m")
     [coverage, overall] = decide([found], Limits())
     assert (coverage.outcome, overall.outcome) == ("passed", "warning")
     needed = cases_needed(found.overall.sd or 0.0, 0.25, ALPHA)
@@ -90,21 +99,21 @@ def test_as_many_cases_as_are_asked_for_tell_with_the_power_that_is_said(shift: 
 def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: MakeSide) -> None:
     before = {str(at): 1.0 for at in range(100)}
     few = {case: (None if int(case) < 5 else 1.0) for case in before}
-    found = compare(side(before), side(few), "m", draws=100)
+    found = compare_sides(side(before), side(few), "m", draws=100)
     assert outcomes(decide([found], Limits())) == {"coverage": "passed", "all": "passed"}  # 95 of 100, change 0
     assert found.overall.change is not None and found.overall.change.value == 0
     assert outcomes(decide([found], Limits(min_coverage=0.951)))["coverage"] == "failed"
     left_out = {case: score for case, score in before.items() if int(case) >= 6}
-    gone = compare(side(before), side(left_out), "m", draws=100)
+    gone = compare_sides(side(before), side(left_out), "m", draws=100)
     assert outcomes(decide([gone], Limits()))["coverage"] == "failed"  # a case that B lacks is no score either
-    nothing = compare(side(before), side(dict.fromkeys(before)), "m", draws=100)
+    nothing = compare_sides(side(before), side(dict.fromkeys(before)), "m", draws=100)
     assert outcomes(decide([nothing], Limits(min_coverage=0)))["all"] == "failed"
 
 
 def test_however_many_slices_there_are_a_clear_drop_fails(side: MakeSide) -> None:
     """With 1,000 random signs alone no p could be below what Holm asks of 121 checks."""
     before = {f"{at % 120}:{at}": 1.0 for at in range(360)}
-    found = compare(side(before), side(dict.fromkeys(before, 0.5)), "m", draws=1000)
+    found = compare_sides(side(before), side(dict.fromkeys(before, 0.5)), "m", draws=1000)
     assert outcomes(decide([found], Limits()))["all"] == "failed"
 
 
@@ -147,7 +156,7 @@ def junit(path: Path) -> ElementTree.Element:
 
 def test_foreign_names_stay_text_in_the_files(side: MakeSide, tmp_path: Path) -> None:
     before = {f"{tag}:{at}": 1.0 for tag in (HOSTILE, "b") for at in range(20)}
-    found = compare(side(before, HOSTILE), side(dict.fromkeys(before, 0.0), HOSTILE), HOSTILE)
+    found = compare_sides(side(before, HOSTILE), side(dict.fromkeys(before, 0.0), HOSTILE), HOSTILE)
     checks = decide([found], Limits())
     write_junit(tmp_path / "x.xml", checks)
     [suite] = junit(tmp_path / "x.xml")

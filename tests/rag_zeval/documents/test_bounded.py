@@ -12,12 +12,12 @@ import pytest
 from hostile_pdfs import deflated, objects, stream, swollen, written
 
 from rag_zeval.documents import bounded
-from rag_zeval.documents.bounded import Outcome, read_files
+from rag_zeval.documents.bounded import FileText, read_files
 
 SLOW = written(objects(deflated(b"BT /F1 12 Tf " + b"1 1 Td (w) Tj " * 200_000 + b"ET")))  # half a minute, 10 KB
 
 
-def read(*paths: Path) -> list[Outcome]:
+def read(*paths: Path) -> list[FileText]:
     return [*read_files((str(path), path.suffix) for path in paths)]
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.documents.encoding import Unreadable, decode
+from rag_zeval.documents.formats import decode
+from rag_zeval.errors import InputError
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"))
 MARKED = {"utf-8-sig": b"", "utf-16": b"", "utf-32": b"", "utf-16-be": b"\xfe\xff", "utf-32-be": b"\0\0\xfe\xff"}
@@ -37,7 +38,7 @@ def test_a_page_says_its_encoding(form: str, label: str, encoding: str, text: st
     page = f"<!-- -->{form.format(label)}\n<p>{text}"
     assert decode(page.encode(encoding), declares=True) == page
     if encoding not in ("utf-8", "ascii", "iso-2022-jp"):
-        with pytest.raises(Unreadable, match="is not in utf-8: save it as UTF-8"):
+        with pytest.raises(InputError, match="is not in utf-8: save it as UTF-8"):
             decode(page.encode(encoding))  # other files say nothing
 
 
@@ -45,11 +46,11 @@ def test_a_page_says_its_encoding(form: str, label: str, encoding: str, text: st
     "label", ["utf-8", "utf-16", "utf-32", "cp037", "rot13", "base64", "idna", "undefined", "nosuch", "big5"]
 )
 def test_no_byte_is_replaced_and_no_text_made_up(label: str) -> None:
-    with pytest.raises(Unreadable, match="is not in utf-8"):
+    with pytest.raises(InputError, match="is not in utf-8"):
         decode(f"<meta charset={label}><p>Größe é".encode("latin-1"), declares=True)
 
 
 @pytest.mark.parametrize("content", [b"a\0b", "Größe".encode("utf-16-le") + b"\0", bytes(8), b"\xff\xfea\0\0\0"])
 def test_what_holds_nul_is_no_text(content: bytes) -> None:
-    with pytest.raises(Unreadable, match=r"holds NUL bytes|is not in utf-8"):
+    with pytest.raises(InputError, match=r"holds NUL bytes|is not in utf-8"):
         decode(content, declares=True)
