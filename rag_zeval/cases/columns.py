@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,11 @@ ABSENT = object()  # in place of a value that is not there, not even as null
 ALIKE = 0.85  # of two names, by difflib: one wrong letter in a name of seven
 TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # if they seem overlooked
 OBJECTS = ("contexts", "answers")  # fields whose value may be an object
+NEEDED = {  # of which fields there must be one
+    "question": {"question"},
+    "answer": {"answer", "answers"},
+    "contexts": {"contexts", "passage", "truth", "reference"},
+}
 LOOKED_AT = 100  # rows whose values a suggestion is made of
 
 
@@ -108,7 +113,10 @@ def choose(
         if one in taken and other in taken and one not in names and not there.get(taken[one]):
             del taken[one]  # a column without any value
     _check_answers(taken, names)
-    if lacking := list(_lacking(taken, judged)):
+    lacking = [field for field, any_of in NEEDED.items() if not any_of & taken.keys()]
+    if not judged and "contexts" in lacking:
+        lacking.remove("contexts")
+    if lacking:
         raise InputError(_missing(lacking, taken, there, sample))
     if "answers" in taken and "answer" in taken:  # the user's word for one of them
         del taken["answers" if "answer" in names else "answer"]
@@ -159,15 +167,6 @@ def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
         )
 
 
-def _lacking(taken: Mapping[str, str], judged: bool) -> Iterator[str]:
-    if "question" not in taken:
-        yield "question"
-    if "answer" not in taken and "answers" not in taken:
-        yield "answer"
-    if judged and not {"contexts", "passage", "truth", "reference"} & taken.keys():
-        yield "contexts"
-
-
 def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, str]) -> str | None:
     """What an unused column seems to hold, in words; None where its name says nothing."""
     if name in meant_otherwise:
@@ -202,15 +201,13 @@ def _suggested(
     found: dict[str, str] = {}
     for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values()]
-        inside = [path for path in free if field in _fields_of_path(path)]
-        alike = [path for path in free if field in _like(path.rpartition(".")[2])]
-        by_value = [path for path in free if _may_be(field, paths[path])]
-        if field not in lacking:  # worth adding only where its name says so
-            alike = by_value = []
-        if one := [*inside, *alike, *by_value][:1]:
-            found[field] = one[0]
-        elif field in lacking:
-            found[field] = "COLUMN"
+        ranked = [path for path in free if field in _fields_of_path(path)]
+        if field in lacking:  # others are worth adding only where their name says so
+            ranked += [path for path in free if field in _like(path.rpartition(".")[2])]
+            ranked += [path for path in free if _may_be(field, paths[path])]
+            ranked.append("COLUMN")
+        if ranked:
+            found[field] = ranked[0]
     return found
 
 

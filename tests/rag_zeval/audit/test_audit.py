@@ -7,14 +7,12 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
-from rag_zeval.audit.items import read_items
+from rag_zeval.audit.sheet import read_items
 from rag_zeval.csv_files import sheet_rows, sheet_text
-
-Run = Callable[..., CompletedProcess[str]]
 
 
 def kappa_of(shown: str) -> float:
@@ -37,9 +35,9 @@ def test_the_exit_status_is_about_kappa(
     say: Callable[[float], str],
     status: int,
     bounds: tuple[float, float],
-    write_results: Callable[..., Path],
-    fill: Callable[..., None],
-    run: Run,
+    write_results: Any,
+    fill: Any,
+    run: Any,
     tmp_path: Path,
 ) -> None:
     results = write_results()
@@ -51,9 +49,7 @@ def test_the_exit_status_is_about_kappa(
     assert run("audit", "sheet.csv", results, "--fail-below", -1).returncode == 0
 
 
-def test_what_is_printed_is_weighted_by_what_rows_stand_for(
-    write_results: Callable[..., Path], run: Run, tmp_path: Path
-) -> None:
+def test_what_is_printed_is_weighted_by_what_rows_stand_for(write_results: Any, run: Any, tmp_path: Path) -> None:
     """Kappa by hand from the sheet, the plan and the results, with empty labels left out."""
     results = write_results(cases=150)
     run("sample", results, "--n", 40)
@@ -78,7 +74,7 @@ def test_what_is_printed_is_weighted_by_what_rows_stand_for(
     )
 
 
-def test_grades_of_answers(write_results: Callable[..., Path], fill: Callable[..., None], run: Run) -> None:
+def test_grades_of_answers(write_results: Any, fill: Any, run: Any) -> None:
     results = write_results()
     run("sample", results, "--unit", "answer", "--out", "answers.csv", "--n", 40)
     sheet = results.parent / "answers.csv"
@@ -92,9 +88,7 @@ def test_grades_of_answers(write_results: Callable[..., Path], fill: Callable[..
     assert kappa_of(done.stdout) == 1 and "quadratic" not in done.stdout
 
 
-def test_the_human_ceiling(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
-) -> None:
+def test_the_human_ceiling(write_results: Any, fill: Any, run: Any, tmp_path: Path) -> None:
     results = write_results(cases=120)
     run("sample", results, "--n", 200)
     noise = random.Random(1)
@@ -113,9 +107,7 @@ def test_the_human_ceiling(
     assert (none.returncode, "shares no labelled row" in none.stderr) == (2, True)
 
 
-def test_disagreements_are_shown_as_text(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
-) -> None:
+def test_disagreements_are_shown_as_text(write_results: Any, fill: Any, run: Any, tmp_path: Path) -> None:
     results = write_results(cases=6)
     hostile = "\x1b[2J[bold]x[/bold]\u202e=1+1"
     results.write_text(
@@ -129,9 +121,7 @@ def test_disagreements_are_shown_as_text(
     assert "person: no; 'tis not [2J[bold]x[/bold] =1+1" in done.stdout
 
 
-def test_one_class_decides_nothing(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
-) -> None:
+def test_one_class_decides_nothing(write_results: Any, fill: Any, run: Any, tmp_path: Path) -> None:
     results = write_results(support=lambda _: True)
     run("sample", results)
     fill(tmp_path / "sheet.csv", results, lambda score: "yes")
@@ -149,9 +139,7 @@ def test_one_class_decides_nothing(
         ('"label"', '"Label"', ":2: field 'label' is missing"),
     ],
 )
-def test_a_bad_row_is_named(
-    old: str, new: str, place: str, write_results: Callable[..., Path], run: Run, tmp_path: Path
-) -> None:
+def test_a_bad_row_is_named(old: str, new: str, place: str, write_results: Any, run: Any, tmp_path: Path) -> None:
     results = write_results()
     run("sample", results)
     first, second = [row["id"] for _, row in sheet_rows(tmp_path / "sheet.csv")][:2]
@@ -169,9 +157,7 @@ def test_a_bad_row_is_named(
     assert done.stderr.startswith(f"error: sheet.csv{named(place)}") and done.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_compared_is_refused(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
-) -> None:
+def test_what_cannot_be_compared_is_refused(write_results: Any, fill: Any, run: Any, tmp_path: Path) -> None:
     results = write_results()
     run("sample", results)
     unlabelled = run("audit", "sheet.csv", results)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -28,9 +30,6 @@ def rows(path: Path, encoding: str | None = None) -> list[Row]:
 
 
 def as_text(delimiter: str, encoding: str = "utf-8", before: str = "", end: str = "\r\n", more: str = "") -> bytes:
-    import csv
-    import io
-
     file = io.StringIO(newline="")
     writer = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerow(HEAD)

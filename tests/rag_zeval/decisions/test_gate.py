@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -23,12 +21,8 @@ from rag_zeval.decisions.gate import (
     write_junit,
     write_summary,
 )
-from rag_zeval.decisions.sides import Side
 from rag_zeval.statistics.discriminative_power import randomisation_p
 
-MakeSide = Callable[..., Side]
-Run = Callable[..., CompletedProcess[str]]
-Write = Callable[..., Path]
 SLICES = ("billing", "login", "search", "api")
 STRICT = Limits(max_drop=0.0, slice_max_drop=0.0)
 HOSTILE = "<b>&]]> | `x` [y](z) \x1b[31m\x00 {{ 7 }}"
@@ -39,7 +33,7 @@ def scores(random: np.random.Generator, n: int, held: float = 0.7, claims: int =
     return {f"{SLICES[at % len(SLICES)]}:{at}": float(score) for at, score in enumerate(found)}
 
 
-def test_of_a_thousand_versions_that_changed_nothing_at_most_seventy_fail(side: MakeSide) -> None:
+def test_of_a_thousand_versions_that_changed_nothing_at_most_seventy_fail(side: Any) -> None:
     """At .05, 70 of 1,000 is beyond 99.7% of what chance does; the strictest limits let no alarm hide behind them."""
     random = np.random.default_rng(0)
     alarms = uncorrected = 0
@@ -55,7 +49,7 @@ def outcomes(checks: list[GateCheck]) -> dict[str, str]:
     return {check.name: check.outcome for check in checks}
 
 
-def test_a_drop_fails_if_it_is_over_the_limit_and_no_chance(side: MakeSide) -> None:
+def test_a_drop_fails_if_it_is_over_the_limit_and_no_chance(side: Any) -> None:
     random = np.random.default_rng(3)
     before = scores(random, 400)
     cut = {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
@@ -67,19 +61,15 @@ def test_a_drop_fails_if_it_is_over_the_limit_and_no_chance(side: MakeSide) -> N
     assert set(outcomes(decide([better], STRICT)).values()) == {"passed"}
 
 
-def test_the_limit_itself_is_allowed(side: MakeSide) -> None:
-    found = compare_sides(side({str(at): 0.3 for at in range(50)}), side({str(at): 0.1 for at in range(50)}), "m")
-    assert passed(decide([found], Limits(max_drop=0.2))) and not passed(decide([found], Limits(max_drop=0.199)))
-
-
-def test_more_of_a_metric_of_faults_fails(side: MakeSide) -> None:
+def test_the_limit_itself_is_allowed_and_more_of_a_metric_of_faults_fails(side: Any) -> None:
     metric = "ragchecker_hallucination"
-    few, many = ({str(at): value for at in range(30)} for value in (0.1, 0.4))
-    assert not passed(decide([compare_sides(side(few, metric), side(many, metric), metric)], Limits()))
-    assert passed(decide([compare_sides(side(many, metric), side(few, metric), metric)], Limits()))
+    few, many = (side({str(at): value for at in range(50)}, metric) for value in (0.1, 0.3))
+    worse, better = compare_sides(few, many, metric), compare_sides(many, few, metric)
+    assert passed(decide([worse], Limits(max_drop=0.2))) and not passed(decide([worse], Limits(max_drop=0.199)))
+    assert passed(decide([better], STRICT))
 
 
-def test_a_drop_that_may_be_chance_is_a_warning_with_the_cases_that_would_tell(side: MakeSide) -> None:
+def test_a_drop_that_may_be_chance_is_a_warning_with_the_cases_that_would_tell(side: Any) -> None:
     found = compare_sides(side({"1": 1.0, "2": 0.5, "3": 1.0}), side({"1": 0.5, "2": 0.5, "3": 0.75}), "m")
     [coverage, overall] = decide([found], Limits())
     assert (coverage.outcome, overall.outcome) == ("passed", "warning")
@@ -96,7 +86,7 @@ def test_as_many_cases_as_are_asked_for_tell_with_the_power_that_is_said(shift: 
     assert told / 300 < POWER + 0.08 or n < 20  # few cases: a step of p is large
 
 
-def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: MakeSide) -> None:
+def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) -> None:
     before = {str(at): 1.0 for at in range(100)}
     few = {case: (None if int(case) < 5 else 1.0) for case in before}
     found = compare_sides(side(before), side(few), "m", draws=100)
@@ -110,7 +100,7 @@ def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: MakeS
     assert outcomes(decide([nothing], Limits(min_coverage=0)))["all"] == "failed"
 
 
-def test_however_many_slices_there_are_a_clear_drop_fails(side: MakeSide) -> None:
+def test_however_many_slices_there_are_a_clear_drop_fails(side: Any) -> None:
     """With 1,000 random signs alone no p could be below what Holm asks of 121 checks."""
     before = {f"{at % 120}:{at}": 1.0 for at in range(360)}
     found = compare_sides(side(before), side(dict.fromkeys(before, 0.5)), "m", draws=1000)
@@ -118,7 +108,7 @@ def test_however_many_slices_there_are_a_clear_drop_fails(side: MakeSide) -> Non
 
 
 def test_the_command_says_its_verdict_in_its_exit_status_and_in_files(
-    run: Run, write_results: Write, tmp_path: Path
+    run: Any, write_results: Any, tmp_path: Path
 ) -> None:
     random = np.random.default_rng(3)
     before = scores(random, 1000)
@@ -154,7 +144,7 @@ def junit(path: Path) -> ElementTree.Element:
     return root
 
 
-def test_foreign_names_stay_text_in_the_files(side: MakeSide, tmp_path: Path) -> None:
+def test_foreign_names_stay_text_in_the_files(side: Any, tmp_path: Path) -> None:
     before = {f"{tag}:{at}": 1.0 for tag in (HOSTILE, "b") for at in range(20)}
     found = compare_sides(side(before, HOSTILE), side(dict.fromkeys(before, 0.0), HOSTILE), HOSTILE)
     checks = decide([found], Limits())
@@ -179,7 +169,7 @@ def test_foreign_names_stay_text_in_the_files(side: MakeSide, tmp_path: Path) ->
         ([], "b.jsonl: has no metric 'n'; it has: m"),  # a gate does not leave out what the baseline has
     ],
 )
-def test_bad_input_is_one_line_and_status_2(options: list[str], said: str, run: Run, write_results: Write) -> None:
+def test_bad_input_is_one_line_and_status_2(options: list[str], said: str, run: Any, write_results: Any) -> None:
     scored: dict[str, Any] = {"1": 1.0}
     write_results("a.jsonl", {"m": scored, "n": scored, "other": scored})
     write_results("b.jsonl", scored)
