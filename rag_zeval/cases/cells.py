@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
+from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.text import is_blank
 
@@ -42,10 +43,7 @@ def is_nothing(value: Any) -> bool:
 def is_object(value: Any) -> bool:
     """Whether a value is a JSON object around others, or a text that holds one; an error in place of a text is none."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return False
+        value = unfolded(value)
     return isinstance(value, Mapping) and "error" not in value
 
 

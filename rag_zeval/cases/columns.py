@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
-from rag_zeval.cases.row_files import decoded
+from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 
@@ -55,11 +54,7 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
     value: Any = row
     names = path.split(".")
     for at, name in enumerate(names):
-        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-            try:
-                value = decoded(value)
-            except InputError:
-                return ABSENT
+        value = unfolded(value)
         if isinstance(value, list) and not name.isdigit():
             found = [at_path(item, ".".join(names[at:])) for item in value if isinstance(item, Mapping)]
             return found if found and ABSENT not in found else ABSENT
@@ -113,10 +108,8 @@ def choose(
         if one in taken and other in taken and one not in names and not there.get(taken[one]):
             del taken[one]  # a column without any value
     _check_answers(taken, names)
-    lacking = [field for field, any_of in NEEDED.items() if not any_of & taken.keys()]
-    if not judged and "contexts" in lacking:
-        lacking.remove("contexts")
-    if lacking:
+    wanted = [field for field in NEEDED if judged or field != "contexts"]
+    if lacking := [field for field in wanted if not NEEDED[field] & taken.keys()]:
         raise InputError(_missing(lacking, taken, there, sample))
     if "answers" in taken and "answer" in taken:  # the user's word for one of them
         del taken["answers" if "answer" in names else "answer"]
@@ -222,11 +215,9 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
     paths: dict[str, list[Any]] = {}
 
     def walk(value: Any, path: str, depth: int) -> None:
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            with suppress(InputError):
-                value = decoded(value)
-        if isinstance(value, Mapping) and depth < 3:
-            for name, inner in value.items():
+        held = unfolded(value)
+        if isinstance(held, Mapping) and depth < 3:
+            for name, inner in held.items():
                 walk(inner, f"{path}.{name}" if path else str(name), depth + 1)
         elif path and not is_nothing(value):
             paths.setdefault(path, []).append(value)

@@ -12,7 +12,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -267,6 +267,14 @@ def decoded(text: str) -> Any:
     """The JSON value of a text; NaN and infinities are null. Raises InputError, without a place."""
     with json_faults():
         return DECODER.decode(text.removeprefix("\ufeff").strip())
+
+
+def unfolded(value: Any) -> Any:
+    """What a text holds as a JSON object or list; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(InputError):
+            return decoded(value)
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Row:

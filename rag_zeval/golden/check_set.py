@@ -10,12 +10,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.golden.rows import by_slice, chunk_ids, is_unanswerable, read_lines
+from rag_zeval.golden.rows import by_slice, chunk_ids, is_unanswerable
 from rag_zeval.judge.words import words
 
 LEAST, MOST = 50, 200  # questions
@@ -38,19 +37,11 @@ class Finding:
 GoldenRows = Mapping[int, Row]  # by line number, whatever they lack
 
 
-def read_set(path: str | Path) -> tuple[GoldenRows, dict[int, str]]:
-    """The rows of a JSONL file, and what is wrong with its lines that are no JSON objects, by line number from 1.
-
-    Raises InputError if the file cannot be read or holds no line.
-    """
-    return read_lines(path, lambda row: row)
-
-
 def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
-    """All that there is to mend in a set as `read_set` gives it, by line.
+    """All that there is to mend in a set, by line: its rows, and what is wrong with lines that are no JSON objects.
 
     Each question is held against each: 200 take a moment, 4,000 some seconds. Example:
-    `[finding.text for finding in findings(*read_set("golden.jsonl"))]`.
+    `[finding.text for finding in findings(*read_lines("golden.jsonl", dict))]`.
     """
     broken = [Finding(line, "row", text) for line, text in bad.items()]
     found = [*broken, *_missing(rows), *_repeated(rows), *_size(rows, bad), *_small_slices(rows), *_origins(rows)]

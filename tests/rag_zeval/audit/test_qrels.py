@@ -1,7 +1,5 @@
 """Two qrels files, from their lines to kappas, against textbook formulas, scipy and ir-measures' reader."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

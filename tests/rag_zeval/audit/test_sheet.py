@@ -1,7 +1,5 @@
 """The sheet: how its rows are drawn, and that it is read back as it was written, safe to open, and blind."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Which column is what: every name and layout of the table, what the user says, and no guess between two."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Mapping

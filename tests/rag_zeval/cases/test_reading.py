@@ -1,12 +1,15 @@
 """Cases out of files and Python objects: whose answers, by which ids, and what is told before anything is judged."""
 
-from __future__ import annotations
-
 import dataclasses
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import datasets
+import numpy as np
+import pandas
+import pyarrow
 import pytest
 
 from rag_zeval.cases.case import Case, CaseSet
@@ -172,39 +175,15 @@ class Sample:
     reference: str | None
 
 
-class Model:
-    """As pydantic's."""
-
-    def __init__(self, **fields: Any):
-        self.fields = fields
-
-    def model_dump(self) -> dict[str, Any]:
-        return self.fields
+def chunk_of_langchain(text: str) -> Any:
+    return SimpleNamespace(page_content=text, id=None)
 
 
-class Node:
-    """As LlamaIndex's NodeWithScore."""
-
-    def __init__(self, text: str):
-        self.node, self.text, self.node_id = self, text, "n1"
-
-    def get_content(self) -> str:
-        return self.text
-
-
-class Document:
-    """As LangChain's."""
-
-    def __init__(self, text: str):
-        self.page_content, self.id = text, None
+def chunk_of_llama_index(text: str) -> Any:
+    return SimpleNamespace(node=SimpleNamespace(node_id="n1", get_content=lambda: text))
 
 
 def python_sources() -> dict[str, Any]:
-    import datasets
-    import numpy as np
-    import pandas
-    import pyarrow
-
     frame = pandas.DataFrame(ROWS)
     plain = [dict(row) for row in ROWS]
     return {
@@ -222,10 +201,10 @@ def python_sources() -> dict[str, Any]:
         "data set": datasets.Dataset.from_pandas(frame),
         "data set, iterable": datasets.Dataset.from_pandas(frame).to_iterable_dataset(),
         "pyarrow": pyarrow.Table.from_pandas(frame),
-        "models": [Model(**row) for row in ROWS],
+        "models of pydantic": [SimpleNamespace(model_dump=row.copy) for row in ROWS],
         "dataclasses": [Sample(row["question"], row["answer"], row["contexts"], row["truth"]) for row in ROWS],
-        "LangChain": [{**row, "contexts": [Document(text) for text in row["contexts"]]} for row in ROWS],
-        "LlamaIndex": [{**row, "contexts": [Node(text) for text in row["contexts"]]} for row in ROWS],
+        "LangChain": [{**row, "contexts": [*map(chunk_of_langchain, row["contexts"])]} for row in ROWS],
+        "LlamaIndex": [{**row, "contexts": [*map(chunk_of_llama_index, row["contexts"])]} for row in ROWS],
     }
 
 
@@ -237,9 +216,6 @@ def test_python_objects_hold_the_same_cases(kind: str) -> None:
 
 
 def test_frames_with_odd_names_and_indices() -> None:
-    import datasets
-    import pandas
-
     frame = pandas.DataFrame(ROWS)
     data = datasets.Dataset.from_pandas(frame)
     assert ids(datasets.DatasetDict(test=data)) == [Q1, Q2]

@@ -1,7 +1,5 @@
 """Files in every format and arrangement hold the same rows; what cannot be read is named, with a way out."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter
@@ -116,12 +114,15 @@ def test_an_answer_that_never_ends_is_given_up(rag: ScriptedJudge, run: Any, tmp
 
 
 def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
-    write(tmp_path / "q.jsonl", {"id": "x", "question": "When?"})
-    write(tmp_path / "other.jsonl", {"id": "x", "question": "When?", "truth": "Ten."})
-    write(tmp_path / "third.jsonl", {"id": "y", "question": "When?"})
-    write(tmp_path / "twice.jsonl", {"id": 1, "question": "a"}, {"id": "1", "question": "b"})
-    write(tmp_path / "wrong.jsonl", {"question": "a", "gold_chunk_ids": [1]})
-    write(tmp_path / "wrong2.jsonl", {"question": "a", "slice_tag": 3})
+    for name, rows in {
+        "q": [{"id": "x", "question": "When?"}],
+        "other": [{"id": "x", "question": "When?", "truth": "Ten."}],
+        "third": [{"id": "y", "question": "When?"}],
+        "twice": [{"id": 1, "question": "a"}, {"id": "1", "question": "b"}],
+        "wrong": [{"question": "a", "gold_chunk_ids": [1]}],
+        "wrong2": [{"question": "a", "slice_tag": 3}],
+    }.items():
+        write(tmp_path / f"{name}.jsonl", *rows)
     command = ["--out=a.jsonl", f"--url={rag.url}/ask", *READ]
     assert run("collect", "q.jsonl", *command).returncode == 0
     before, asked = (tmp_path / "a.jsonl").read_bytes(), len(rag.requests)

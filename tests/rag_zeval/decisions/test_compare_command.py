@@ -1,7 +1,5 @@
 """`rag-zeval compare`: what it shows, writes and refuses."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a comparison finds: planted damage, and nothing else; oracles are scipy and plain loops."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Mapping

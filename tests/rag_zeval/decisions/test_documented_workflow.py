@@ -1,7 +1,5 @@
 """From answers to a decision, by a real judge over HTTP: the steps that the docs tell a team to run."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

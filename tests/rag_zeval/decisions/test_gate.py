@@ -1,7 +1,5 @@
 """When the gate lets a version pass: alarms by chance are counted, damage is planted."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ from rag_zeval.decisions.comparison import compare_sides
 from rag_zeval.decisions.gate import (
     ALPHA,
     POWER,
-    GateCheck,
     Limits,
     cases_needed,
     decide,
@@ -45,20 +42,22 @@ def test_of_a_thousand_versions_that_changed_nothing_at_most_seventy_fail(side: 
     assert 0 < alarms <= 70 < uncorrected  # which is what Holm's correction is for
 
 
-def outcomes(checks: list[GateCheck]) -> dict[str, str]:
-    return {check.name: check.outcome for check in checks}
+def outcomes(before: Any, after: Any, limits: Limits = Limits()) -> dict[str, str]:  # noqa: B008 (frozen)
+    return {check.name: check.outcome for check in decide([compare_sides(before, after, "m", draws=100)], limits)}
+
+
+def cut(before: dict[str, float]) -> dict[str, float]:
+    """Scores with a slice that is worse."""
+    return {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
 
 
 def test_a_drop_fails_if_it_is_over_the_limit_and_no_chance(side: Any) -> None:
-    random = np.random.default_rng(3)
-    before = scores(random, 400)
-    cut = {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
-    found = compare_sides(side(before), side(cut), "m", draws=1000)
+    scored = scores(np.random.default_rng(3), 400)
+    before, after = side(scored), side(cut(scored))
     slices = {f"slice: {tag}": "failed" if tag == "login" else "passed" for tag in SLICES}
-    assert outcomes(decide([found], Limits())) == {"coverage": "passed", "all": "failed", **slices}
-    assert passed(decide([found], Limits(max_drop=0.2, slice_max_drop=0.4)))
-    better = compare_sides(side(cut), side(before), "m", draws=1000)
-    assert set(outcomes(decide([better], STRICT)).values()) == {"passed"}
+    assert outcomes(before, after) == {"coverage": "passed", "all": "failed", **slices}
+    assert "failed" not in outcomes(before, after, Limits(max_drop=0.2, slice_max_drop=0.4)).values()
+    assert set(outcomes(after, before, STRICT).values()) == {"passed"}
 
 
 def test_the_limit_itself_is_allowed_and_more_of_a_metric_of_faults_fails(side: Any) -> None:
@@ -87,35 +86,28 @@ def test_as_many_cases_as_are_asked_for_tell_with_the_power_that_is_said(shift: 
 
 
 def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) -> None:
-    before = {str(at): 1.0 for at in range(100)}
-    few = {case: (None if int(case) < 5 else 1.0) for case in before}
-    found = compare_sides(side(before), side(few), "m", draws=100)
-    assert outcomes(decide([found], Limits())) == {"coverage": "passed", "all": "passed"}  # 95 of 100, change 0
-    assert found.overall.change is not None and found.overall.change.value == 0
-    assert outcomes(decide([found], Limits(min_coverage=0.951)))["coverage"] == "failed"
-    left_out = {case: score for case, score in before.items() if int(case) >= 6}
-    gone = compare_sides(side(before), side(left_out), "m", draws=100)
-    assert outcomes(decide([gone], Limits()))["coverage"] == "failed"  # a case that B lacks is no score either
-    nothing = compare_sides(side(before), side(dict.fromkeys(before)), "m", draws=100)
-    assert outcomes(decide([nothing], Limits(min_coverage=0)))["all"] == "failed"
+    scored = {str(at): 1.0 for at in range(100)}
+    before, few = side(scored), side({case: (None if int(case) < 5 else 1.0) for case in scored})
+    assert outcomes(before, few) == {"coverage": "passed", "all": "passed"}  # 95 of 100, change 0
+    assert outcomes(before, few, Limits(min_coverage=0.951))["coverage"] == "failed"
+    left_out = side({case: score for case, score in scored.items() if int(case) >= 6})
+    assert outcomes(before, left_out)["coverage"] == "failed"  # a case that B lacks is no score either
+    assert outcomes(before, side(dict.fromkeys(scored)), Limits(min_coverage=0))["all"] == "failed"
 
 
 def test_however_many_slices_there_are_a_clear_drop_fails(side: Any) -> None:
     """With 1,000 random signs alone no p could be below what Holm asks of 121 checks."""
     before = {f"{at % 120}:{at}": 1.0 for at in range(360)}
-    found = compare_sides(side(before), side(dict.fromkeys(before, 0.5)), "m", draws=1000)
-    assert outcomes(decide([found], Limits()))["all"] == "failed"
+    assert outcomes(side(before), side(dict.fromkeys(before, 0.5)))["all"] == "failed"
 
 
 def test_the_command_says_its_verdict_in_its_exit_status_and_in_files(
     run: Any, write_results: Any, tmp_path: Path
 ) -> None:
-    random = np.random.default_rng(3)
-    before = scores(random, 1000)
-    cut = {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
+    before = scores(np.random.default_rng(3), 1000)
     write_results("a.jsonl", before)
     write_results("same.jsonl", before, answers=["The same in other words."])
-    write_results("cut.jsonl", cut)
+    write_results("cut.jsonl", cut(before))
     good = run("gate", "a.jsonl", "same.jsonl", "--junit", "good.xml")
     assert good.returncode == 0, good.stderr
     assert "gate passed: 0 of 6 checks failed, 0 warnings" in good.stdout

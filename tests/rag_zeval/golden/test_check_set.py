@@ -1,7 +1,5 @@
 """A set in order has no finding; each thing that is wrong in it has one, with its line."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every answer is in one class, by scores and ranks; nothing that is missing is guessed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The measures against their formulas in a textbook, over lists with repeats; the table; rows that cannot be used."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
