@@ -40,8 +40,7 @@ def _rows(source: Any) -> Iterable[Any]:
         if source and all(hasattr(value, "column_names") for value in source.values()):
             first = next(iter(source))
             if len(source) == 1:
-                only: Iterable[Any] = source[first]
-                return only
+                return iter(source[first])
             raise InputError(
                 f"holds the splits {', '.join(map(str, source))}: give one of them, such as data[{first!r}]"
             )

@@ -83,25 +83,14 @@ def _wider(label: str) -> str:
     return WIDER.get(name, name)
 
 
-class _Told(logging.Handler):
-    """Keeps what a library says of its troubles: the first line, and how many there were."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.first, self.count = "", 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.first, self.count = self.first or record.getMessage(), self.count + 1
-
-
 def _pdf(content: bytes) -> tuple[str, Doubts]:
     import pypdf
     import pypdf.filters
 
-    told = _Told()
+    told = io.StringIO()  # pypdf's troubles, a line each: doubts, not printed
     logger = logging.getLogger("pypdf")
-    logger.propagate = False  # its troubles are told as doubts, not printed
-    logger.handlers = [told]
+    logger.propagate = False
+    logger.handlers = [logging.StreamHandler(told)]
     filters: Any = pypdf.filters
     filters.decompress = _watched(filters.decompress)
     reader: Any = pypdf.PdfReader(io.BytesIO(content))
@@ -125,8 +114,8 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
         doubts.append(f"{len(texts)} pages were found, but the file counts {count}")
     if unknown := sum(text.count("\ufffd") for text in texts):
         doubts.append(f"{unknown} letters could not be read")
-    if told.count:
-        doubts.append(f"pypdf reported {told.count} problems, and text may be missing; the first: {told.first}")
+    if problems := told.getvalue().splitlines():
+        doubts.append(f"pypdf reported {len(problems)} problems, and text may be missing; the first: {problems[0]}")
     # One line end between two pages: a sentence may go on over them, and a paragraph's end is not to be seen.
     return "\n".join(texts), doubts
 

@@ -170,6 +170,9 @@ class QuestionWriter:
         Raises InputError if a row that is there is of another kind, or of other chunks, prompts, model or seed.
         """
         self._check(wanted, rows)
+        return self._write(wanted, rows)
+
+    def _write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Attempted]:
         there = list(rows.done.values())
         known = _Known(self._embedder, [row["question"] for row in there])
         for kind, number in wanted.items():

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -95,19 +93,3 @@ def run_measured(tmp_path: Path) -> Callable[..., tuple[str, int]]:
         return done.stdout, int(done.stdout.split()[-1])
 
     return run
-
-
-@pytest.fixture
-def kill_after() -> Callable[..., None]:
-    """Runs `rag-zeval` in a process of its own, and kills it as soon as `out` has so many rows."""
-
-    def kill(rows: int, out: Path, *arguments: object) -> None:
-        line = [sys.executable, "-m", "rag_zeval", *map(str, arguments)]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NO_PROXY": "127.0.0.1"}
-        with subprocess.Popen(line, cwd=Path(__file__).parents[2], env=env, stdout=-3, stderr=-3) as process:
-            while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < rows):
-                time.sleep(0.005)
-            process.send_signal(signal.SIGKILL)
-        assert process.returncode == -signal.SIGKILL
-
-    return kill

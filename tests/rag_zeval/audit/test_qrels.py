@@ -1,7 +1,6 @@
 """Two qrels files, from their lines to kappas, against textbook formulas, scipy and ir-measures' reader."""
 
 import math
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from rag_zeval.audit.agreement import Measure, estimate, kappa, kendall, linear_kappa, quadratic_kappa, spearman
+from rag_zeval.audit.agreement import Measure, kappa, kendall, linear_kappa, quadratic_kappa, spearman
 from rag_zeval.audit.qrels import HIGHEST, Qrels, graded_pairs, read_qrels
 from rag_zeval.errors import InputError
 
-needs_data = pytest.mark.skipif(not os.environ.get("RAG_ZEVAL_DATA"), reason="RAG_ZEVAL_DATA names no data folder")
 MEASURES: tuple[Measure, ...] = (kappa, linear_kappa, quadratic_kappa, kendall, spearman)
 GRADED = {"a": "14 Q0 doc#1_2 2\n", "b": "14 0 doc#1_3\t0\r\n", "c": "7 0 doc#1_2 3"}
 
@@ -134,21 +132,3 @@ def test_the_command_prints_coverage_intervals_and_the_matrix(run: Any, tmp_path
     refused = run("audit-qrels", "people", "judge")
     assert refused.returncode == 2
     assert refused.stderr == "error: people and judge: no pair of topic and document is graded in both files\n"
-
-
-@needs_data
-def test_umbrela_against_the_assessors_of_trec_rag_2025() -> None:
-    """Every number again from the files by other means: scipy and loops."""
-    folder = Path(os.environ["RAG_ZEVAL_DATA"]) / "trec"
-    names = ("qrels.rag25.test.txt", "qrels.rag25.test-umbrela2.txt")
-    if not all((folder / name).is_file() for name in names):
-        pytest.skip("RAG_ZEVAL_DATA has no qrels")
-    human, umbrela = (
-        {(t, d): int(g) for t, _, d, g in map(str.split, (folder / name).read_text().splitlines())} for name in names
-    )
-    keys = sorted(human.keys() & umbrela.keys())
-    people, judge = (np.array([grades[key] for key in keys]) for grades in (human, umbrela))
-    ratings = graded_pairs(*(read_qrels(folder / name) for name in names))
-    found = [estimate(measure, ratings) for measure in MEASURES]
-    assert {one.n for one in found} == {len(keys)}
-    assert [one.value for one in found] == pytest.approx(recomputed(judge, people), abs=1e-9)

@@ -241,9 +241,10 @@ def test_a_set_of_cases_names_each_and_knows_what_to_judge_by() -> None:
     assert CaseSet([one, two]).example(1, "truth").reference == ""
     with pytest.raises(InputError, match="duplicate id 'old:1'"):
         CaseSet([one, one])
-    with pytest.raises(InputError, match="--against truth: no case has any ground truth"):
-        CaseSet([two]).sources("truth")
-    with pytest.raises(InputError, match="--against context: must be one of contexts, truth, reference, both"):
-        CaseSet([one]).sources("context")
-    with pytest.raises(InputError, match="no case has a reference, retrieved contexts or ground truth"):
-        CaseSet([two]).sources(None)
+    for case, against, message in [
+        (two, "truth", "--against truth: no case has any ground truth"),
+        (one, "context", "--against context: must be one of contexts, truth, reference, both"),
+        (two, None, "no case has a reference, retrieved contexts or ground truth"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            CaseSet([case]).sources(against)

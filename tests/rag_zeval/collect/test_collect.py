@@ -1,12 +1,11 @@
 import re
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rag_zeval.collect.system import BODY_MIB
+from rag_zeval.collect.answers import BODY_MIB
 from rag_zeval.files import Row, json_line, read_jsonl
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -152,22 +151,3 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         assert refused.returncode == 2 and message in refused.stderr, (message, refused.stderr)
         assert len(refused.stderr.strip().splitlines()) == 1 and SECRET not in refused.stderr
     assert (tmp_path / "a.jsonl").read_bytes() == before and len(rag.requests) == asked
-
-
-def test_after_a_kill_the_same_command_asks_what_is_left(
-    rag: ScriptedJudge, run: Any, kill_after: Any, tmp_path: Path
-) -> None:
-    questions = [f"question {at}" for at in range(30)]
-    write(tmp_path / "q.jsonl", *({"question": question} for question in questions))
-    rag.delay = 0.1
-    out = tmp_path / "a.jsonl"
-    words = ["collect", tmp_path / "q.jsonl", f"--out={out}", f"--url={rag.url}/ask", "--concurrency=3", *READ]
-    kill_after(5, out, *words)
-    there = {row["question"] for row in read_jsonl(out)}
-    assert 5 <= len(there) < 30
-    rag.delay = 0.0
-    assert run(*words).returncode == 0
-    assert sorted(row["question"] for row in read_jsonl(out)) == sorted(questions)
-    times = Counter(body["question"] for body in rag.requests)
-    assert all(times[question] == 1 for question in there)
-    assert sum(times.values()) <= 30 + 3  # at the kill, as many were under way as may be
