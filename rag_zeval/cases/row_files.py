@@ -168,13 +168,10 @@ def _excel(path: Path) -> Iterator[PlacedRow]:
         raise InputError(
             f"{path}: has {len(filled)} sheets with rows: {', '.join(filled)}; save the right one as its own file"
         )
-    names: list[str] = []
-    for number, cells in enumerate(next(iter(filled.values()), []), 1):
-        if not _is_filled(cells):
-            continue
-        if not names:
-            names = _header(path, cells)
-            continue
+    numbered = enumerate(next(iter(filled.values()), []), 1)
+    rows = [(number, cells) for number, cells in numbered if _is_filled(cells)]
+    names = _header(path, rows[0][1] if rows else ())
+    for number, cells in rows[1:]:
         whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
         yield f"{path}: row {number}", _cells(names, whole)
 

@@ -105,10 +105,9 @@ def _gold_ranks(ranking: Ranking) -> Iterator[int]:
     return (first[id_] for id_ in sorted(ranking.gold & first.keys()))
 
 
-def estimates(rankings: Sequence[Ranking], ks: Sequence[int]) -> list[RetrievalMean]:
+def estimates(rankings: Sequence[Ranking], ks: Sequence[int]) -> Iterator[RetrievalMean]:
     """Every measure at every k: for all questions, then by slice. Errors as `values`."""
     of_each = values(rankings, ks)
-    found = []
     for name, members in by_slice(range(len(rankings)), lambda at: rankings[at].slice_tag):
         for (measure, k), of_question in of_each.items():
             chosen = [of_question[at] for at in members]
@@ -117,8 +116,7 @@ def estimates(rankings: Sequence[Ranking], ks: Sequence[int]) -> list[RetrievalM
                 interval = share_interval(round(sum(chosen)), len(chosen))
             elif len(chosen) > 1:
                 interval = mean_interval([[value] for value in chosen])
-            found.append(RetrievalMean(name, measure, k, len(chosen), sum(chosen) / len(chosen), interval))
-    return found
+            yield RetrievalMean(name, measure, k, len(chosen), sum(chosen) / len(chosen), interval)
 
 
 def short_lists(rankings: Sequence[Ranking], ks: Sequence[int]) -> list[tuple[int, int]]:
