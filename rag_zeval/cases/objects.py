@@ -40,7 +40,8 @@ def _rows(source: Any) -> Iterable[Any]:
         if source and all(hasattr(value, "column_names") for value in source.values()):
             first = next(iter(source))
             if len(source) == 1:
-                return iter(source[first])
+                only: Iterable[Any] = source[first]
+                return only
             raise InputError(
                 f"holds the splits {', '.join(map(str, source))}: give one of them, such as data[{first!r}]"
             )
