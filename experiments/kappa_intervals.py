@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from rag_zeval.audit.agreement import Estimate, Ratings, estimate, kappa
+from rag_zeval.audit.agreement import Ratings, Statistic, estimate, kappa
 from rag_zeval.streams import exit_status, run_command
 
 KAPPAS = (0.5, 0.7, 0.9)
@@ -36,18 +36,18 @@ def simulated(true: float, rows: int, random: np.random.Generator, oversampled: 
     return Ratings((cell // 2).astype(float), (cell % 2).astype(float), 1 / rate[cell], cases.astype(str).tolist())
 
 
-def estimates(true: float, rows: int, simulations: int, oversampled: float = 1.0) -> list[Estimate]:
+def estimates(true: float, rows: int, simulations: int, oversampled: float = 1.0) -> list[Statistic]:
     """The kappa of as many simulated audits."""
     random = np.random.default_rng(0)
     return [estimate(kappa, simulated(true, rows, random, oversampled)) for _ in range(simulations)]
 
 
-def mean_width(found: Sequence[Estimate]) -> float:
+def mean_width(found: Sequence[Statistic]) -> float:
     """Of the intervals that are defined."""
     return float(np.mean([one.interval[1] - one.interval[0] for one in found if one.interval]))
 
 
-def coverage(found: Sequence[Estimate], true: float) -> float:
+def coverage(found: Sequence[Statistic], true: float) -> float:
     """Share of intervals that contain the true value; an undefined one does not."""
     return sum(one.interval is not None and one.interval[0] <= true <= one.interval[1] for one in found) / len(found)
 

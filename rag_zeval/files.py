@@ -8,15 +8,18 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rag_zeval.errors import InputError
 from rag_zeval.secrets import scrub
 
 Row = dict[str, Any]
+T = TypeVar("T")  # what is made of a row
 LONE_SURROGATES = "backslashreplace"  # half an emoji, which UTF-8 has no bytes for, becomes JSON's own escape
 BLOCK = 1 << 20
 FieldTypes = Mapping[str, type | tuple[type, ...]]
@@ -57,6 +60,24 @@ def readable(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def json_lines(
+    lines: Iterable[str | bytes], read: Callable[[Row], T], decoder: json.JSONDecoder | None = None
+) -> Iterator[tuple[int, T | InputError]]:
+    """Yield `(line number from 1, what read makes of it)` for each JSONL line that is not blank: a file's, or a list's.
+
+    In place of a line that is no JSON object, or of which `read` raises InputError, that InputError is yielded.
+    decoder: of the line's text; by default NaN, infinities and numbers too large for a float are errors.
+    """
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            found: T | InputError
+            try:
+                found = read(_parse(line, dict, decoder or DECODER))
+            except InputError as error:
+                found = error
+            yield number, found
+
+
 def iter_jsonl(
     path: str | Path, required: FieldTypes | None = None, *, growing: bool = False, has_nan: bool = False
 ) -> Iterator[tuple[int, Row]]:
@@ -66,13 +87,13 @@ def iter_jsonl(
     still being written, or a kill tore it. has_nan: whether numbers may be NaN, as training writes them. Raises
     InputError naming file, line and field at the first line that does not fit, and when the file cannot be read.
     """
-    with readable(path), open(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip() or (growing and not line.endswith(b"\n")):
-                continue
-            with locate(f"{path}:{number}"):
-                row = _parse(line, dict, WITH_NAN if has_nan else DECODER)
-                check_fields(row, required or {})
+    with readable(path), open(path, "rb") as file:
+        lines = (line for line in file if not growing or line.endswith(b"\n"))
+        for number, row in json_lines(
+            lines, partial(check_fields, required=required or {}), WITH_NAN if has_nan else DECODER
+        ):
+            if isinstance(row, InputError):
+                raise InputError(f"{path}:{number}: {row}") from row
             yield number, row
 
 
@@ -90,8 +111,15 @@ def read_json(
     """
     with readable(path):
         content = Path(path).read_bytes()
-    try:
+    with locate_json(path):
         return _parse(content, kind, NAN_IS_NULL if nan_is_null else DECODER)
+
+
+@contextmanager
+def locate_json(path: str | Path) -> Iterator[None]:
+    """Put the file, and the line where JSON breaks off, before what an InputError of `parse_json` says."""
+    try:
+        yield
     except InputError as error:
         line = f":{error.__cause__.lineno}" if isinstance(error.__cause__, json.JSONDecodeError) else ""
         raise InputError(f"{path}{line}: {error}") from error
@@ -111,9 +139,7 @@ def iter_json_list(path: str | Path, required: FieldTypes) -> Iterator[tuple[str
 def check_object(where: object, value: Any, required: FieldTypes) -> Row:
     """The value, if it is a JSON object with the fields `required`. Raises InputError naming place and field."""
     with locate(where):
-        check_fields(value, required)
-    row: Row = value
-    return row
+        return check_fields(value, required)
 
 
 def parse_row(line: str | bytes) -> Row:
@@ -146,26 +172,33 @@ WITH_NAN = json.JSONDecoder(parse_int=whole_number)
 NAN_IS_NULL = json.JSONDecoder(parse_int=whole_number, parse_float=finite, parse_constant=lambda _: None)
 
 
-def _parse(content: str | bytes, kind: type, decoder: json.JSONDecoder = DECODER) -> Any:
+@contextmanager
+def json_faults() -> Iterator[None]:
+    """Around the decoding of JSON: what is wrong with it becomes an InputError, without a place."""
     try:
-        text = content if isinstance(content, str) else content.decode("utf-8")
-        value = decoder.decode(text.removeprefix("\ufeff").rstrip("\r\n"))
+        yield
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets nested without end
         raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
+
+
+def _parse(content: str | bytes, kind: type, decoder: json.JSONDecoder = DECODER) -> Any:
+    with json_faults():
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        value = decoder.decode(text.removeprefix("\ufeff").rstrip("\r\n"))
     if not isinstance(value, kind):
         name = "object" if kind is dict else "list"
         raise InputError(f"expected a JSON {name}, found {type(value).__name__}")
     return value
 
 
-def check_fields(row: Any, required: FieldTypes) -> None:
-    """Raise InputError naming the first field of `required` that `row` lacks or has with another type.
+def check_fields(row: Any, required: FieldTypes) -> Row:
+    """The row, if it is a JSON object with the fields `required`. A type is what isinstance takes; a bool is no int.
 
-    A type is what isinstance takes, but a bool is no int. What is no JSON object is refused as well.
+    Raises InputError naming the first field that is missing or has another type.
     """
     if not isinstance(row, dict):
         raise InputError(f"expected a JSON object, found {type(row).__name__}")
@@ -176,6 +209,7 @@ def check_fields(row: Any, required: FieldTypes) -> None:
         if not isinstance(row[name], kinds) or (isinstance(row[name], bool) and bool not in kinds):
             names = " or ".join(k.__name__ for k in kinds)
             raise InputError(f"field '{name}' must be {names}, found {type(row[name]).__name__}")
+    return row
 
 
 def flat(content: Any, prefix: str = "") -> Row:
@@ -220,7 +254,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def write_chunks(path: Path, chunks: Iterable[str | bytes], part: Path | None = None) -> None:
-    """As `write_text`, piece by piece; bytes are written as they are.
+    """As `write_text`, piece by piece; bytes are written as they are. A file that is there keeps its permissions.
 
     Raises OSError naming `path` when the disk is full; no part of it is left.
 
@@ -233,6 +267,8 @@ def write_chunks(path: Path, chunks: Iterable[str | bytes], part: Path | None = 
             file.writelines(chunk if isinstance(chunk, bytes) else _encoded(chunk) for chunk in chunks)
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, part)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, ValuesView
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
 from rag_zeval.errors import InputError, unix
-from rag_zeval.files import BLOCK, Row, check_fields, check_regular, json_line, locate, naming, parse_row, write_chunks
+from rag_zeval.files import Row, check_fields, check_regular, json_line, locate, naming, parse_row, write_chunks
 
 with unix():
     import fcntl
@@ -100,9 +101,9 @@ class _Values(ValuesView[T]):
 class RowWriter:
     """The JSONL of a run's finished rows, each with a string "id"; a restart finds in `done` what is there already.
 
-    One process writes it at a time: it is locked until it is closed or the process ends, and it stays the same file
-    (the same inode), so that whoever opens it meets the lock. Opening it changes no row: who finds rows of something
-    else in `done` leaves them as they are. `settle` makes it ready to go on, and is what the first `append` does.
+    One process writes it at a time: it is locked until it is closed or the process ends. Opening it changes no row: who
+    finds rows of something else in `done` leaves them as they are. `settle` makes it ready to go on, and is what the
+    first `append` does.
 
     Raises InputError, with the file as it was, when it is no regular file, another process is writing it, a complete
     line is not a row, an id stands twice, or it ends in something else than a row that a kill tore.
@@ -110,15 +111,11 @@ class RowWriter:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        self._kept = self.path.with_name(self.path.name + ".kept")
         self._settled = False
         check_regular(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed in __exit__)
+        self._file = _open_locked(self.path)
         try:
-            self._lock()
-            if self._was_interrupted():
-                self._take_kept()
             self.done = StoredRows(self.path, dict)
             if not (self.done.torn.startswith(ROW_START) or ROW_START.startswith(self.done.torn)):
                 raise InputError(f"{self.path}: is not a file of result rows; choose another")
@@ -126,45 +123,20 @@ class RowWriter:
             self._file.close()
             raise
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"{self.path}: another run is writing this file") from error
-
     def settle(self, again: Collection[str] = (), instead: Row | None = None) -> None:
         """Take out the rows of the ids `again`, which are to be done again, and a torn last line.
 
         instead: a row that takes the place of those. Its id may be among them.
-        A kill at any moment leaves all rows that stay: they wait in a second file (`.kept`) while this one is written.
+        A kill at any moment leaves all rows that stay: a second file (`.part`) takes the place of this one when whole.
         """
         self._settled, again = True, set(again)
-        if again:
-            part = self._kept.with_name(self._kept.name + ".part")  # under the lock: one that a kill left is taken over
+        if again or self.done.torn or self.done.open_ended:
             kept = self.done.lines(id_ for id_ in self.done if id_ not in again)
-            write_chunks(self._kept, chain(kept, [json_line(instead)] if instead else []), part)
-            self._take_kept()
+            part = self.path.with_name(f"{self.path.name}.part")  # under the lock: one that a kill left is taken over
+            write_chunks(self.path.resolve(), chain(kept, [json_line(instead)] if instead else []), part)
+            self._file.close()
+            self._file = _open_locked(self.path)
             self.done = StoredRows(self.path, dict)
-            return
-        self._file.truncate(self.done.size)
-        if self.done.open_ended:
-            self._write(b"\n")
-            self.done.size, self.done.open_ended = self.done.size + 1, False
-
-    def _was_interrupted(self) -> bool:
-        """Whether `_take_kept` was: the file is then as far as it came, while one not begun on is longer than that."""
-        if not self._kept.exists():
-            return False
-        with open(self._kept, "rb") as kept, open(self.path, "rb") as rows:
-            return all(kept.read(len(block)) == block for block in iter(lambda: rows.read(BLOCK), b""))
-
-    def _take_kept(self) -> None:
-        self._file.truncate(0)
-        with open(self._kept, "rb") as kept:
-            while block := kept.read(BLOCK):
-                self._write(block)
-        os.fsync(self._file.fileno())
-        self._kept.unlink()
 
     def append(self, row: Row) -> None:
         """Write one row and hand it to the operating system. Raises ValueError if its id is there already.
@@ -194,3 +166,17 @@ class RowWriter:
 
     def __exit__(self, *exc: object) -> None:
         self._file.close()
+
+
+def _open_locked(path: Path) -> FileIO:
+    """The file, to append to, if no other process has it open so. A run that ended meanwhile may have replaced it."""
+    while True:
+        file = open(path, "ab", buffering=0)  # noqa: SIM115 (closed by who gets it)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise InputError(f"{path}: another run is writing this file") from error
+        if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+            return file
+        file.close()

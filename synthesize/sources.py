@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, parse_row
+from rag_zeval.files import Row, json_lines
 from rag_zeval.stages import world
 from synthesize.natural_questions import HUB_COLUMNS, NO_LONG_ANSWER, BadRecord, read_record
 from synthesize.settings import NANO, Settings
@@ -148,15 +148,12 @@ def _records(files: Iterable[Path], tally: Tally) -> Iterator[tuple[str, Row]]:
 
 def _json_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
     with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
+        for number, row in json_lines(lines, dict):
             tally.read += 1
-            where = f"{file}:{number}"
-            try:
-                yield where, parse_row(line)
-            except InputError as error:
-                tally.leave_out("not_json", where, error)
+            if isinstance(row, InputError):
+                tally.leave_out("not_json", f"{file}:{number}", row)
+            else:
+                yield f"{file}:{number}", row
 
 
 def _parquet_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:

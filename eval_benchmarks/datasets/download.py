@@ -20,7 +20,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_text
+from rag_zeval.files import FieldTypes, check_fields, file_sha256, json_lines, write_text
 from rag_zeval.stages.config import load_config
 from rag_zeval.streams import exit_status
 
@@ -82,13 +82,16 @@ def _nq_jsonl(packed: Path) -> str:
         text = gzip.decompress(packed.read_bytes()).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"not a gzip file of text: {error}") from error
-    number = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        with locate(f"line {number}"):
-            check_fields(parse_row(line.encode()), NQ_FIELDS)
-    if number != NQ_ROWS:
-        raise InputError(f"expected {NQ_ROWS} rows, found {number}")
+    _check_rows(text.splitlines(), NQ_ROWS, NQ_FIELDS)
     return text
+
+
+def _check_rows(lines: Sequence[str], rows: int | None, required: FieldTypes) -> None:
+    for number, row in json_lines(lines, partial(check_fields, required=required)):
+        if isinstance(row, InputError):
+            raise InputError(f"line {number}: {row}") from row
+    if len(lines) != rows:
+        raise InputError(f"expected {rows} rows, found {len(lines)}")
 
 
 RAGCHECKER = {  # file -> sha256
@@ -120,11 +123,7 @@ def _jsonl_of(rows: int | None, file: Path) -> str:
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
     lines = text.removesuffix("\n").split("\n")  # not splitlines: texts may hold other ends of lines as they are
-    for number, line in enumerate(lines, 1):
-        with locate(f"line {number}"):
-            parse_row(line)
-    if len(lines) != rows:
-        raise InputError(f"expected {rows} rows, found {len(lines)}")
+    _check_rows(lines, rows, {})
     return text
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from eval_benchmarks.output.curves import Points
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, parse_row
+from rag_zeval.files import Row, check_fields, json_lines, parse_row
 from rag_zeval.judge.parser import FormatError
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.judge.schema import Trajectory
@@ -128,9 +128,11 @@ def step_files(run: Path, which: str, steps: Steps) -> dict[int, Path]:
 def read_claims(path: Path) -> StepClaims:
     """The supported claims of one step; a last line that is still being written is left out."""
     step = StepClaims()
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    for number, row in json_lines(lines, dict):
         try:
-            row = parse_row(line.decode(errors="replace"))
+            if isinstance(row, InputError):
+                raise row
             trajectory = _read(row)
         except FormatError:
             step.broken += 1

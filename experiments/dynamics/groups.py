@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
 
 from experiments.dynamics.entailment import step_files
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, parse_row
+from rag_zeval.files import FieldTypes, check_fields, json_lines
 from rag_zeval.stages.training_log import Steps
 from rewards.combined import RIGHT
 from rewards.format import PENALTY
 
 RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evidence alone", "nothing"
+ROLLOUT: FieldTypes = {"uid": str, "score": (int, float)}
 
 
 def count_groups(run: Path, steps: Steps) -> Counter[str]:
@@ -22,13 +24,10 @@ def count_groups(run: Path, steps: Steps) -> Counter[str]:
     """
     groups: dict[str, list[float]] = defaultdict(list)
     for path in step_files(run, "train", steps).values():
-        for line in path.read_bytes().split(b"\n")[:-1]:
-            try:
-                row = parse_row(line.decode(errors="replace"))
-                check_fields(row, {"uid": str, "score": (int, float)})
-            except InputError:
-                continue
-            groups[row["uid"].split("_")[0]].append(row["score"])
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+        for _, row in json_lines(lines, partial(check_fields, required=ROLLOUT)):
+            if not isinstance(row, InputError):
+                groups[row["uid"].split("_")[0]].append(row["score"])
     return Counter(map(_difference, groups.values()))
 
 

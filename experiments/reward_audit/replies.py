@@ -13,7 +13,7 @@ from eval_benchmarks.run_folder import read_run as read_bench
 from eval_benchmarks.trials import Trial
 from experiments.dynamics.entailment import WHICH, step_files
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, locate, parse_row
+from rag_zeval.files import Row, check_fields, json_lines, locate, parse_row
 from rag_zeval.judge.parser import FormatError
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
@@ -86,9 +86,12 @@ def _of_steps(files: dict[int, Path], steps: Sequence[int]) -> Replies:
     side = Replies(named)
     for step in steps:
         # a last line without its end is still being written
-        for number, line in enumerate(files[step].read_bytes().split(b"\n")[:-1], 1):
+        lines = files[step].read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+        for number, row in json_lines(lines, dict):
             try:
-                side.replies.append(_rollout(line, f"{step}:{number}"))
+                if isinstance(row, InputError):
+                    raise row
+                side.replies.append(_rollout(row, f"{step}:{number}"))
             except InputError as error:
                 side.damaged.append(f"{files[step].parent.name}/{files[step].name}:{number}: {error}")
     if not side.replies:
@@ -97,9 +100,8 @@ def _of_steps(files: dict[int, Path], steps: Sequence[int]) -> Replies:
     return side
 
 
-def _rollout(line: bytes, place: str) -> Reply:
-    """A line as verl writes it. Raises InputError if it is none."""
-    row = parse_row(line.decode(errors="replace"))
+def _rollout(row: Row, place: str) -> Reply:
+    """A row as verl writes it. Raises InputError if it is none."""
     check_fields(row, {"input": str, "output": str, "gts": str})
     with locate("field 'gts'"):
         truth = parse_row(row["gts"])

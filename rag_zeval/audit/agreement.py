@@ -53,9 +53,14 @@ class Ratings:
         first, second = (np.floor(values * top + 0.5).astype(int) for values in (self.first, self.second))
         return _tables(first, second, (self.levels, self.levels), times)
 
+    def confusion(self) -> list[list[int]]:
+        """For each class of the first rater, the weight, rounded, of the rows that the second puts into each class."""
+        [table] = self.tables(self.weights[None])
+        return [[round(weight) for weight in row] for row in table]
+
 
 @dataclass(frozen=True)
-class Estimate:
+class Statistic:
     """A statistic of n rows; its value is None where undefined, and its 95% interval also with fewer than two cases."""
 
     value: float | None
@@ -156,7 +161,7 @@ def _tables(first: Ints, second: Ints, shape: tuple[int, int], times: Floats) ->
     return (times @ of_cell).reshape(-1, *shape)
 
 
-def estimate(measure: Measure, ratings: Ratings) -> Estimate:
+def estimate(measure: Measure, ratings: Ratings) -> Statistic:
     """The measure with its 95% interval, from DRAWS bootstrap draws of whole cases.
 
     The interval is Hesterberg's expanded percentile one (2015, The American Statistician 69, 371-386),
@@ -167,19 +172,19 @@ def estimate(measure: Measure, ratings: Ratings) -> Estimate:
     """
     value = float(measure(ratings, ratings.weights[None])[0])
     if math.isnan(value):
-        return Estimate(None, None, len(ratings.first))
+        return Statistic(None, None, len(ratings.first))
     bounds = _bounds(measure(*_draws(ratings)), ratings)
     # that row moves the draws: what was seen belongs to the interval even where nobody disagrees
     around = (min(bounds[0], value), max(bounds[1], value)) if bounds else None
-    return Estimate(value, around, len(ratings.first))
+    return Statistic(value, around, len(ratings.first))
 
 
-def difference(measure: Measure, ratings: Ratings, other: Ratings) -> Estimate:
+def difference(measure: Measure, ratings: Ratings, other: Ratings) -> Statistic:
     """The measure of `ratings` minus that of `other`, both of the same rows and drawn together; as `estimate`."""
     apart = float((measure(ratings, ratings.weights[None]) - measure(other, other.weights[None]))[0])
     if math.isnan(apart):
-        return Estimate(None, None, len(ratings.first))
-    return Estimate(apart, _bounds(measure(*_draws(ratings)) - measure(*_draws(other)), ratings), len(ratings.first))
+        return Statistic(None, None, len(ratings.first))
+    return Statistic(apart, _bounds(measure(*_draws(ratings)) - measure(*_draws(other)), ratings), len(ratings.first))
 
 
 def _draws(ratings: Ratings) -> tuple[Ratings, Floats]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,23 +15,6 @@ from rag_zeval.text import one_line
 FIELDS = ("topic", "iteration", "document", "grade")
 HIGHEST = 10  # grade: what is higher is taken for something else, such as a rank or a score
 Qrels = dict[tuple[str, str], int]  # the grade of a topic and a document
-
-
-@dataclass(frozen=True)
-class GradedPairs:
-    """The pairs of topic and document that two files grade, as ratings by topic, and those that only one does.
-
-    A grade g is the value g / (levels - 1); levels: the highest grade of a pair + 1.
-    """
-
-    ratings: Ratings
-    judge_only: int
-    people_only: int
-
-    def matrix(self) -> list[list[int]]:
-        """The confusion matrix: for each grade of the judge, the number of pairs with each grade of the people."""
-        [table] = self.ratings.tables(self.ratings.weights[None])
-        return [[round(count) for count in row] for row in table]
 
 
 def read_qrels(path: str | Path) -> Qrels:
@@ -72,10 +54,12 @@ def _graded(words: list[str]) -> tuple[tuple[str, str], int]:
     return (topic, document), int(grade)
 
 
-def graded_pairs(people: Qrels, judge: Qrels) -> GradedPairs:
-    """The pairs that both grade, in the order of `people`, the judge's grades first. Raises InputError for none.
+def graded_pairs(people: Qrels, judge: Qrels) -> Ratings:
+    """The pairs that both grade, in the order of `people`, the judge's grades first, by topic.
 
-    >>> graded_pairs({("1", "a"): 2, ("1", "b"): 0}, {("1", "a"): 1}).matrix()  # b counts as people_only
+    A grade g is the value g / (levels - 1); levels: the highest grade of a pair + 1. Raises InputError for no pair.
+
+    >>> graded_pairs({("1", "a"): 2, ("1", "b"): 0}, {("1", "a"): 1}).confusion()
     [[0, 0, 0], [0, 0, 1], [0, 0, 0]]
     """
     both = [pair for pair in people if pair in judge]
@@ -84,5 +68,4 @@ def graded_pairs(people: Qrels, judge: Qrels) -> GradedPairs:
     grades = np.array([(judge[pair], people[pair]) for pair in both], dtype=float)
     top = max(1, int(grades.max()))
     first, second = grades.T / top
-    ratings = Ratings(first, second, np.ones(len(both)), [topic for topic, _ in both], top + 1)
-    return GradedPairs(ratings, len(judge) - len(both), len(people) - len(both))
+    return Ratings(first, second, np.ones(len(both)), [topic for topic, _ in both], top + 1)

@@ -12,11 +12,12 @@ import math
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any
 
 from rag_zeval.cases.names import CHUNK_ID, CHUNK_TEXT, NOTHING
+from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError
 from rag_zeval.text import is_blank
 
@@ -42,10 +43,7 @@ def is_nothing(value: Any) -> bool:
 def is_object(value: Any) -> bool:
     """Whether a value is a JSON object around others, or a text that holds one; an error in place of a text is none."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return False
+        value = unfolded(value)
     return isinstance(value, Mapping) and "error" not in value
 
 
@@ -199,7 +197,7 @@ def _literal(node: ast.expr) -> Any:
     if isinstance(node, ast.Name) and node.id in ("true", "false"):
         return node.id == "true"
     if isinstance(node, ast.Dict) and None not in node.keys:
-        return {_literal(key): _literal(value) for key, value in _pairs(node)}
+        return {_literal(key): _literal(value) for key, value in zip(node.keys, node.values, strict=True) if key}
     if isinstance(node, ast.Call):
         called = ast.unparse(node.func)
         if len(node.args) == 1 and (called == "array" or called.startswith("np.")):
@@ -215,10 +213,6 @@ def _argument(node: ast.expr) -> Any:
         return _literal(node)
     except ValueError:
         return None
-
-
-def _pairs(node: ast.Dict) -> Iterator[tuple[ast.expr, ast.expr]]:
-    return ((key, value) for key, value in zip(node.keys, node.values, strict=True) if key is not None)
 
 
 def _kind(value: Any) -> str:

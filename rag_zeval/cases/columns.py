@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.cases.cells import is_nothing
 from rag_zeval.cases.names import FIELDS, LAYOUTS, NAMES, Layout, fields_of, plain_name
-from rag_zeval.cases.row_files import decoded
+from rag_zeval.cases.row_files import unfolded
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 
@@ -19,6 +18,11 @@ ABSENT = object()  # in place of a value that is not there, not even as null
 ALIKE = 0.85  # of two names, by difflib: one wrong letter in a name of seven
 TOLD = ("question", "answer", "answers", "contexts", "truth", "reference", "id", "system")  # if they seem overlooked
 OBJECTS = ("contexts", "answers")  # fields whose value may be an object
+NEEDED = {  # of which fields there must be one
+    "question": {"question"},
+    "answer": {"answer", "answers"},
+    "contexts": {"contexts", "passage", "truth", "reference"},
+}
 LOOKED_AT = 100  # rows whose values a suggestion is made of
 
 
@@ -50,11 +54,7 @@ def at_path(row: Mapping[str, Any], path: str) -> Any:
     value: Any = row
     names = path.split(".")
     for at, name in enumerate(names):
-        if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-            try:
-                value = decoded(value)
-            except InputError:
-                return ABSENT
+        value = unfolded(value)
         if isinstance(value, list) and not name.isdigit():
             found = [at_path(item, ".".join(names[at:])) for item in value if isinstance(item, Mapping)]
             return found if found and ABSENT not in found else ABSENT
@@ -108,7 +108,8 @@ def choose(
         if one in taken and other in taken and one not in names and not there.get(taken[one]):
             del taken[one]  # a column without any value
     _check_answers(taken, names)
-    if lacking := list(_lacking(taken, judged)):
+    wanted = [field for field in NEEDED if judged or field != "contexts"]
+    if lacking := [field for field in wanted if not NEEDED[field] & taken.keys()]:
         raise InputError(_missing(lacking, taken, there, sample))
     if "answers" in taken and "answer" in taken:  # the user's word for one of them
         del taken["answers" if "answer" in names else "answer"]
@@ -159,15 +160,6 @@ def _check_answers(taken: Mapping[str, str], names: Mapping[str, str]) -> None:
         )
 
 
-def _lacking(taken: Mapping[str, str], judged: bool) -> Iterator[str]:
-    if "question" not in taken:
-        yield "question"
-    if "answer" not in taken and "answers" not in taken:
-        yield "answer"
-    if judged and not {"contexts", "passage", "truth", "reference"} & taken.keys():
-        yield "contexts"
-
-
 def _seems(name: str, meant_otherwise: Mapping[str, str], taken: Mapping[str, str]) -> str | None:
     """What an unused column seems to hold, in words; None where its name says nothing."""
     if name in meant_otherwise:
@@ -202,15 +194,13 @@ def _suggested(
     found: dict[str, str] = {}
     for field in [*lacking, *(field for field in ("contexts", "truth") if field not in (*lacking, *taken))]:
         free = [path for path in paths if path not in found.values()]
-        inside = [path for path in free if field in _fields_of_path(path)]
-        alike = [path for path in free if field in _like(path.rpartition(".")[2])]
-        by_value = [path for path in free if _may_be(field, paths[path])]
-        if field not in lacking:  # worth adding only where its name says so
-            alike = by_value = []
-        if one := [*inside, *alike, *by_value][:1]:
-            found[field] = one[0]
-        elif field in lacking:
-            found[field] = "COLUMN"
+        ranked = [path for path in free if field in _fields_of_path(path)]
+        if field in lacking:  # others are worth adding only where their name says so
+            ranked += [path for path in free if field in _like(path.rpartition(".")[2])]
+            ranked += [path for path in free if _may_be(field, paths[path])]
+            ranked.append("COLUMN")
+        if ranked:
+            found[field] = ranked[0]
     return found
 
 
@@ -225,11 +215,9 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
     paths: dict[str, list[Any]] = {}
 
     def walk(value: Any, path: str, depth: int) -> None:
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            with suppress(InputError):
-                value = decoded(value)
-        if isinstance(value, Mapping) and depth < 3:
-            for name, inner in value.items():
+        held = unfolded(value)
+        if isinstance(held, Mapping) and depth < 3:
+            for name, inner in held.items():
                 walk(inner, f"{path}.{name}" if path else str(name), depth + 1)
         elif path and not is_nothing(value):
             paths.setdefault(path, []).append(value)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
-from rag_zeval.cases.row_files import Placed, rows_of
+from rag_zeval.cases.row_files import PlacedRow, rows_of, unique_names
 from rag_zeval.errors import InputError
 
 
-def read_objects(source: Any) -> Iterator[Placed]:
+def read_objects(source: Any) -> Iterator[PlacedRow]:
     """The rows of a frame (pandas, polars), a `datasets.Dataset`, a pyarrow Table, or of what gives dicts or objects.
 
     Such objects are pydantic models, dataclasses and named tuples. Raises InputError for what holds no rows.
@@ -19,23 +18,23 @@ def read_objects(source: Any) -> Iterator[Placed]:
     for number, row in enumerate(_rows(source), 1):
         found = _fields(row)
         if found is None:
-            yield Placed(f"row {number}", InputError(f"must be a dict, found {type(row).__name__}"))
+            yield f"row {number}", InputError(f"must be a dict, found {type(row).__name__}")
         else:
-            yield Placed(f"row {number}", {str(name): plain(value) for name, value in found.items()})
+            yield f"row {number}", {str(name): plain(value) for name, value in found.items()}
 
 
 def _rows(source: Any) -> Iterable[Any]:
     if hasattr(source, "iterrows"):  # pandas
         if getattr(source.columns, "nlevels", 1) > 1:
             raise InputError("the frame's columns have several levels: flatten them to one name each")
-        _check_unique(source.columns)
+        unique_names(source.columns)
         named = [name for name in source.index.names if name is not None and name not in source.columns]
         frame = source.reset_index(named) if named else source
         return list(frame.to_dict("records"))
     if hasattr(source, "iter_rows") and hasattr(source, "to_dicts"):  # polars
         return list(source.to_dicts())
     if hasattr(source, "to_pylist"):  # pyarrow
-        _check_unique(source.column_names)
+        unique_names(source.column_names)
         return list(source.to_pylist())
     if isinstance(source, Mapping):
         if source and all(hasattr(value, "column_names") for value in source.values()):
@@ -50,12 +49,6 @@ def _rows(source: Any) -> Iterable[Any]:
     if isinstance(source, (bytes, str)) or not isinstance(source, Iterable):
         raise InputError(f"expected a file, a frame, a data set or a list of dicts, found {type(source).__name__}")
     return source
-
-
-def _check_unique(names: Iterable[Any]) -> None:
-    twice = [name for name, count in Counter(map(str, names)).items() if count > 1]
-    if twice:
-        raise InputError(f"has two columns named '{twice[0]}'; rename one")
 
 
 def _fields(row: Any) -> Mapping[Any, Any] | None:

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from rag_zeval.cases.cells import as_chunks, as_id, as_ids, as_text, as_texts, a
 from rag_zeval.cases.columns import ABSENT, LOOKED_AT, Columns, at_path, check_names, choose
 from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.objects import read_objects
-from rag_zeval.cases.row_files import Placed, read_table
+from rag_zeval.cases.row_files import PlacedRow, read_table
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, locate
 from rag_zeval.judge.needs import BETWEEN
@@ -24,21 +25,19 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line
 
 MOST_TOLD = 20  # bad rows of a file that are named one by one
-COUNTED = ("question", "contexts", "truth", "reference", "slice_tag", "context_ids", "gold_chunk_ids", "latency_s")
 
 
 @dataclass(frozen=True)
 class CaseFile:
     """The cases of one source, and how they were read.
 
-    counts: for each field that was found, the cases that have a value. unnamed: cases without an id in the file, whose
-    id is made of their question. left_out: why rows were left out, if that was asked for.
+    unnamed: cases without an id in the file, whose id is made of their question. left_out: why rows were left out, if
+    that was asked for. system: the name of the source, where answers are named after it.
     """
 
     name: str
     cases: list[Case]
     columns: Columns
-    counts: Mapping[str, int]
     unnamed: int = 0
     left_out: tuple[str, ...] = ()
     system: str | None = None
@@ -47,10 +46,10 @@ class CaseFile:
         """How the file is read: what stands in which column, and in how many cases; what is not used."""
         count = len(self.cases)
         yield f"{self.name}: {count} {'case' if count == 1 else 'cases'} ({self.columns.layout})"
+        of = {"contexts" if name == "passage" else name: column for name, column in self.columns.of.items()}
         for name in FIELDS:
-            if name in self.counts:
-                column = self.columns.of["passage" if name == "contexts" and "passage" in self.columns.of else name]
-                yield f"  {FIELDS[name]}: column '{column}', in {self.counts[name]} of {count}"
+            if name in of and name != "run":
+                yield f"  {FIELDS[name]}: column '{of[name]}', in {self._count(name)} of {count}"
         if self.unnamed:
             yield f"  id: missing in {self.unnamed} of {count}, which are paired with other files by their question"
         if self.system is not None:
@@ -61,6 +60,14 @@ class CaseFile:
             yield f"  skipped: {len(self.left_out)} bad rows"
         for name, meaning in self.columns.overlooked.items():
             yield f"  warning: column '{name}' is not used; {meaning}"
+
+    def _count(self, name: str) -> int:
+        """The cases that have a value of this field in the file."""
+        if name in ("id", "system"):
+            return len(self.cases) - (self.unnamed if name == "id" else 0)
+        if name in ("answer", "answers"):
+            return sum(len(case.answers) > len(case.unanswered) for case in self.cases)
+        return sum(getattr(case, name) not in (None, ()) for case in self.cases)
 
     def __str__(self) -> str:
         return "\n".join(("  " if line.startswith(" ") else "") + one_line(line) for line in self.lines())
@@ -107,21 +114,21 @@ def read_cases(
     check_names(names or {})
     if isinstance(source, (str, Path)):
         path = Path(source)
-        system = system or path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-        return _Reader(str(path), lambda: read_table(path, encoding), names or {}, system, judged).read(skip_bad_rows)
-    with locate(type(source).__name__):
-        placed = list(read_objects(source))
-    return _Reader(type(source).__name__, lambda: iter(placed), names or {}, system or "answer", judged).read(
-        skip_bad_rows
-    )
+        name, default = str(path), path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+        rows: Callable[[], Iterator[PlacedRow]] = partial(read_table, path, encoding)
+    else:
+        name, default = type(source).__name__, "answer"
+        with locate(name):
+            rows = list(read_objects(source)).__iter__
+    return _Reader(name, rows, names or {}, system or default, judged).read(skip_bad_rows)
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, Row]]:
     """The rows of a file, each with its place. Raises InputError at the first that is none."""
-    for placed in read_table(path):
-        if isinstance(placed.row, InputError):
-            raise InputError(f"{placed.place}: {placed.row}")
-        yield placed.place, placed.row
+    for place, row in read_table(path):
+        if isinstance(row, InputError):
+            raise InputError(f"{place}: {row}")
+        yield place, row
 
 
 def question_id(question: str) -> str:
@@ -134,7 +141,7 @@ class _Reader:
     """One source, gone through twice: for its columns, and for its cases."""
 
     name: str
-    rows: Callable[[], Iterator[Placed]]
+    rows: Callable[[], Iterator[PlacedRow]]
     names: Mapping[str, str]
     system: str
     judged: bool
@@ -144,31 +151,20 @@ class _Reader:
     repeated: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def read(self, skip_bad_rows: bool) -> CaseFile:
-        columns, rows = self._columns()
-        cases, counts, places = [], dict.fromkeys((name for name in COUNTED if name in columns.of), 0), 0
-        if "passage" in columns.of:
-            counts = {"question": 0, "contexts": 0, **counts}
-        for place, row in self._grouped(columns) if "passage" in columns.of else self._good_rows():
-            places += 1
+        columns, number = self._columns()
+        cases = []
+        for place, row in self._grouped(columns) if "passage" in columns.of else self._filled():
             try:
                 with locate(place):
-                    case = self._case(row, columns, place)
+                    if isinstance(row, InputError):
+                        raise row
+                    cases.append(self._case(row, columns, place))
             except InputError as error:
                 self.bad.append(str(error))
-                continue
-            cases.append(case)
-            for name in counts:
-                counts[name] += bool(getattr(case, name)) or (name == "latency_s" and case.latency_s is not None)
         if self.bad and not (skip_bad_rows and cases):
-            raise BadRows(self.bad, rows)
-        answered = sum(len(case.answers) > len(case.unanswered) for case in cases)
-        counts["answers" if "answers" in columns.of else "answer"] = answered
-        if "id" in columns.of:
-            counts["id"] = len(cases) - self.unnamed
-        if "system" in columns.of:
-            counts["system"] = len(cases)
+            raise BadRows(self.bad, number)
         by_name = self.system if any(self.system in case.answers for case in cases) else None
-        return CaseFile(self.name, cases, columns, counts, self.unnamed, tuple(self.bad), by_name)
+        return CaseFile(self.name, cases, columns, self.unnamed, tuple(self.bad), by_name)
 
     def _columns(self) -> tuple[Columns, int]:
         """The columns of all rows, null or not, and the number of rows."""
@@ -177,22 +173,22 @@ class _Reader:
         found: Counter[str] = Counter()
         sample: list[Row] = []
         number = 0
-        for placed in self.rows():
+        for _, row in self.rows():
             number += 1
-            if isinstance(placed.row, InputError):
+            if isinstance(row, InputError):
                 continue
-            for name, value in placed.row.items():
+            for name, value in row.items():
                 there[name] += not is_nothing(value)
                 texts[name] += not (is_nothing(value) or is_object(value))
             for ours, path in self.names.items():
-                found[ours] += at_path(placed.row, path) is not ABSENT
+                found[ours] += at_path(row, path) is not ABSENT
             if len(sample) < LOOKED_AT:
-                sample.append(placed.row)
+                sample.append(row)
         if not number:
             raise InputError(f"{self.name}: no rows")
         with locate(self.name):
             if not sample:
-                raise BadRows([f"{p.place}: {p.row}" for p in islice(self.rows(), MOST_TOLD)], number)
+                raise BadRows([f"{place}: {row}" for place, row in islice(self.rows(), MOST_TOLD)], number)
             for ours, path in self.names.items():
                 if not found[ours]:
                     raise InputError(
@@ -201,42 +197,35 @@ class _Reader:
             wrappers = {name for name in there if there[name] and not texts[name]}
             return choose(there, wrappers, self.names, sample, self.judged), number
 
-    def _good_rows(self) -> Iterator[tuple[str, Row]]:
-        for placed in self.rows():
-            if isinstance(placed.row, InputError):
-                self.bad.append(f"{placed.place}: {placed.row}")
-            elif any(not is_nothing(value) for value in placed.row.values()):  # else an empty row of a spreadsheet
-                yield placed.place, placed.row
+    def _filled(self) -> Iterator[PlacedRow]:
+        """All rows but the empty ones of a spreadsheet."""
+        for place, row in self.rows():
+            if isinstance(row, InputError) or not all(map(is_nothing, row.values())):
+                yield place, row
 
-    def _grouped(self, columns: Columns) -> Iterator[tuple[str, Row]]:
+    def _grouped(self, columns: Columns) -> Iterator[PlacedRow]:
         """A row for each answer, with the passages of all its rows: by their numbers, or else in the order of rows."""
-        groups: dict[tuple[Any, ...], list[tuple[str, Row]]] = {}
-        for place, row in self._good_rows():
-            key = [columns.value(row, "id"), columns.value(row, "run"), columns.value(row, "system")]
-            if is_nothing(key[0]):
-                key[0] = columns.value(row, "question")
-            groups.setdefault(tuple(map(str, key)), []).append((place, row))
-        for rows in groups.values():
-            place = rows[0][0]
-            merged: Row = {}
-            for _, row in rows:
-                for name, value in row.items():
-                    if is_nothing(merged.get(name)):
-                        merged[name] = value
-            try:
-                with locate(place):
-                    self._check_one_answer(rows, columns)
-            except InputError as error:
-                self.bad.append(str(error))
+        groups: dict[tuple[str, ...], list[tuple[str, Row]]] = {}
+        for place, row in self._filled():
+            if isinstance(row, InputError):
+                yield place, row
                 continue
-            yield place, {**merged, **_passages([row for _, row in rows], columns)}
-
-    def _check_one_answer(self, rows: list[tuple[str, Row]], columns: Columns) -> None:
-        answers = {str(value): place for place, row in reversed(rows)
-                   if not is_nothing(value := columns.value(row, "answer"))}  # fmt: skip
-        if len(answers) > 1:
-            places = " and ".join(sorted(answers.values())[:2])
-            raise InputError(f"its query has {len(answers)} different answers, at {places}: give each its own id")
+            id_, question, *rest = (columns.value(row, name) for name in ("id", "question", "run", "system"))
+            key = tuple(map(str, (question if is_nothing(id_) else id_, *rest)))
+            groups.setdefault(key, []).append((place, row))
+        for rows in groups.values():
+            merged: Row = {}
+            answers: dict[str, str] = {}  # the place of each
+            for place, row in rows:
+                merged.update({name: value for name, value in row.items() if is_nothing(merged.get(name))})
+                if not is_nothing(answer := columns.value(row, "answer")):
+                    answers.setdefault(str(answer), place)
+            if len(answers) > 1:
+                places = " and ".join(sorted(answers.values())[:2])
+                why = f"its query has {len(answers)} different answers, at {places}: give each its own id"
+                yield rows[0][0], InputError(why)
+            else:
+                yield rows[0][0], {**merged, **_passages([row for _, row in rows], columns)}
 
     def _case(self, row: Row, columns: Columns, place: str) -> Case:
         def read(name: str, convert: Callable[[Any], Any]) -> Any:

@@ -7,23 +7,22 @@ where its format allows that (delimited text, JSON lines, Parquet).
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
 import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 from rag_zeval.cases.names import ENTRIES, fields_of
+from rag_zeval.csv_files import csv_rows, delimiter_of
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import MARKS, Row, finite, readable, whole_number
+from rag_zeval.files import MARKS, Row, finite, json_faults, json_lines, locate, locate_json, whole_number
 
-DELIMITERS = ",;\t|"
+PlacedRow = tuple[str, Row | InputError]  # a place, and the row there or why there is none
 PARQUET_ROWS = 1_000  # held at a time
 HEAD = 1 << 16  # bytes by which a file's kind and encoding are known
 FEW_LETTERS = 200  # beyond ASCII, by which an encoding is not yet known
@@ -31,34 +30,20 @@ FEW_LETTERS = 200  # beyond ASCII, by which an encoding is not yet known
 LEGACY = ["cp1252", "shift_jis", "gb18030", "big5", "euc_kr", "cp1251", "cp1250", "cp1253", "cp1254", "utf_16_le"]
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A row and its place, or why there is none at this place."""
-
-    place: str
-    row: Row | InputError
-
-
-def read_table(path: Path, encoding: str | None = None) -> Iterator[Placed]:
+def read_table(path: Path, encoding: str | None = None) -> Iterator[PlacedRow]:
     """The rows of a file, by what it holds rather than by its name.
 
     encoding: of a text that is not UTF-8 and has no mark (BOM). Empty rows are left out. Raises InputError naming the
     file, and the line where there is one, if it cannot be read.
     """
-    with readable(path), path.open("rb") as file:
+    with _told(path), _bytes(path) as file:
         head = file.read(HEAD)
-    name = path.name.lower().removesuffix(".gz")
-    if head.startswith(b"PAR1"):
-        return _parquet(path)
-    if head.startswith((b"ARROW1", b"FEA1")):
-        return _arrow(path)
+    if head.startswith((b"PAR1", b"ARROW1", b"FEA1")):
+        return _columnar(path, head.startswith(b"PAR1"))
     if head.startswith(b"PK\x03\x04"):
         return _excel(path)
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         raise InputError(f"{path}: is in the old Excel format .xls: save it as .xlsx or CSV")
-    if head.startswith(b"\x1f\x8b"):
-        with _told(path), gzip.open(path, "rb") as file:
-            head = file.read(HEAD)
     encoding = encoding or next((code for mark, code in MARKS.items() if head.startswith(mark)), "utf-8")
     try:
         start = codecs.getincrementaldecoder(encoding)().decode(head).lstrip()[:1]
@@ -66,6 +51,7 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[Placed]:
         raise InputError(f"--encoding {encoding}: unknown encoding") from error
     except UnicodeDecodeError:
         start = ""  # told with its place by who reads on
+    name = path.name.lower().removesuffix(".gz")
     if name.endswith((".csv", ".tsv")) or (
         start not in ("{", "[") and not name.endswith((".json", ".jsonl", ".ndjson"))
     ):
@@ -76,8 +62,11 @@ def read_table(path: Path, encoding: str | None = None) -> Iterator[Placed]:
 @contextmanager
 def _text(path: Path, encoding: str) -> Iterator[IO[str]]:
     """The text of a file, its lines ended in any way. What is no text in this encoding is told, with a way out."""
-    with _told(path, encoding), _bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
-        yield text
+    with _told(path), _bytes(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+        try:
+            yield text
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path)}") from error
 
 
 def _bytes(path: Path) -> Any:
@@ -88,17 +77,17 @@ def _bytes(path: Path) -> Any:
 
 
 @contextmanager
-def _told(path: Path, encoding: str = "") -> Iterator[None]:
+def _told(path: Path) -> Iterator[None]:
+    """What the system or a library finds wrong with a file, in one line."""
     try:
         yield
-    except InputError:
+    except (InputError, GeneratorExit):
         raise
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not {encoding.upper()} text{_named_encoding(path)}") from error
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: cannot be unpacked: {error}") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        lines = str(getattr(error, "strerror", None) or error).splitlines()
+        raise InputError(f"{path}: cannot be read: {lines[0] if lines else type(error).__name__}") from error
 
 
 def _named_encoding(path: Path) -> str:
@@ -118,43 +107,30 @@ def _named_encoding(path: Path) -> str:
     return f"; it looks like {named}: add --encoding {named} if the texts then look right (--dry-run shows some)"
 
 
-def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[Placed]:
-    csv.field_size_limit(1 << 30)
+def _delimited(path: Path, encoding: str, delimiter: str | None) -> Iterator[PlacedRow]:
     with _text(path, encoding) as file:
         first = file.readline()
-        skipped = 0
+        start = 1
         if first.lower().startswith("sep=") and len(first.strip()) == len("sep=") + 1:  # Excel's own line
-            delimiter, skipped, first = first[len("sep=")], 1, ""
-        reader = csv.reader(
-            chain([first] if first else (), file), delimiter=delimiter or _delimiter(first), strict=True
-        )
+            delimiter, first, start = first[len("sep=")], file.readline(), 2
         names: list[str] = []
-        line = 1 + skipped
-        while True:
-            place = f"{path}:{line}"
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise InputError(f"{place}: cannot be read from this point on: {error}") from error
-            line = reader.line_num + 1 + skipped
+        for line, cells in csv_rows(path, chain([first], file), delimiter or delimiter_of(first), start):
             if not names:
                 names = _header(path, cells)
             elif any(cell.strip() for cell in cells):
-                yield Placed(place, _cells(names, cells))
-
-
-def _delimiter(header: str) -> str:
-    """The one that makes most columns of the first line."""
-    return max(DELIMITERS, key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
+                yield f"{path}:{line}", _cells(names, cells)
 
 
 def _header(path: Path, cells: Sequence[Any]) -> list[str]:
+    with locate(path):
+        return unique_names(cells)
+
+
+def unique_names(cells: Iterable[Any]) -> list[str]:
     """The names of columns. Raises InputError if two are the same; a column without a name is known by none."""
     names = ["" if cell is None else str(cell).strip() for cell in cells]
     if twice := [name for name, count in Counter(names).items() if name and count > 1]:
-        raise InputError(f"{path}: has two columns named '{twice[0]}'; rename one")
+        raise InputError(f"has two columns named '{twice[0]}'; rename one")
     return names
 
 
@@ -165,28 +141,26 @@ def _cells(names: Sequence[str], cells: Sequence[Any]) -> Row | InputError:
     return {name: cell if cell != "" else None for name, cell in zip(names, cells, strict=False) if name}
 
 
-def _parquet(path: Path) -> Iterator[Placed]:
-    with needed("pyarrow", f"{path}: reading Parquet"):
-        import pyarrow.parquet
-    with _foreign(path), pyarrow.parquet.ParquetFile(path) as table:  # a part at a time: rows repeat their document
-        _header(path, table.schema_arrow.names)
-        yield from _placed(path, chain.from_iterable(p.to_pylist() for p in table.iter_batches(PARQUET_ROWS)))
-
-
-def _arrow(path: Path) -> Iterator[Placed]:
-    with needed("pyarrow", f"{path}: reading Arrow files"):
+def _columnar(path: Path, is_parquet: bool) -> Iterator[PlacedRow]:
+    with needed("pyarrow", f"{path}: reading {'Parquet' if is_parquet else 'Arrow files'}"):
         import pyarrow.feather
-    with _foreign(path):
-        table = pyarrow.feather.read_table(path)
-        _header(path, table.schema.names)
-        yield from _placed(path, chain.from_iterable(part.to_pylist() for part in table.to_batches(PARQUET_ROWS)))
+        import pyarrow.parquet
+    with _told(path), path.open("rb") as file:
+        if is_parquet:  # a part at a time: rows repeat their document
+            table = pyarrow.parquet.ParquetFile(file)
+            names, parts = table.schema_arrow.names, table.iter_batches(PARQUET_ROWS)
+        else:
+            table = pyarrow.feather.read_table(file)
+            names, parts = table.schema.names, table.to_batches(PARQUET_ROWS)
+        _header(path, names)
+        yield from _placed(path, chain.from_iterable(part.to_pylist() for part in parts))
 
 
-def _excel(path: Path) -> Iterator[Placed]:
+def _excel(path: Path) -> Iterator[PlacedRow]:
     """The rows of the only sheet that has a header and rows; whole numbers, which Excel does not know, as such."""
     with needed("python-calamine", f"{path}: reading Excel files"):
         import python_calamine
-    with _foreign(path):
+    with _told(path):
         book = python_calamine.CalamineWorkbook.from_path(str(path))
         sheets = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
     filled = {name: rows for name, rows in sheets.items() if sum(map(_is_filled, rows)) > 1}
@@ -194,40 +168,25 @@ def _excel(path: Path) -> Iterator[Placed]:
         raise InputError(
             f"{path}: has {len(filled)} sheets with rows: {', '.join(filled)}; save the right one as its own file"
         )
-    names: list[str] = []
-    for number, cells in enumerate(next(iter(filled.values()), []), 1):
-        if not _is_filled(cells):
-            continue
-        if not names:
-            names = _header(path, cells)
-            continue
+    numbered = enumerate(next(iter(filled.values()), []), 1)
+    rows = [(number, cells) for number, cells in numbered if _is_filled(cells)]
+    names = _header(path, rows[0][1] if rows else ())
+    for number, cells in rows[1:]:
         whole = [int(cell) if isinstance(cell, float) and cell.is_integer() else cell for cell in cells]
-        yield Placed(f"{path}: row {number}", _cells(names, whole))
+        yield f"{path}: row {number}", _cells(names, whole)
 
 
 def _is_filled(cells: Sequence[Any]) -> bool:
     return any(cell not in ("", None) for cell in cells)
 
 
-@contextmanager
-def _foreign(path: Path) -> Iterator[None]:
-    """What a library finds wrong with a file, in one line."""
-    try:
-        yield
-    except (InputError, GeneratorExit):
-        raise
-    except Exception as error:
-        lines = str(error).splitlines()
-        raise InputError(f"{path}: cannot be read: {lines[0] if lines else type(error).__name__}") from error
-
-
-def _placed(path: object, rows: Iterable[Any]) -> Iterator[Placed]:
+def _placed(path: Path, rows: Iterable[Any]) -> Iterator[PlacedRow]:
     for number, row in enumerate(rows, 1):
-        found = row if isinstance(row, dict) else InputError(f"must be a JSON object, found {type(row).__name__}")
-        yield Placed(f"{path}: row {number}", found)
+        found = row if isinstance(row, dict) else InputError(f"expected a JSON object, found {type(row).__name__}")
+        yield f"{path}: row {number}", found
 
 
-def _json(path: Path, encoding: str) -> Iterator[Placed]:
+def _json(path: Path, encoding: str) -> Iterator[PlacedRow]:
     """JSON lines; a list; an object that holds the rows, or columns; or objects one after the other."""
     with _text(path, encoding) as file:
         first = next((line for line in file if line.strip()), "")
@@ -238,44 +197,24 @@ def _json(path: Path, encoding: str) -> Iterator[Placed]:
         is_lines = first.lstrip().startswith("{") and first.rstrip().endswith("}")  # one bad line of many
     else:
         is_lines = isinstance(value, dict) and (others or rows_of(value, path) == [value])
-    if is_lines:
-        yield from _json_lines(path, encoding)
-        return
     with _text(path, encoding) as file:
-        text = file.read()
-    content = _values(path, text)
+        if is_lines:
+            yield from ((f"{path}:{number}", row) for number, row in json_lines(file, dict, DECODER))
+            return
+        content = _values(path, file.read())
     yield from _placed(path, rows_of(content[0], path) if len(content) == 1 else content)
-
-
-def _json_lines(path: Path, encoding: str) -> Iterator[Placed]:
-    with _text(path, encoding) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            place = f"{path}:{number}"
-            try:
-                row = decoded(line)
-            except InputError as error:
-                yield Placed(place, error)
-                continue
-            is_row = isinstance(row, dict)
-            yield Placed(place, row if is_row else InputError(f"must be a JSON object, found {type(row).__name__}"))
 
 
 def _values(path: Path, text: str) -> list[Any]:
     """The JSON values of a text, one after the other: pretty-printed objects need no list around them."""
     values, at = [], 0
     text = text.strip().removeprefix("\ufeff")
-    try:
+    with locate_json(path), json_faults():
         while at < len(text):
             value, at = DECODER.raw_decode(text, at)
             values.append(value)
             while at < len(text) and (text[at].isspace() or text[at] == ","):
                 at += 1
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not valid JSON: {error.msg} at column {error.colno}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not valid JSON: {str(error).splitlines()[0]}") from error
     return values
 
 
@@ -296,7 +235,7 @@ def rows_of(content: Any, source: object) -> Sequence[Any]:
         return [content]
     columns, data = content.get("columns"), content.get("data")
     if isinstance(columns, list) and isinstance(data, list) and all(isinstance(row, list) for row in data):
-        return [dict(zip(_header(Path(str(source)), columns), row, strict=False)) for row in data]  # pandas: split
+        return [dict(zip(unique_names(columns), row, strict=False)) for row in data]  # pandas: split
     held = [key for key in ENTRIES if isinstance(content.get(key), (list, Mapping)) and _holds_rows(content[key])]
     if len(held) > 1:
         raise InputError(
@@ -323,12 +262,16 @@ def _holds_rows(value: Any) -> bool:
 
 def decoded(text: str) -> Any:
     """The JSON value of a text; NaN and infinities are null. Raises InputError, without a place."""
-    try:
+    with json_faults():
         return DECODER.decode(text.removeprefix("\ufeff").strip())
-    except json.JSONDecodeError as error:
-        raise InputError(f"not valid JSON: {error.msg} at column {error.colno}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not valid JSON: {str(error).splitlines()[0]}") from error
+
+
+def unfolded(value: Any) -> Any:
+    """What a text holds as a JSON object or list; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(InputError):
+            return decoded(value)
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Row:

@@ -14,9 +14,8 @@ from rag_zeval.terminal_tables import print_framed
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rag_zeval.audit.agreement import Estimate, Measure, Ratings
-    from rag_zeval.audit.items import Item
-    from rag_zeval.audit.sheet import Label, Plan
+    from rag_zeval.audit.agreement import Measure, Ratings, Statistic
+    from rag_zeval.audit.sheet import Item, Label, SheetPlan
 
 
 def audit(
@@ -38,8 +37,7 @@ def audit(
     from rich.console import Console
 
     from rag_zeval.audit.agreement import estimate, kappa
-    from rag_zeval.audit.items import CLAIM, read_items
-    from rag_zeval.audit.sheet import read_labels, read_plan
+    from rag_zeval.audit.sheet import CLAIM, read_items, read_labels, read_plan
 
     for name, value, lowest in (("--fail-below", fail_below, -1), ("--threshold", threshold, 0)):
         if not lowest <= value <= 1:
@@ -76,11 +74,11 @@ def audit(
         raise typer.Exit(1)
 
 
-def _ratings(rows: Sequence[tuple[Item, Label]], plan: Plan) -> Ratings:
+def _ratings(rows: Sequence[tuple[Item, Label]], plan: SheetPlan) -> Ratings:
     import numpy as np
 
     from rag_zeval.audit.agreement import Ratings
-    from rag_zeval.audit.items import CLAIM
+    from rag_zeval.audit.sheet import CLAIM
 
     return Ratings(
         first=np.array([item.score for item, _ in rows]),
@@ -186,7 +184,7 @@ def _print_ceiling(
     console.print(told)
 
 
-def _conclusion(found: Estimate, bar: float) -> str:
+def _conclusion(found: Statistic, bar: float) -> str:
     if found.value is None:
         return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
     side = "below" if found.value < bar else "at least"

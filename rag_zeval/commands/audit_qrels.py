@@ -29,13 +29,13 @@ def audit_qrels(
     from rag_zeval.audit import agreement as of
     from rag_zeval.audit.qrels import graded_pairs, read_qrels
 
-    grades = read_qrels(people), read_qrels(judge)
+    by_people, by_judge = read_qrels(people), read_qrels(judge)
     with locate(f"{people} and {judge}"):
-        pairs = graded_pairs(*grades)
-    topics = len(set(pairs.ratings.cases))
+        ratings = graded_pairs(by_people, by_judge)
+    topics, pairs = len(set(ratings.cases)), len(ratings.cases)
     print(
-        f"{len(pairs.ratings.first):,} pairs of topic and document graded by both, from {topics:,} topics; "
-        f"{pairs.people_only:,} by people only, {pairs.judge_only:,} by the judge only"
+        f"{pairs:,} pairs of topic and document graded by both, from {topics:,} topics; "
+        f"{len(by_people) - pairs:,} by people only, {len(by_judge) - pairs:,} by the judge only"
     )
     rows = []
     for name, measure in {
@@ -46,7 +46,7 @@ def audit_qrels(
         "Kendall's tau-b": of.kendall,
         "Spearman's rho": of.spearman,
     }.items():
-        found = of.estimate(measure, pairs.ratings)
+        found = of.estimate(measure, ratings)
         rows.append((name, str(found), f"{found.n:,}"))
     print_table(("", "value [95% interval]", "pairs"), rows)
     print(
@@ -54,7 +54,7 @@ def audit_qrels(
         if topics > 1
         else ONE_TOPIC
     )
-    matrix = pairs.matrix()
+    matrix = ratings.confusion()
     heads = (f"people: {grade}" for grade in range(len(matrix)))
     print_table(
         ("pairs", *heads, "all"),

@@ -25,9 +25,10 @@ def check_set(file: GoldenFile) -> None:
 
     The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
-    from rag_zeval.golden.check_set import by_tag, findings, from_production, read_set
+    from rag_zeval.golden.check_set import by_tag, findings, from_production
+    from rag_zeval.golden.rows import read_lines
 
-    rows, bad = read_set(file)
+    rows, bad = read_lines(file, dict)
     of_slices = []
     for name, lines in by_tag(rows):
         of_slices.append((name, str(len(lines)), str(sum(from_production(rows[line]) for line in lines))))

@@ -53,8 +53,7 @@ def collect(
     Rows are written as they finish. Run the same command again to resume: it skips questions that have an answer and
     retries those that failed.
     """
-    from rag_zeval.collect.answers import failed_rows, read_questions
-    from rag_zeval.collect.system import AnswerPaths, System
+    from rag_zeval.collect.answers import AnswerPaths, System, failed_rows, read_questions
     from rag_zeval.models.as_finished import as_finished
     from rag_zeval.rows import RowWriter
 

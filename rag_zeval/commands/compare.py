@@ -40,10 +40,9 @@ def compare(
     """
     import dataclasses
 
-    from rag_zeval.decisions.comparison import compare as compare_by
-    from rag_zeval.decisions.pairwise import compare_pairwise
-    from rag_zeval.decisions.printing import print_comparison, print_pairwise, print_sides
+    from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
+    from rag_zeval.decisions.wording import print_comparison, print_pairwise, print_sides
     from rag_zeval.files import write_json
     from rag_zeval.report.comparison import write_page
 
@@ -61,7 +60,7 @@ def compare(
     if len(read) > 2:
         found = [compare_pairwise(read, name) for name in metrics]
     else:
-        found = [compare_by(first, others[0], name) for name in metrics]
+        found = [compare_sides(first, others[0], name) for name in metrics]
     if html is not None:  # before anything is printed: who reads that may stop early
         write_page(html, sides, found)
     if out is not None:

@@ -40,18 +40,17 @@ def gate(
 
     If A and B are equally good, B fails in at most 5 of 100 such decisions. The command is free and needs no network.
     """
-    from rag_zeval.decisions.comparison import compare
-    from rag_zeval.decisions.gate import Limits, decide, passed
-    from rag_zeval.decisions.gate_files import write_junit, write_summary
-    from rag_zeval.decisions.printing import print_checks, print_sides
+    from rag_zeval.decisions.comparison import compare_sides
+    from rag_zeval.decisions.gate import Limits, decide, passed, print_checks, write_junit, write_summary
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
+    from rag_zeval.decisions.wording import print_sides
 
     limits = Limits(max_drop, slice_max_drop, min_coverage)
     inputs = dict.fromkeys(file_and_system(side)[0] for side in (a, b))  # one file may hold both
     check_files([*(("INPUT", path) for path in inputs), ("--junit", junit), ("--summary", summary)])
     first, second = read_sides([a, b])
     metrics = shared_metrics([first, second], metric or list(first.judged))
-    checks = decide([compare(first, second, name) for name in metrics], limits)
+    checks = decide([compare_sides(first, second, name) for name in metrics], limits)
     if junit is not None:
         write_junit(junit, checks)
     if summary is not None:

@@ -18,7 +18,7 @@ from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
 
 if TYPE_CHECKING:
-    from rag_zeval.documents.questions import Outcome
+    from rag_zeval.documents.questions import Attempted
     from rag_zeval.rows import RowWriter
 
 
@@ -58,8 +58,7 @@ def questions(
     """
     from rag_zeval.documents.chunks import split_document
     from rag_zeval.documents.documents import read_documents
-    from rag_zeval.documents.kinds import KINDS
-    from rag_zeval.documents.questions import QuestionWriter, quotas
+    from rag_zeval.documents.questions import KINDS, QuestionWriter, quotas
     from rag_zeval.models.cache import CachedBackend, ReplyCache
     from rag_zeval.models.embeddings import CachedEmbedder
     from rag_zeval.rows import RowWriter
@@ -96,7 +95,7 @@ def questions(
         raise typer.Exit(1)
 
 
-def _write(outcomes: Iterable[Outcome], rows: RowWriter, n: int) -> Counter[str]:
+def _write(outcomes: Iterable[Attempted], rows: RowWriter, n: int) -> Counter[str]:
     """Go through the outcomes: how often each reason came. Of failed replies, which have many, the first is told."""
     from rag_zeval.progress import Progress
 

@@ -31,8 +31,7 @@ def sample(
     """
     from rich.console import Console
 
-    from rag_zeval.audit.items import UNITS, draw, read_items
-    from rag_zeval.audit.sheet import ASKED, plan_path, write_sheet
+    from rag_zeval.audit.sheet import ASKED, UNITS, draw, plan_path, read_items, write_sheet
 
     if unit not in UNITS:
         raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")

@@ -1,11 +1,12 @@
-"""Two systems on the same questions: what changed by a metric, over all cases and in each slice.
+"""Systems on the same questions: what changed between two, overall and by slice; of more, every two of them.
 
 Missing scores count in no mean: a case without a score on one side is left out of the pairs and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import lower_is_better
 from rag_zeval.statistics.bootstrap import DRAWS, Estimate, mean_estimates
-from rag_zeval.statistics.discriminative_power import holm, randomisation_p
+from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
 RESAMPLES_PER_TEST = 400  # so that the smallest p is a twentieth of what Holm asks of the first of all tests
@@ -88,21 +89,20 @@ class Comparison:
     better: tuple[Changed, ...]
 
 
-def compare(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:
+def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:
     """Compare two sides by a metric that both have.
 
     A case's slice is its tag in the first file, or in the second where the first has none. draws: of the bootstrap; of
     random signs there are more if so many slices and metrics are tested that Holm's correction asks for smaller p.
 
-        comparison = compare(read_side("old.jsonl"), read_side("new.jsonl"), "rag_zeval")
+        comparison = compare_sides(read_side("old.jsonl"), read_side("new.jsonl"), "rag_zeval")
         comparison.overall.change  # B - A: Estimate(value=-0.081, low=-0.112, high=-0.05)
     """
     ours, theirs = first.judged[metric], second.judged[metric]
-    cases = list(dict.fromkeys([*ours, *theirs]))
-    scores = np.array([[_score(ours, case), _score(theirs, case)] for case in cases])
+    cases, scores = _scores([first, second], metric)
     tags = np.array([_tag(ours, case) or _tag(theirs, case) or NO_SLICE for case in cases], dtype=object)
     scored = ~np.isnan(scores)
-    paired = scored.all(1)
+    paired = scored[:, 0] & scored[:, 1]
     in_both = sum(case in theirs for case in ours)
     slices = list(dict.fromkeys(tags))
     slices = slices if len(slices) > 1 else []
@@ -135,13 +135,16 @@ def compare(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: in
     )
 
 
+def _scores(sides: Sequence[Side], metric: str) -> tuple[list[str], Floats]:
+    """The cases that any side has, and their scores (cases, sides), NaN where one is missing."""
+    judged = [side.judged[metric] for side in sides]
+    cases = list(dict.fromkeys(case for of_side in judged for case in of_side))
+    rows = [[of_side[case].score if case in of_side else None for of_side in judged] for case in cases]
+    return cases, np.array(rows, dtype=float)  # None becomes NaN
+
+
 def _judge(judged: Mapping[str, Judged]) -> str | None:
     return " and ".join(sorted({one.judge for one in judged.values() if one.judge})) or None
-
-
-def _score(judged: Mapping[str, Judged], case: str) -> float:
-    score = judged[case].score if case in judged else None
-    return np.nan if score is None else score
 
 
 def _tag(judged: Mapping[str, Judged], case: str) -> str | None:
@@ -164,3 +167,58 @@ def _bounds(scores: Floats) -> tuple[float, float] | None:
         return None
     least, most = np.where(missing, 0.0, scores), np.where(missing, 1.0, scores)
     return float((least[:, 1] - most[:, 0]).mean()), float((most[:, 1] - least[:, 0]).mean())
+
+
+@dataclass(frozen=True)
+class SystemMean:
+    """A system's mean over the `scored` of all `cases` that any file has; None without a score."""
+
+    name: str
+    scored: int
+    cases: int
+    mean: Estimate | None
+
+
+@dataclass(frozen=True)
+class SystemPair:
+    """Mean of `second` minus mean of `first` over the n cases that both have a score for; None without any.
+
+    p_holm: of the paired randomisation test, two-sided, after Holm's correction over all pairs.
+    """
+
+    first: str
+    second: str
+    n: int
+    change: Estimate | None
+    p_holm: float
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """All systems by one metric. power: the share of pairs told apart (see `discriminative_power`)."""
+
+    metric: str
+    systems: tuple[SystemMean, ...]
+    pairs: tuple[SystemPair, ...]
+    power: float
+
+
+def compare_pairwise(sides: Sequence[Side], metric: str, draws: int = DRAWS, seed: int = 0) -> Pairwise:
+    """Compare every two of the sides, whose names differ, by a metric that all have. draws: of the bootstrap."""
+    cases, scores = _scores(sides, metric)
+    values = {side.name: scores[:, at] for at, side in enumerate(sides)}
+    power, tested = discriminative_power({name: one.tolist() for name, one in values.items()}, seed=seed)
+    systems = [
+        SystemMean(name, int((~np.isnan(one)).sum()), len(cases), _mean(one, draws, seed))
+        for name, one in values.items()
+    ]
+    pairs = [
+        SystemPair(first, second, pair.questions, _mean(values[second] - values[first], draws, seed), pair.p)
+        for (first, second), pair in zip(itertools.combinations(values, 2), tested, strict=True)
+    ]
+    return Pairwise(metric, tuple(systems), tuple(pairs), power)
+
+
+def _mean(values: Floats, draws: int, seed: int) -> Estimate | None:
+    there = values[~np.isnan(values)]
+    return mean_estimates(there[:, None], draws, seed)[0] if len(there) else None

@@ -9,26 +9,35 @@ By each metric there is a check for all cases, one for each slice, and one of B'
 - no case has a score on both sides: *failed* over all cases, a *warning* in a slice.
 
 Where A and B were not judged by the same model and prompt, that is a warning of its own.
+
+What a gate leaves for others to read is JUnit XML for a build server, and Markdown for a pull request.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist
 from typing import Literal
 
 from rag_zeval.cases.case import ALL
 from rag_zeval.decisions.comparison import Comparison, Difference
-from rag_zeval.decisions.wording import coverage, other_judge, shown, shown_p
+from rag_zeval.decisions.wording import DASH, coverage, other_judge, print_line, shown, shown_p
 from rag_zeval.errors import InputError
+from rag_zeval.files import write_text
 from rag_zeval.statistics.discriminative_power import holm
+from rag_zeval.text import one_line
 
 ALPHA = 0.05
 POWER = 0.8  # with which as many cases as a warning asks for would tell
 ROUNDING = 1e-9  # means closer than this are the same
 COVERAGE = "coverage"
+SUITE = "rag-zeval gate"
+XML = "<?xml version='1.0' encoding='utf-8'?>"
 
 Outcome = Literal["passed", "warning", "failed"]
 
@@ -53,7 +62,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Check:
+class GateCheck:
     """One check with its outcome and the reason, in words. difference, p_holm: None where it is of no drop."""
 
     metric: str
@@ -64,7 +73,7 @@ class Check:
     p_holm: float | None = None
 
 
-def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[Check]:
+def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]:
     """The checks of a gate: B may pass if none has failed."""
     tested = [(one, difference) for one in comparisons for difference in (one.overall, *one.slices)]
     adjusted = iter(holm([difference.p for _, difference in tested]))
@@ -72,30 +81,30 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[Check]:
     for one in comparisons:
         checks.append(_coverage(one, limits.min_coverage))
         if said := other_judge(one):
-            checks.append(Check(one.metric, "judge", "warning", said))
+            checks.append(GateCheck(one.metric, "judge", "warning", said))
         for difference in (one.overall, *one.slices):
             limit = limits.max_drop if difference is one.overall else limits.slice_max_drop
             checks.append(_drop(one, difference, limit, next(adjusted), len(tested)))
     return checks
 
 
-def passed(checks: Sequence[Check]) -> bool:
+def passed(checks: Sequence[GateCheck]) -> bool:
     return all(check.outcome != "failed" for check in checks)
 
 
-def _coverage(comparison: Comparison, least: float) -> Check:
+def _coverage(comparison: Comparison, least: float) -> GateCheck:
     outcome: Outcome = "failed" if comparison.second.share < least - ROUNDING else "passed"
     reason = f"{coverage('B', comparison.second)}, must be {least:.1%}"
-    return Check(comparison.metric, COVERAGE, outcome, reason)
+    return GateCheck(comparison.metric, COVERAGE, outcome, reason)
 
 
-def _drop(comparison: Comparison, difference: Difference, limit: float, p: float, tests: int) -> Check:
+def _drop(comparison: Comparison, difference: Difference, limit: float, p: float, tests: int) -> GateCheck:
     overall = difference is comparison.overall
     name = ALL if overall else f"slice: {difference.slice_tag}"
     outcome: Outcome
     if difference.change is None:
         outcome = "failed" if overall else "warning"
-        return Check(comparison.metric, name, outcome, "no case has a score on both sides", difference, p)
+        return GateCheck(comparison.metric, name, outcome, "no case has a score on both sides", difference, p)
     worse = difference.change.value if comparison.lower_is_better else -difference.change.value
     seen = f"B - A is {shown(difference.change, '+.3f')}, n = {difference.n}, p {shown_p(p)}"
     if worse <= limit + ROUNDING:
@@ -107,7 +116,7 @@ def _drop(comparison: Comparison, difference: Difference, limit: float, p: float
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
             reason += f"; about {needed} cases would tell a drop of {worse:.3f} from noise"
-    return Check(comparison.metric, name, outcome, reason, difference, p)
+    return GateCheck(comparison.metric, name, outcome, reason, difference, p)
 
 
 def cases_needed(sd: float, drop: float, alpha: float) -> int:
@@ -120,3 +129,62 @@ def cases_needed(sd: float, drop: float, alpha: float) -> int:
     z = NormalDist().inv_cdf
     by_spread = ((z(1 - alpha / 2) * math.hypot(sd, drop) + z(POWER) * sd) / drop) ** 2
     return math.ceil(max(by_spread, 1 - math.log2(alpha)))
+
+
+def print_checks(checks: Sequence[GateCheck]) -> None:
+    """A line for each check, and the verdict."""
+    for check in checks:
+        print_line(f"{check.outcome:<7}  {one_line(check.metric)}, {one_line(check.name)}: {check.reason}")
+    counts = Counter(check.outcome for check in checks)
+    verdict = "passed" if passed(checks) else "failed"
+    print_line(f"gate {verdict}: {counts['failed']} of {len(checks)} checks failed, {counts['warning']} warnings")
+
+
+def write_junit(path: Path, checks: Sequence[GateCheck]) -> None:
+    """Write the checks as JUnit XML, in the elements that GitHub's actions, GitLab and Jenkins read.
+
+    Each is a test case: its class the metric, its name what was checked, its output the reason. A warning passes.
+    """
+    from xml.etree import ElementTree
+
+    totals = {"tests": str(len(checks)), "failures": str(sum(one.outcome == "failed" for one in checks)), "errors": "0"}
+    root = ElementTree.Element("testsuites", totals)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": SUITE, **totals, "skipped": "0"})
+    for check in checks:
+        names = {"classname": one_line(check.metric), "name": one_line(check.name)}
+        case = ElementTree.SubElement(suite, "testcase", {**names, "time": "0"})
+        if check.outcome == "failed":
+            failure = ElementTree.SubElement(case, "failure", {"message": check.reason, "type": "failed"})
+            failure.text = check.reason  # some readers show the text alone
+        ElementTree.SubElement(case, "system-out").text = f"{check.outcome}: {check.reason}"
+    ElementTree.indent(root)
+    write_text(path, f"{XML}\n{ElementTree.tostring(root, encoding='unicode')}\n")
+
+
+def write_summary(path: Path, names: Sequence[str], checks: Sequence[GateCheck]) -> None:
+    """Write the checks as Markdown: the verdict, a table, and the reason of each check that did not pass."""
+    lines = [f"### {SUITE}: {'passed' if passed(checks) else 'failed'}", ""]
+    lines += [f"{letter}: {_plain(name)}  " for letter, name in zip("AB", names, strict=True)]
+    lines += ["", "| metric | check | outcome | n | A | B | B - A | p (Holm) |", "|---|---|---|---:|---|---|---|---|"]
+    lines += [f"| {' | '.join(_cells(check))} |" for check in checks]
+    told = [
+        f"- **{check.outcome}** {_plain(check.metric)}, {_plain(check.name)}: {_plain(check.reason)}"
+        for check in checks
+        if check.outcome != "passed"
+    ]
+    lines += ["", *told, "", "In brackets: 95% bootstrap intervals over cases."]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def _cells(check: GateCheck) -> list[str]:
+    found = check.difference
+    numbers = [DASH] * 5
+    if found is not None:
+        means = [shown(found.first), shown(found.second), shown(found.change, "+.3f")]
+        numbers = [str(found.n), *means, shown_p(check.p_holm)]
+    return [_plain(check.metric), _plain(check.name), check.outcome, *numbers]
+
+
+def _plain(text: str) -> str:
+    """Foreign text as Markdown that shows it letter by letter."""
+    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))

@@ -28,17 +28,14 @@ class Side:
 
     def by_question(self) -> Side:
         """The same answers, their cases known by their questions, equal ones by their order."""
-        return Side(self.name, {metric: _by_question(by_case.values()) for metric, by_case in self.judged.items()})
-
-
-def _by_question(answers: Iterable[Judged]) -> dict[str, Judged]:
-    seen: Counter[str] = Counter()
-    found = {}
-    for one in answers:
-        id_ = question_id(one.question)
-        seen[id_] += 1
-        found[f"{id_}#{seen[id_]}"] = one
-    return found
+        judged: dict[str, dict[str, Judged]] = {}
+        for metric, by_case in self.judged.items():
+            seen: Counter[str] = Counter()
+            for one in by_case.values():
+                id_ = question_id(one.question)
+                seen[id_] += 1
+                judged.setdefault(metric, {})[f"{id_}#{seen[id_]}"] = one
+        return Side(self.name, judged)
 
 
 def read_sides(specs: Sequence[str]) -> list[Side]:

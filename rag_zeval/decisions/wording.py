@@ -1,9 +1,16 @@
-"""How a comparison is worded, in the terminal and on pages: numbers, cells of tables, notes on what is missing."""
+"""How a comparison is worded, in the terminal and on pages: numbers, cells of tables, notes on what is missing.
+
+Foreign text is shown as it is, on one line, without what a terminal would obey.
+"""
 
 from __future__ import annotations
 
-from rag_zeval.decisions.comparison import Comparison, Coverage, Difference
+from collections.abc import Sequence
+
+from rag_zeval.decisions.comparison import Changed, Comparison, Coverage, Difference, Pairwise
+from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import Estimate
+from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
 DASH = "–"
@@ -55,3 +62,62 @@ def notes(comparison: Comparison) -> list[str]:
             f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
     return lines
+
+
+def print_sides(names: Sequence[str]) -> None:
+    """Which letter stands for which file."""
+    for letter, name in zip("AB", names, strict=True):
+        print_line(f"{letter}: {name}")
+
+
+def print_comparison(comparison: Comparison, most: int) -> None:
+    """Its numbers, and the questions that changed most: `most` of them at most, half of them worse where there are."""
+    metric = one_line(comparison.metric)
+    print_line(f"\n{metric}")
+    for line in notes(comparison):
+        print_line(f"  {line}")
+    print_framed(COLUMNS, [cells(one) for one in (comparison.overall, *comparison.slices)])
+    worse, better = len(comparison.worse), len(comparison.better)
+    of_worse = min(worse, max((most + 1) // 2, most - better))
+    of_better = min(better, most - of_worse)
+    most_changed = {"worse": comparison.worse[:of_worse], "better": comparison.better[:of_better]}
+    for title, changed in most_changed.items():
+        if changed:
+            print_line(f"{metric}: got {title} most (+ supported, - not supported)")
+        for one in changed:
+            _print_changed(one)
+    if left := worse - of_worse + better - of_better:
+        counts = f"{worse - of_worse} got worse, {better - of_better} better"
+        print_line(f"{metric}: {left} more questions changed ({counts}); --changed {worse + better} prints all of them")
+
+
+def _print_changed(changed: Changed) -> None:
+    before, after = changed.first, changed.second
+    where = f"{before.case} ({before.slice_tag})" if before.slice_tag else before.case
+    print_line(f"{before.score:.3f} → {after.score:.3f}  {one_line(where)}: {one_line(before.question)}")
+    print_framed(("A", "B"), [("\n".join(_claims(before)), "\n".join(_claims(after)))])
+
+
+def _claims(judged: Judged) -> list[str]:
+    if not judged.claims:
+        return [one_line(judged.answer)]
+    return [f"{'+' if one['is_supported'] else '-'} {one_line(one['claim'])}" for one in judged.claims]
+
+
+def print_pairwise(pairwise: Pairwise) -> None:
+    print_line(f"\n{one_line(pairwise.metric)}")
+    systems = [(one.name, f"{one.scored} of {one.cases}", shown(one.mean)) for one in pairwise.systems]
+    print_framed(("system", "scored", "mean"), systems)
+    pairs = [
+        (one.first, one.second, str(one.n), shown(one.change, "+.3f"), shown_p(one.p_holm)) for one in pairwise.pairs
+    ]
+    print_framed(("A", "B", "n", "B - A", "p (Holm)"), pairs)
+    apart = round(pairwise.power * len(pairwise.pairs))
+    print_line(f"discriminative power: {apart} of {len(pairwise.pairs)} pairs told apart at p ≤ .05")
+
+
+def print_line(text: str) -> None:
+    """Print foreign text as it is, however wide the terminal."""
+    from rich.console import Console
+
+    Console(markup=False, highlight=False).print(text, soft_wrap=True)

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from rag_zeval.documents.encoding import Unreadable
 from rag_zeval.documents.formats import SUFFIXES
 from rag_zeval.errors import InputError, unix
 from rag_zeval.judge.words import WORD
@@ -29,10 +28,10 @@ SECONDS = 60.0  # for one file
 MEMORY_GIB = 1.0  # of a process that reads one
 CHARACTERS = 20_000_000  # of one file's text
 READ, NO_MEMORY, FAILED = range(3)  # how a process ends that reads a file
-Outcome = dict[str, Any]  # "text" and "doubts" of a file that was read, "left_out" (the reason) of another
+FileText = dict[str, Any]  # "text" and "doubts" of a file that was read, "left_out" (the reason) of another
 
 
-def read_files(files: Iterable[tuple[str, str]]) -> Iterator[Outcome]:
+def read_files(files: Iterable[tuple[str, str]]) -> Iterator[FileText]:
     """Read these files, in their order. Each is a path without links, and the suffix that says what the file is."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from rag_zeval.documents.bounded import _serve; _serve()"
     # -I: no module comes from the folder that the command stands in; that may be one of documents.
@@ -98,16 +97,16 @@ def _bound(seconds: float, memory_gib: float) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (size if most == resource.RLIM_INFINITY else min(size, most), most))
 
 
-def _outcome(path: str, suffix: str) -> Outcome:
+def _outcome(path: str, suffix: str) -> FileText:
     try:
         text, doubts = SUFFIXES[suffix](_content(path))
         if WORD.search(text) is None:
-            raise Unreadable("no text in it")
+            raise InputError("no text in it")
         if len(text) > CHARACTERS:
-            raise Unreadable(f"has {len(text):,} characters of text, more than {CHARACTERS:,}: split it")
+            raise InputError(f"has {len(text):,} characters of text, more than {CHARACTERS:,}: split it")
     except MemoryError:
         raise
-    except Unreadable as error:
+    except InputError as error:
         return {"left_out": one_line(str(error))}
     except Exception as error:  # a broken file makes its parser raise whatever it likes
         return {"left_out": f"{type(error).__name__}: {one_line(str(error))}"}
@@ -118,5 +117,5 @@ def _content(path: str) -> bytes:
     # NONBLOCK: a file that has become a pipe meanwhile is opened, seen and left, not waited for.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Unreadable("is not a regular file")
+            raise InputError("is not a regular file")
         return file.read()

@@ -1,21 +1,40 @@
-"""The text in a file of a known format, and what of the file is not in it."""
+"""The text in a file of a known format, and what of the file is not in it.
+
+Bytes become text by their mark (BOM), as UTF-8, or in the encoding that a page declares. Nothing is replaced.
+"""
 
 from __future__ import annotations
 
+import codecs
 import io
 import logging
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from rag_zeval.documents.encoding import Unreadable, decode
 from rag_zeval.documents.html import page_text
+from rag_zeval.errors import InputError
+from rag_zeval.files import MARKS
 
 Doubts = list[str]  # what of a document is not in its text, or may not be; a line each
 SHOWN = 10  # page numbers in a line
 NOT_READ = {"/FreeText": "notes, which are not read", "/Widget": "form fields, which are not read"}  # annotations
 NO_LETTERS = "a font that does not say which letters it shows, and may be read wrong"
+
+HEAD = 16_384  # bytes of a page in which its declaration is looked for
+_DECLARED = re.compile(rb"<(?:meta\b[^>]*?charset|\?xml\b[^>]*?encoding)\s*=\s*[\"']?\s*([\w:.-]+)", re.IGNORECASE)
+# What browsers take a declared encoding for: it is often the smaller sibling of the one that was used.
+WIDER = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
 
 
 def _plain(content: bytes) -> tuple[str, Doubts]:
@@ -26,30 +45,57 @@ def _html(content: bytes) -> tuple[str, Doubts]:
     return page_text(decode(content, declares=True)), []
 
 
-class _Told(logging.Handler):
-    """Keeps what a library says of its troubles: the first line, and how many there were."""
+def decode(content: bytes, declares: bool = False) -> str:
+    """The text of a file, with "\\n" at the end of each line. declares: whether it may name its encoding, as pages do.
 
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.first, self.count = "", 0
+    Raises InputError if a byte has no meaning in the encoding, and for NUL bytes, which no text holds.
+    """
+    text = _decoded(content, declares).replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        raise InputError("holds NUL bytes: it is not text, or UTF-16 without a byte order mark; save it as UTF-8")
+    return text
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.first, self.count = self.first or record.getMessage(), self.count + 1
+
+def _decoded(content: bytes, declares: bool) -> str:
+    marked = [encoding for mark, encoding in MARKS.items() if content.startswith(mark)]
+    encodings, declaration = marked[:1] or ["utf-8"], ""
+    if declares and not marked and (found := _DECLARED.search(content, 0, HEAD)):
+        declaration, label = found[0].decode("latin-1"), found[1].decode("latin-1")
+        # A page that is UTF-8 whatever it declares is read as that, but for encodings that write all with ASCII.
+        encodings.insert(0 if content.isascii() else 1, _wider(label))
+    encodings = [*dict.fromkeys(encodings)]
+    for encoding in encodings:
+        try:
+            text = content.decode(encoding)
+            text.encode()  # half a character, which some encodings can spell
+        except (UnicodeError, LookupError):
+            continue
+        if declaration in text:  # else it was declared in another encoding than this
+            return text
+    raise InputError(f"is not in {', nor in '.join(encodings)}: save it as UTF-8")
+
+
+def _wider(label: str) -> str:
+    try:
+        name = codecs.lookup(label).name
+    except LookupError:
+        return label
+    return WIDER.get(name, name)
 
 
 def _pdf(content: bytes) -> tuple[str, Doubts]:
     import pypdf
     import pypdf.filters
 
-    told = _Told()
+    told = io.StringIO()  # pypdf's troubles, a line each: doubts, not printed
     logger = logging.getLogger("pypdf")
-    logger.propagate = False  # its troubles are told as doubts, not printed
-    logger.handlers = [told]
+    logger.propagate = False
+    logger.handlers = [logging.StreamHandler(told)]
     filters: Any = pypdf.filters
     filters.decompress = _watched(filters.decompress)
     reader: Any = pypdf.PdfReader(io.BytesIO(content))
     if reader.is_encrypted and not reader.decrypt(""):
-        raise Unreadable("needs a password")
+        raise InputError("needs a password")
     texts: list[str] = []
     seen: dict[str, list[int]] = {}  # pages by what is wrong with them
     for number, page in enumerate(reader.pages, 1):
@@ -61,15 +107,15 @@ def _pdf(content: bytes) -> tuple[str, Doubts]:
         except MemoryError:
             raise
         except Exception as error:  # a broken page makes pypdf raise whatever it likes
-            raise Unreadable(f"page {number} cannot be read: {type(error).__name__}: {error}") from error
+            raise InputError(f"page {number} cannot be read: {type(error).__name__}: {error}") from error
         texts.append(text)
     doubts = [f"{_pages(numbers, len(texts))} {fault}" for fault, numbers in seen.items()]
     if (count := reader.root_object["/Pages"].get("/Count")) != len(texts):
         doubts.append(f"{len(texts)} pages were found, but the file counts {count}")
     if unknown := sum(text.count("\ufffd") for text in texts):
         doubts.append(f"{unknown} letters could not be read")
-    if told.count:
-        doubts.append(f"pypdf reported {told.count} problems, and text may be missing; the first: {told.first}")
+    if problems := told.getvalue().splitlines():
+        doubts.append(f"pypdf reported {len(problems)} problems, and text may be missing; the first: {problems[0]}")
     # One line end between two pages: a sentence may go on over them, and a paragraph's end is not to be seen.
     return "\n".join(texts), doubts
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from html import unescape
 from typing import NoReturn
 
-from rag_zeval.documents.encoding import Unreadable
+from rag_zeval.errors import InputError
 
 PARAGRAPH = "\n\n"  # between two of a text's paragraphs
 BLOCKS = frozenset(
@@ -41,7 +41,7 @@ _TAG_END_OR_ATTRIBUTE = re.compile(
 def page_text(page: str) -> str:
     """What a reader can see of a page, its paragraphs between blank lines.
 
-    Comments, templates, the elements UNSEEN and what stands in attributes are no part of it. Raises Unreadable if the
+    Comments, templates, the elements UNSEEN and what stands in attributes are no part of it. Raises InputError if the
     page ends inside a tag or one of these, or inside a title or text area: a browser hides all that follows its start.
     Such a page may be cut off, or a quote or an end tag may be missing somewhere before.
     """
@@ -103,7 +103,7 @@ def _end_of(pattern: re.Pattern[str], page: str, at: int, what: str, start: int)
 
 def _unclosed(page: str, what: str, start: int) -> NoReturn:
     line = page.count("\n", 0, start) + 1
-    raise Unreadable(f"ends inside {what} that line {line} opens and no line closes")
+    raise InputError(f"ends inside {what} that line {line} opens and no line closes")
 
 
 def _one_space(text: str) -> str:

@@ -1,4 +1,7 @@
-"""A test set: as many questions of each kind as are wanted, none of them twice, in a file that a stop leaves whole."""
+"""A test set: as many questions of each kind as are wanted, none of them twice, in a file that a stop leaves whole.
+
+A question is about a chunk or several, and is checked before it counts.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,31 @@ import json
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 from rag_zeval.documents.chunks import Chunk, ChunkIndex
-from rag_zeval.documents.kinds import KINDS, Attempt, Dropped, Written
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, first_difference, locate
+from rag_zeval.judge.prompt import Prompt
+from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.judge.words import words
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Vector
 from rag_zeval.models.language_model import Backend, Sampling
 from rag_zeval.replies.reading import READER
+from rag_zeval.replies.values import a_list, a_text, yes_or_no
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.asking import Failed, Judge, similarity_of
 
+NO_QUESTION = "the model found nothing to ask"
+NOT_VERBATIM = "its chunk does not contain the snippet word for word"
+ANSWERED = "the documents do answer it"
 DUPLICATE = "says the same as another question"
+LOOKED_AT = 5  # chunks in which an answer to an unanswerable question is looked for
+AGAIN = 0.7  # the temperature of all but the first time that one chunk is asked about; that of the first is 0
 ALIKE = 0.9  # the cosine from which two questions are the same
 PASSES = 10  # times that each chunk is asked about at most, for each kind
 AskedAbout = dict[frozenset[Chunk], list[str]]  # the questions there are about chunks that were tried
@@ -32,12 +44,102 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QuestionPrompt(Prompt):
+    """A prompt of `documents/prompts`."""
+
+    folder: ClassVar[Path] = Path(__file__).parent / "prompts"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of question: the prompt that asks for one, and how many chunks it is about.
+
+    checked_by: of a kind without answers, the prompt that asks whether chunks near the question answer it all the same.
+    """
+
+    prompt: QuestionPrompt
+    chunks: int = 1
+    checked_by: QuestionPrompt | None = None
+
+    @property
+    def prompt_hash(self) -> str:
+        return "+".join(prompt.prompt_hash for prompt in (self.prompt, self.checked_by) if prompt)
+
+
+KINDS = {
+    "easy": Kind(QuestionPrompt("question_easy")),
+    "multi-hop": Kind(QuestionPrompt("question_multi_hop"), chunks=2),
+    "unanswerable": Kind(QuestionPrompt("question_unanswerable"), checked_by=QuestionPrompt("question_answered")),
+}
+
+
+class Dropped(Exception):
+    """A question that does not count; the message is the reason, the same for all that are dropped for it."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A request for one question about these chunks; `asked` are those there are, `trial` numbers such requests.
+
+    id: the kind and a number, the same for the same chunks and seed.
+    """
+
+    id: str
+    chunks: tuple[Chunk, ...]
+    asked: tuple[str, ...] = ()
+    trial: int = 0
+
+
+@dataclass(frozen=True)
+class Written:
+    """A question, its true answer (None: there is none), and the snippet of each chunk that the answer rests on."""
+
+    question: str
+    truth: str | None = None
+    snippets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attempted:
     """What an attempt came to: a row, or the reason why there is none. failed: there was no reply that can be read."""
 
     row: Row | None = None
     reason: str = ""
     failed: bool = False
+
+
+async def _written(judge: Judge, kind: Kind, attempt: Attempt, index: ChunkIndex) -> Written:
+    """A question of this kind that holds. Raises Dropped, and Failed when no reply can be read."""
+    texts = [chunk.text for chunk in attempt.chunks]
+    inputs: dict[str, Any] = {"passages": texts} if kind.chunks > 1 else {"passage": texts[0], "asked": attempt.asked}
+    temperature = AGAIN if attempt.trial else 0.0
+    read = partial(_read, kind)
+    written = await judge.ask(kind.prompt, read, temperature=temperature, trial=attempt.trial, **inputs)
+    if written is None:
+        raise Dropped(NO_QUESTION)
+    for snippet, text in zip(written.snippets, texts, strict=False):
+        if find_quotes(text, [snippet]).verbatim[snippet] != 1.0:
+            raise Dropped(NOT_VERBATIM)
+    if kind.checked_by is not None:
+        near = [texts[0], *(chunk.text for chunk in index.nearest(written.question, but=attempt.chunks[0]))]
+        passages = near[:LOOKED_AT]
+        if await judge.ask(kind.checked_by, _read_answered, question=written.question, passages=passages):
+            raise Dropped(ANSWERED)
+    return written
+
+
+def _read(kind: Kind, value: Mapping[str, Any]) -> Written | None:
+    if value["question"] is None:
+        return None
+    question = a_text(value["question"])
+    if kind.checked_by is not None:
+        return Written(question)
+    snippets = a_list(value["snippets"], kind.chunks) if kind.chunks > 1 else [value["snippet"]]
+    return Written(question, a_text(value["answer"]), tuple(map(a_text, snippets)))
+
+
+def _read_answered(value: Mapping[str, Any]) -> bool:
+    return yes_or_no(value["answered"])
 
 
 def quotas(n: int, kinds: Sequence[str]) -> dict[str, int]:
@@ -58,7 +160,7 @@ class QuestionWriter:
         texts = json.dumps([[chunk.id, chunk.text] for chunk in chunks])
         self._input_sha256 = hashlib.sha256(texts.encode()).hexdigest()[:16]
 
-    def write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Outcome]:
+    def write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Attempted]:
         """Bring the file to the `wanted` number of questions of each kind, as far as can be; the outcomes as they come.
 
         The kinds come one after the other. Each chunk is asked about once before any is again; a kind ends with its
@@ -70,7 +172,7 @@ class QuestionWriter:
         self._check(wanted, rows)
         return self._write(wanted, rows)
 
-    def _write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Outcome]:
+    def _write(self, wanted: Mapping[str, int], rows: RowWriter) -> Iterator[Attempted]:
         there = list(rows.done.values())
         known = _Known(self._embedder, [row["question"] for row in there])
         for kind, number in wanted.items():
@@ -130,11 +232,11 @@ class QuestionWriter:
             else:
                 yield Attempt(id_, chunks, tuple(about), trial)
 
-    def _outcomes(self, kind: str, batch: Sequence[Attempt], known: _Known) -> Iterator[tuple[Attempt, Outcome]]:
+    def _outcomes(self, kind: str, batch: Sequence[Attempt], known: _Known) -> Iterator[tuple[Attempt, Attempted]]:
         async def ask(attempt: Attempt) -> tuple[Written, Vector | None] | Dropped | Failed:
             judge = Judge(self._model, self._embedder, Sampling(seed=self._seed))
             try:
-                written = await KINDS[kind].write(judge, attempt, self._index)
+                written = await _written(judge, KINDS[kind], attempt, self._index)
                 return written, await judge.embed(written.question) if self._embedder else None
             except (Dropped, Failed) as reason:
                 return reason
@@ -145,10 +247,9 @@ class QuestionWriter:
                     raise found
                 written, vector = found
                 known.add(written.question, vector)
+                yield attempt, Attempted(self._row(kind, attempt, written))
             except (Dropped, Failed) as reason:
-                yield attempt, Outcome(reason=str(reason), failed=isinstance(reason, Failed))
-            else:
-                yield attempt, Outcome(self._row(kind, attempt, written))
+                yield attempt, Attempted(reason=str(reason), failed=isinstance(reason, Failed))
 
     def _row(self, kind: str, attempt: Attempt, written: Written) -> Row:
         return {

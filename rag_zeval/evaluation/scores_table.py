@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rag_zeval.cases.case import CaseSet
+from rag_zeval.csv_files import sheet_text
 from rag_zeval.files import Row, write_text
 from rag_zeval.results import over_trials
-from rag_zeval.sheets import sheet_text
 
 
 def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row]) -> None:

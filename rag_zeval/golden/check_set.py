@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.golden.lines import chunk_ids, is_unanswerable, read_lines
-from rag_zeval.golden.slices import by_slice
+from rag_zeval.golden.rows import by_slice, chunk_ids, is_unanswerable
 from rag_zeval.judge.words import words
 
 LEAST, MOST = 50, 200  # questions
@@ -36,29 +34,21 @@ class Finding:
     text: str
 
 
-Rows = Mapping[int, Row]  # by line number, whatever they lack
+GoldenRows = Mapping[int, Row]  # by line number, whatever they lack
 
 
-def read_set(path: str | Path) -> tuple[Rows, dict[int, str]]:
-    """The rows of a JSONL file, and what is wrong with its lines that are no JSON objects, by line number from 1.
-
-    Raises InputError if the file cannot be read or holds no line.
-    """
-    return read_lines(path, lambda row: row)
-
-
-def findings(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
-    """All that there is to mend in a set as `read_set` gives it, by line.
+def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
+    """All that there is to mend in a set, by line: its rows, and what is wrong with lines that are no JSON objects.
 
     Each question is held against each: 200 take a moment, 4,000 some seconds. Example:
-    `[finding.text for finding in findings(*read_set("golden.jsonl"))]`.
+    `[finding.text for finding in findings(*read_lines("golden.jsonl", dict))]`.
     """
     broken = [Finding(line, "row", text) for line, text in bad.items()]
     found = [*broken, *_missing(rows), *_repeated(rows), *_size(rows, bad), *_small_slices(rows), *_origins(rows)]
     return sorted(found, key=lambda finding: finding.line)
 
 
-def by_tag(rows: Rows) -> list[tuple[str, list[int]]]:
+def by_tag(rows: GoldenRows) -> list[tuple[str, list[int]]]:
     """The lines of all rows, then those of each slice, by name."""
     return by_slice(rows, lambda line: _text(rows[line], "slice_tag"))
 
@@ -74,30 +64,27 @@ def _text(row: Row, field: str) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _missing(rows: Rows) -> list[Finding]:
-    found = []
+def _missing(rows: GoldenRows) -> Iterator[Finding]:
     for line, row in rows.items():
         unanswerable = is_unanswerable(row)
         for field, names in TEXTS.items():
             if not (unanswerable and field == "truth") and all(_text(row, name) is None for name in names):
-                found.append(Finding(line, field, f"{' or '.join(names)} must be a text that is not empty"))
+                yield Finding(line, field, f"{' or '.join(names)} must be a text that is not empty")
         try:
             if not chunk_ids(row, "gold_chunk_ids") and not unanswerable:
-                found.append(Finding(line, "gold_chunk_ids", "is empty"))
+                yield Finding(line, "gold_chunk_ids", "is empty")
         except InputError as error:
-            found.append(Finding(line, "gold_chunk_ids", str(error)))
+            yield Finding(line, "gold_chunk_ids", str(error))
         if not isinstance(row.get("origin", ""), str):
-            found.append(Finding(line, "origin", "must be a text"))
-    return found
+            yield Finding(line, "origin", "must be a text")
 
 
-def _repeated(rows: Rows) -> list[Finding]:
+def _repeated(rows: GoldenRows) -> Iterator[Finding]:
     """For each question the earlier one that is most like it, where that is too much like it.
 
     Questions are duplicates if they are the same but for case, spacing and the marks at their end, and near-duplicates
     if their sets of words and marks have a Jaccard index (shared / all) of at least ALIKE and the same numbers.
     """
-    found = []
     firsts: dict[tuple[str, ...], int] = {}
     by_numbers: dict[frozenset[str], dict[int, frozenset[str]]] = {}
     for line, row in rows.items():
@@ -105,7 +92,7 @@ def _repeated(rows: Rows) -> list[Finding]:
             continue
         spoken = tuple(words(unicodedata.normalize("NFKC", question).casefold().rstrip(ENDS))) or (question,)
         if (first := firsts.setdefault(spoken, line)) != line:
-            found.append(Finding(line, "question", f"duplicate of the question in line {first}"))
+            yield Finding(line, "question", f"duplicate of the question in line {first}")
             continue
         held = frozenset(spoken)
         others = by_numbers.setdefault(frozenset(word for word in held if re.search(r"\d", word)), {})
@@ -114,38 +101,28 @@ def _repeated(rows: Rows) -> list[Finding]:
         alike, first = max(jaccard, default=(0.0, 0))
         if alike >= ALIKE:
             text = f"near-duplicate of the question in line {first}: Jaccard index of their words {alike:.2f}"
-            found.append(Finding(line, "question", text))
+            yield Finding(line, "question", text)
         others[line] = held
-    return found
 
 
-def _size(rows: Rows, bad: Mapping[int, str]) -> list[Finding]:
-    n = len(rows)
-    if n < LEAST:
-        return [Finding(max([*rows, *bad]), "set", f"the set has {n} questions, should have {LEAST} to {MOST}")]
-    if n > MOST:
-        return [
-            Finding(
-                list(rows)[MOST],
-                "set",
-                f"the set has {n} questions, should have {LEAST} to {MOST}: this line and all after it are too many",
-            )
-        ]
-    return []
+def _size(rows: GoldenRows, bad: Mapping[int, str]) -> Iterator[Finding]:
+    text = f"the set has {len(rows)} questions, should have {LEAST} to {MOST}"
+    if len(rows) < LEAST:
+        yield Finding(max([*rows, *bad]), "set", text)
+    if len(rows) > MOST:
+        yield Finding(list(rows)[MOST], "set", f"{text}: this line and all after it are too many")
 
 
-def _small_slices(rows: Rows) -> list[Finding]:
-    return [
-        Finding(lines[0], "slice_tag", f"slice '{name}' has {len(lines)} questions, should have {LEAST_IN_SLICE}")
-        for name, lines in by_tag(rows)[1:]
-        if name != NO_SLICE and len(lines) < LEAST_IN_SLICE
-    ]
+def _small_slices(rows: GoldenRows) -> Iterator[Finding]:
+    for name, lines in by_tag(rows)[1:]:
+        if name != NO_SLICE and len(lines) < LEAST_IN_SLICE:
+            text = f"slice '{name}' has {len(lines)} questions, should have {LEAST_IN_SLICE}"
+            yield Finding(lines[0], "slice_tag", text)
 
 
-def _origins(rows: Rows) -> list[Finding]:
+def _origins(rows: GoldenRows) -> Iterator[Finding]:
     others = [line for line, row in rows.items() if not from_production(row)]
-    if 2 * len(others) <= len(rows):
-        return []
-    untold = sum("origin" not in row for row in rows.values())
-    text = f"{len(rows) - len(others)} of {len(rows)} questions are from {PRODUCTION}, should be at least half"
-    return [Finding(others[0], "origin", f"{text} ({untold} do not say where they are from)" if untold else text)]
+    if 2 * len(others) > len(rows):
+        untold = sum("origin" not in row for row in rows.values())
+        text = f"{len(rows) - len(others)} of {len(rows)} questions are from {PRODUCTION}, should be at least half"
+        yield Finding(others[0], "origin", f"{text} ({untold} do not say where they are from)" if untold else text)

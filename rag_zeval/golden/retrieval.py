@@ -20,8 +20,7 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import Row, check_fields
-from rag_zeval.golden.lines import chunk_ids, is_unanswerable, read_lines
-from rag_zeval.golden.slices import by_slice
+from rag_zeval.golden.rows import by_slice, chunk_ids, is_unanswerable, read_lines
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 HIT_RATE = "hit rate"
@@ -39,7 +38,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RetrievalMean:
     """The mean of a measure at k over the n questions of a slice, and its 95% interval: Wilson's for the hit rate, else
     percentile bootstrap over questions, None for a single one.
     """
@@ -106,10 +105,9 @@ def _gold_ranks(ranking: Ranking) -> Iterator[int]:
     return (first[id_] for id_ in sorted(ranking.gold & first.keys()))
 
 
-def estimates(rankings: Sequence[Ranking], ks: Sequence[int]) -> list[Estimate]:
+def estimates(rankings: Sequence[Ranking], ks: Sequence[int]) -> Iterator[RetrievalMean]:
     """Every measure at every k: for all questions, then by slice. Errors as `values`."""
     of_each = values(rankings, ks)
-    found = []
     for name, members in by_slice(range(len(rankings)), lambda at: rankings[at].slice_tag):
         for (measure, k), of_question in of_each.items():
             chosen = [of_question[at] for at in members]
@@ -118,8 +116,7 @@ def estimates(rankings: Sequence[Ranking], ks: Sequence[int]) -> list[Estimate]:
                 interval = share_interval(round(sum(chosen)), len(chosen))
             elif len(chosen) > 1:
                 interval = mean_interval([[value] for value in chosen])
-            found.append(Estimate(name, measure, k, len(chosen), sum(chosen) / len(chosen), interval))
-    return found
+            yield RetrievalMean(name, measure, k, len(chosen), sum(chosen) / len(chosen), interval)
 
 
 def short_lists(rankings: Sequence[Ranking], ks: Sequence[int]) -> list[tuple[int, int]]:

@@ -13,8 +13,8 @@ from typing import Any
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, Variant, find_variant
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.replies.echo import Echo
-from rag_zeval.replies.loose_json import OBJECTS, unique_keys
-from rag_zeval.replies.reading import Unreadable, read_values
+from rag_zeval.replies.loose_json import OBJECTS, Unreadable, unique_keys
+from rag_zeval.replies.reading import read_values
 
 
 class FormatError(ValueError):

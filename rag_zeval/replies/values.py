@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rag_zeval.replies.reading import Unreadable, quoted
+from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.reading import quoted
 
 
 def a_text(value: Any) -> str:

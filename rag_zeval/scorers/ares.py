@@ -20,7 +20,8 @@ import re
 from collections.abc import Awaitable, Callable
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.reading import Unreadable, quoted, stands_alone
+from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.reading import quoted, stands_alone
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 
 CONTEXT_RELEVANCE = ScorerPrompt("ares_context_relevance")

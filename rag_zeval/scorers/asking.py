@@ -21,7 +21,8 @@ from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
-from rag_zeval.replies.reading import EMPTY, READER, Unreadable, is_empty, read_json, read_text
+from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.reading import EMPTY, READER, is_empty, read_json, read_text
 from rag_zeval.scorers.score import Score, Scored, Scorer, costs
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import given
-from rag_zeval.replies.reading import Unreadable
+from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.replies.values import a_list, a_text, one_of
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts
 from rag_zeval.scorers.umbrela import UMBRELA, grades_of

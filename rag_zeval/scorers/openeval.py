@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.reading import Unreadable, list_items, quoted
+from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.reading import list_items, quoted
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import f_beta
 from rag_zeval.scorers.sentences import sentences_of

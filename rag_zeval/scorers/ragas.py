@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.reading import Unreadable
+from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.replies.values import a_list, a_text, yes_or_no
 from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, similarity_of, together
 

@@ -106,20 +106,18 @@ def start(stage: Stage, out: Path) -> Command:
 
 
 def rows_of(stage: Stage, out: Path) -> tuple[Rows, list[str]]:
-    """Whole rows on disk, those that wait beside their file while it is rewritten among them; ids that stand twice."""
+    """Whole rows on disk; ids that stand twice."""
     rows: Rows = {}
     doubled = []
     for path in sorted(out.glob(stage.files)):
-        for kept in (False, True):
-            place = path.with_name(path.name + ".kept") if kept else path
-            for line in place.read_bytes().splitlines(keepends=True) if place.exists() else []:
-                if line.endswith(b"\n"):
-                    row = json.loads(line)
-                    if row["id"] == SPENT:
-                        continue
-                    if not kept and (path.name, row["id"]) in rows:
-                        doubled.append(f"{path.name}: {row['id']}")
-                    rows[path.name, row["id"]] = row
+        for line in path.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                row = json.loads(line)
+                if row["id"] == SPENT:
+                    continue
+                if (path.name, row["id"]) in rows:
+                    doubled.append(f"{path.name}: {row['id']}")
+                rows[path.name, row["id"]] = row
     return rows, doubled
 
 
@@ -152,7 +150,7 @@ def size(stage: Stage, out: Path) -> int:
 
 def settling(stage: Stage, out: Path) -> bool:
     """Whether rows are being taken out of a file, or were when the process was killed."""
-    return any(out.glob(stage.files + ".kept*"))
+    return any(out.glob(stage.files + ".part"))
 
 
 def kill(command: Command, stage: Stage, out: Path, whole: Whole, chance: random.Random) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,22 @@ def endpoint(scripted_judge: ScriptedJudge) -> ScriptedJudge:
 @pytest.fixture
 def reply_text() -> Callable[..., str]:
     return judge_reply
+
+
+@pytest.fixture(scope="session")
+def result_row() -> Callable[..., dict[str, Any]]:
+    """A row of one answer as `rag-zeval evaluate` writes it, as far as others read it; keywords are its fields."""
+
+    def row(case: str, metric: str, score: float | None, /, **fields: Any) -> dict[str, Any]:
+        status = "ok" if score is not None else "failed: no reply"
+        return {
+            "id": f"{case}|{metric}", "case": case, "slice_tag": None, "metric": metric, "trial": 0,
+            "systems": ["answer"], "question": f"Question {case}?", "reference": "It is so.",
+            "answers": [f"Answer {case}."], "scores": [score], "statuses": [status], "status": status,
+            "trajectory": None, "latency_s": None, **fields,
+        }  # fmt: skip
+
+    return row
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rag_zeval.cases.reading import read_cases
-from rag_zeval.collect.system import AnswerPaths
+from rag_zeval.collect.answers import AnswerPaths
 from rag_zeval.documents.documents import read_documents
 from rag_zeval.errors import EXTRAS, InputError
 from rag_zeval.evaluation.api import Results

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.documents.kinds import QuestionPrompt
+from rag_zeval.documents.questions import QuestionPrompt
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import LITERAL, literal_reply, word_vector

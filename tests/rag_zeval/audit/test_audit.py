@@ -1,20 +1,17 @@
 """`rag-zeval sample` and `rag-zeval audit`, from result rows to an exit status."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
-from rag_zeval.audit.items import read_items
-from rag_zeval.sheets import sheet_rows, sheet_text
-
-Run = Callable[..., CompletedProcess[str]]
+from rag_zeval.audit.sheet import read_items
+from rag_zeval.csv_files import sheet_rows, sheet_text
+from rag_zeval.files import read_json, write_json
 
 
 def kappa_of(shown: str) -> float:
@@ -37,9 +34,9 @@ def test_the_exit_status_is_about_kappa(
     say: Callable[[float], str],
     status: int,
     bounds: tuple[float, float],
-    write_results: Callable[..., Path],
-    fill: Callable[..., None],
-    run: Run,
+    write_results: Any,
+    fill: Any,
+    run: Any,
     tmp_path: Path,
 ) -> None:
     results = write_results()
@@ -51,14 +48,12 @@ def test_the_exit_status_is_about_kappa(
     assert run("audit", "sheet.csv", results, "--fail-below", -1).returncode == 0
 
 
-def test_what_is_printed_is_weighted_by_what_rows_stand_for(
-    write_results: Callable[..., Path], run: Run, tmp_path: Path
-) -> None:
+def test_what_is_printed_is_weighted_by_what_rows_stand_for(write_results: Any, run: Any, tmp_path: Path) -> None:
     """Kappa by hand from the sheet, the plan and the results, with empty labels left out."""
     results = write_results(cases=150)
     run("sample", results, "--n", 40)
     scores = {item.id: item.score for item in read_items(results, "claim").items}
-    plan = json.loads((tmp_path / "sheet.csv.json").read_text())["rows"]
+    plan = read_json(tmp_path / "sheet.csv.json")["rows"]
     noise, rows, table = random.Random(2), [], dict.fromkeys([(a, b) for a in (0, 1) for b in (0, 1)], 0.0)
     for number, (_, row) in enumerate(sheet_rows(tmp_path / "sheet.csv")):
         said = int(scores[row["id"]]) ^ (noise.random() < 0.2)
@@ -78,7 +73,7 @@ def test_what_is_printed_is_weighted_by_what_rows_stand_for(
     )
 
 
-def test_grades_of_answers(write_results: Callable[..., Path], fill: Callable[..., None], run: Run) -> None:
+def test_grades_of_answers(write_results: Any, fill: Any, run: Any) -> None:
     results = write_results()
     run("sample", results, "--unit", "answer", "--out", "answers.csv", "--n", 40)
     sheet = results.parent / "answers.csv"
@@ -92,9 +87,7 @@ def test_grades_of_answers(write_results: Callable[..., Path], fill: Callable[..
     assert kappa_of(done.stdout) == 1 and "quadratic" not in done.stdout
 
 
-def test_the_human_ceiling(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
-) -> None:
+def test_the_human_ceiling(write_results: Any, fill: Any, run: Any, tmp_path: Path) -> None:
     results = write_results(cases=120)
     run("sample", results, "--n", 200)
     noise = random.Random(1)
@@ -103,37 +96,27 @@ def test_the_human_ceiling(
     second.write_text((tmp_path / "sheet.csv").read_text())
     both = run("audit", "sheet.csv", results, second)
     assert "the second person 1.000" in both.stdout and "the judge is below the human ceiling" in both.stdout
-    fill(second, results, lambda score: "yes" if score else "no")
+    fill(second, results, lambda score: "yes" if score else "no")  # the second person says what the judge does
     alike = run("audit", "sheet.csv", results, second)
-    assert (
-        "the judge and the second person are indistinguishable" in alike.stdout
-    )  # the second person says what the judge does
+    assert "the judge and the second person are indistinguishable" in alike.stdout
     fill(second, results, lambda score: "")
     none = run("audit", "sheet.csv", results, second)
     assert (none.returncode, "shares no labelled row" in none.stderr) == (2, True)
 
 
-def test_disagreements_are_shown_as_text(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
+def test_disagreements_are_shown_as_text_and_one_class_decides_nothing(
+    write_results: Any, fill: Any, run: Any, tmp_path: Path
 ) -> None:
-    results = write_results(cases=6)
+    results = write_results(cases=6, support=lambda _: True)
     hostile = "\x1b[2J[bold]x[/bold]\u202e=1+1"
-    results.write_text(
-        results.read_text().replace("As it says.", json.dumps(hostile)[1:-1]).replace('"law"', json.dumps(hostile))
-    )
+    spoilt = results.read_text().replace("As it says.", json.dumps(hostile)[1:-1]).replace('"law"', json.dumps(hostile))
+    results.write_text(spoilt)
     run("sample", results)
-    fill(tmp_path / "sheet.csv", results, lambda score: "no" if score else "yes", note=f"'tis not {hostile}")
+    fill(tmp_path / "sheet.csv", results, lambda score: "no", note=f"'tis not {hostile}")
     done = run("audit", "sheet.csv", results)
     assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
     assert "judge: supported; [2J[bold]x[/bold] =1+1" in done.stdout
     assert "person: no; 'tis not [2J[bold]x[/bold] =1+1" in done.stdout
-
-
-def test_one_class_decides_nothing(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
-) -> None:
-    results = write_results(support=lambda _: True)
-    run("sample", results)
     fill(tmp_path / "sheet.csv", results, lambda score: "yes")
     done = run("audit", "sheet.csv", results, "--fail-below", -1)
     assert (done.returncode, "kappa is undefined" in done.stdout) == (1, True)
@@ -149,9 +132,7 @@ def test_one_class_decides_nothing(
         ('"label"', '"Label"', ":2: field 'label' is missing"),
     ],
 )
-def test_a_bad_row_is_named(
-    old: str, new: str, place: str, write_results: Callable[..., Path], run: Run, tmp_path: Path
-) -> None:
+def test_a_bad_row_is_named(old: str, new: str, place: str, write_results: Any, run: Any, tmp_path: Path) -> None:
     results = write_results()
     run("sample", results)
     first, second = [row["id"] for _, row in sheet_rows(tmp_path / "sheet.csv")][:2]
@@ -169,28 +150,23 @@ def test_a_bad_row_is_named(
     assert done.stderr.startswith(f"error: sheet.csv{named(place)}") and done.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_compared_is_refused(
-    write_results: Callable[..., Path], fill: Callable[..., None], run: Run, tmp_path: Path
-) -> None:
-    results = write_results()
+def test_what_cannot_be_compared_is_refused(write_results: Any, fill: Any, run: Any, tmp_path: Path) -> None:
+    def refused(message: str, *words: object) -> None:
+        done = run("audit", *words)
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+    results, sheet = write_results(), tmp_path / "sheet.csv"
     run("sample", results)
-    unlabelled = run("audit", "sheet.csv", results)
-    assert (unlabelled.returncode, "column 'label' is empty" in unlabelled.stderr) == (2, True)
+    refused("column 'label' is empty", sheet, results)
     for option in ("--fail-below", "--threshold"):
-        assert run("audit", "sheet.csv", results, option, "nan").returncode == 2
-    (tmp_path / "copy.csv").write_bytes((tmp_path / "sheet.csv").read_bytes())
-    alone = run("audit", "copy.csv", results)
-    assert (alone.returncode, "copy.csv.json: is missing" in alone.stderr) == (2, True)
-    fill(tmp_path / "sheet.csv", results, lambda score: "yes")
+        refused(f"{option} is nan", sheet, results, option, "nan")
+    (tmp_path / "copy.csv").write_bytes(sheet.read_bytes())
+    refused("copy.csv.json: is missing", "copy.csv", results)
+    fill(sheet, results, lambda score: "yes")
     results.write_text(results.read_text().replace("Claim 1", "A claim 1"))
-    again = run("audit", "sheet.csv", results)
-    assert (again.returncode, "audit the file that the sheet was drawn from, or draw a new sheet" in again.stderr) == (
-        2,
-        True,
-    )
-    plan = json.loads((tmp_path / "sheet.csv.json").read_text())
+    refused("audit the file that the sheet was drawn from, or draw a new sheet", sheet, results)
+    plan = read_json(tmp_path / "sheet.csv.json")
     next(iter(plan["rows"].values()))["probability"] = 0
-    (tmp_path / "sheet.csv.json").write_text(json.dumps(plan))
-    spoilt = run("audit", "sheet.csv", results)
-    assert (spoilt.returncode, "field 'probability': must be from 1e-09 to 1" in spoilt.stderr) == (2, True)
+    write_json(tmp_path / "sheet.csv.json", plan)
+    refused("field 'probability': must be from 1e-09 to 1", sheet, results)
     assert run("sample", results, "--unit", "word", "--out", "other.csv").returncode == 2

@@ -1,24 +1,21 @@
-"""The sheet: read back as it was written, safe to open, and blind."""
-
-from __future__ import annotations
+"""The sheet: how its rows are drawn, and that it is read back as it was written, safe to open, and blind."""
 
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections import Counter
 from pathlib import Path
-from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.audit.sheet import LABELS
+from rag_zeval.audit.sheet import LABELS, Item, allocate, draw, read_items
+from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.errors import InputError
-from rag_zeval.sheets import sheet_rows, sheet_text
-
-Run = Callable[..., CompletedProcess[str]]
+from rag_zeval.files import json_line, read_jsonl
 
 CELLS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0")) | st.text(
     "'=+-@\t\r\n\",;a", max_size=9
@@ -55,9 +52,7 @@ def test_a_long_text_a_nul_and_semicolons_are_read(tmp_path: Path) -> None:
     assert list(sheet_rows(path)) == [(2, {"id": "r1", "label": "yes", "note": "a, b"})]
 
 
-def test_people_see_texts_and_nothing_that_depends_on_a_verdict(
-    write_results: Callable[..., Path], run: Run, tmp_path: Path
-) -> None:
+def test_people_see_texts_and_nothing_that_depends_on_a_verdict(write_results: Any, run: Any, tmp_path: Path) -> None:
     """With all claims drawn, the sheet of a judge and of one that says the contrary are the same bytes."""
     sheets = []
     for name, share in (("first", 0.8), ("second", 0.2)):
@@ -89,31 +84,18 @@ def test_people_see_texts_and_nothing_that_depends_on_a_verdict(
     ],
 )
 def test_people_are_told_what_to_judge_by(
-    write_results: Callable[..., Path], run: Run, tmp_path: Path, told: dict[str, object], columns: dict[str, str]
+    write_results: Any, run: Any, tmp_path: Path, told: dict[str, object], columns: dict[str, str]
 ) -> None:
     path = write_results(cases=2)
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("".join(json.dumps({**row, **told}) + "\n" for row in rows))
+    rows = read_jsonl(path)
+    path.write_bytes(b"".join(json_line({**row, **told}) for row in rows))
     assert run("sample", path, "--unit", "answer").returncode == 0
     for _, row in sheet_rows(tmp_path / "sheet.csv"):
         assert list(row) == ["id", "question", *columns, "answer", "label", "note"]
         assert {name: row[name] for name in columns} == columns
 
 
-def test_the_place_in_the_sheet_says_nothing_of_the_verdict(write_results: Callable[..., Path]) -> None:
-    from rag_zeval.audit.items import draw, read_items
-
-    items = read_items(write_results(cases=400), "claim").items
-    drawn = [item for item, _ in draw(items, 400, 0)]
-    places = {score: [at for at, item in enumerate(drawn) if item.score == score] for score in (0.0, 1.0)}
-    means = [sum(found) / len(found) for found in places.values()]
-    apart = 400 * (1 / 12 / len(places[0.0]) + 1 / 12 / len(places[1.0])) ** 0.5  # one standard error
-    assert abs(means[0] - means[1]) < 3 * apart
-
-
-def test_a_sheet_that_is_there_is_not_written_over(
-    write_results: Callable[..., Path], run: Run, tmp_path: Path
-) -> None:
+def test_a_sheet_that_is_there_is_not_written_over(write_results: Any, run: Any, tmp_path: Path) -> None:
     results = write_results()
     assert run("sample", results).returncode == 0
     before = (tmp_path / "sheet.csv").read_bytes()
@@ -129,7 +111,7 @@ def test_a_sheet_that_is_there_is_not_written_over(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'id,label\n"r1,yes\n', ":2: is not CSV"),
+        (b'id,label\n"r1,yes\n', ":2: cannot be read from this point on"),
         (b"id,label\nr1,yes,more\n", ":2: has more cells"),
         (b"id,label\nr\xe9,yes\n", ": is not UTF-8 text"),
     ],
@@ -146,3 +128,93 @@ def test_words_mean_the_same_of_claims_and_answers() -> None:
     for word, value in LABELS["claim"].items():
         if not word.isdigit():
             assert LABELS["answer"][word] == value
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(0, 300))
+def test_every_stratum_gets_a_row_and_the_others_are_in_proportion(sizes: list[int], more: int) -> None:
+    n = len(sizes) + more
+    rows = allocate(sizes, n)
+    assert sum(rows) == min(n, sum(sizes))
+    left = sum(sizes) - len(sizes)
+    for got, size in zip(rows, sizes, strict=True):
+        assert 1 <= got <= size
+        exact = min(more, left) * (size - 1) / left if left else 0
+        assert abs(got - 1 - exact) < 1
+
+
+def population(sizes: dict[tuple[float, str], int]) -> list[Item]:
+    """Items of these scores and slices, two to a case."""
+    kinds = [kind for kind, size in sizes.items() for _ in range(size)]
+    return [
+        Item(f"r{number:05}", str(number // 2), slice_, "q", (("reference", "r"),), "a", "c", score, "")
+        for number, (score, slice_) in enumerate(kinds)
+    ]
+
+
+def test_each_item_is_drawn_with_the_probability_that_is_said() -> None:
+    """So a sum over the rows, weighted by the inverse, estimates that over all items without bias."""
+    items = population({(1.0, "a"): 20, (0.4, "a"): 7, (0.0, "b"): 2})
+    drawn = [draw(items, 9, seed) for seed in range(1_000)]
+    assert all(sum(1 / probability for _, probability in rows) == pytest.approx(len(items)) for rows in drawn)
+    times = Counter(item.id for rows in drawn for item, _ in rows)
+    said = {item.id: probability for rows in drawn for item, probability in rows}
+    for item in items:
+        expected = said[item.id]
+        assert abs(times[item.id] / 1_000 - expected) <= 4.5 * (expected * (1 - expected) / 1_000) ** 0.5
+
+
+def test_a_sample_repeats_and_another_seed_draws_another() -> None:
+    items = population({(1.0, "a"): 50, (0.0, "a"): 50})
+    assert draw(items, 10, 1) == draw(items[::-1], 10, 1) != draw(items, 10, 2)
+
+
+def test_fewer_rows_than_strata_are_refused() -> None:
+    with pytest.raises(InputError, match="--n 1 is too small: there are 2 strata"):
+        draw(population({(1.0, "a"): 5, (0.0, "a"): 5}), 1, 0)
+
+
+def test_an_id_goes_with_its_text_and_not_with_the_verdict(write_results: Any) -> None:
+    before = read_items(write_results(), "claim").items
+    flipped = read_items(write_results(support=lambda rng: rng.random() < 0.2), "claim").items
+    assert [item.id for item in before] == [item.id for item in flipped]
+    assert [item.score for item in before] != [item.score for item in flipped]
+    path = write_results()
+    path.write_text(path.read_text().replace("Claim 0.0.", "Claim 0.0"))
+    assert [item.id for item in read_items(path, "claim").items][1:] == [item.id for item in before][1:]
+    assert read_items(path, "claim").items[0].id != before[0].id
+
+
+def test_the_only_metric_with_claims_need_not_be_named(write_results: Any) -> None:
+    path = write_results(cases=2)
+    rows = read_jsonl(path)
+    other = {**rows[0], "id": "0|bleu", "metric": "bleu", "trajectory": None, "scores": [0.5]}
+    failed = {**rows[1], "id": "9|rag_zeval", "case": "9", "trajectory": None, "scores": [None]}
+    path.write_bytes(b"".join(map(json_line, [*rows, other, failed])))
+    found = read_items(path, "claim")
+    assert (found.metric, found.without) == ("rag_zeval", 1)
+    assert {item.case for item in found.items} == {"0", "1"}
+    with pytest.raises(InputError, match="--metric must be one of rag_zeval, bleu"):
+        read_items(path, "answer")
+    assert [item.score for item in read_items(path, "answer", "bleu").items] == [0.5]
+    with pytest.raises(InputError, match="--metric must be one of rag_zeval; found bleu"):
+        read_items(path, "claim", "bleu")
+
+
+@pytest.mark.parametrize(
+    ("change", "unit", "message"),
+    [
+        ({"scores": [3.0]}, "answer", "case '0': rag_zeval is 3, must be from 0 to 1"),
+        ({"trajectory": [{"id": "A", "atomic_claims": [{"claim": "c"}]}]}, "claim", "'is_supported' is missing"),
+        ({"trajectory": None}, "claim", "no metric in it has claims"),
+        ({"trajectory": [{"id": "A", "atomic_claims": []}]}, "claim", "no answer has a claim by rag_zeval"),
+        ({"scores": [None]}, "answer", "no answer has a score by rag_zeval"),
+    ],
+)
+def test_what_cannot_be_labelled_is_named(
+    write_results: Any, change: dict[str, object], unit: str, message: str
+) -> None:
+    path = write_results(cases=1)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}) + "\n")
+    with pytest.raises(InputError, match=message) as error:
+        read_items(path, unit)
+    assert str(error.value).startswith(f"{path}:") and "\n" not in str(error.value)

@@ -1,7 +1,5 @@
 """What stands in a cell: lists as programs print them come back as they were, and what cannot be read is refused."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

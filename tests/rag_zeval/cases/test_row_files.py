@@ -1,8 +1,8 @@
 """Files in every format and arrangement hold the same rows; what cannot be read is named, with a way out."""
 
-from __future__ import annotations
-
+import csv
 import gzip
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,15 +22,12 @@ HEAD = list(ROWS[0])
 
 
 def rows(path: Path, encoding: str | None = None) -> list[Row]:
-    found = [placed.row for placed in read_table(path, encoding)]
+    found = [row for _, row in read_table(path, encoding)]
     assert not any(isinstance(row, InputError) for row in found), found
     return [row for row in found if isinstance(row, dict)]
 
 
 def as_text(delimiter: str, encoding: str = "utf-8", before: str = "", end: str = "\r\n", more: str = "") -> bytes:
-    import csv
-    import io
-
     file = io.StringIO(newline="")
     writer = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL)
     writer.writerow(HEAD)
@@ -122,9 +119,9 @@ def test_an_encoding_is_named_and_can_be_given(tmp_path: Path) -> None:
 
 def test_rows_stand_where_they_begin(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(as_text(",", before="sep=,\n"))
-    assert [placed.place.rpartition(":")[2] for placed in read_table(tmp_path / "a.csv")] == ["3", "4"]
+    assert [place.rpartition(":")[2] for place, _ in read_table(tmp_path / "a.csv")] == ["3", "4"]
     (tmp_path / "a.csv").write_text('question,answer\n"a\nb","c\n\nd"\nq,a\n')
-    assert [placed.place.rpartition(":")[2] for placed in read_table(tmp_path / "a.csv")] == ["2", "6"]
+    assert [place.rpartition(":")[2] for place, _ in read_table(tmp_path / "a.csv")] == ["2", "6"]
 
 
 @pytest.mark.parametrize(
@@ -160,12 +157,12 @@ def test_bad_files_are_named(tmp_path: Path, name: str, content: bytes | None, m
         ("a.csv", b"question,answer\nq\nq,a\n", "has 1 cells where the first line has 2 columns"),
         ("a.csv", b"question,answer\nq,a,b\nq,a\n", "has 3 cells where the first line has 2 columns"),
         ("a.jsonl", b'{"question" "q"}\n{"question": "q", "answer": "a"}\n', "not valid JSON: Expecting ':' delimiter"),
-        ("a.jsonl", b'{"question": "q", "answer": "a"}\n[1]\n', "must be a JSON object, found list"),
-        ("a.json", b'[{"question": "q", "answer": "a"}, 1]', "must be a JSON object, found int"),
+        ("a.jsonl", b'{"question": "q", "answer": "a"}\n[1]\n', "expected a JSON object, found list"),
+        ("a.json", b'[{"question": "q", "answer": "a"}, 1]', "expected a JSON object, found int"),
     ],
 )
 def test_a_bad_row_is_one_of_many(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(content)
     found = list(read_table(tmp_path / name))
-    (bad,) = [placed.row for placed in found if isinstance(placed.row, InputError)]
+    (bad,) = [row for _, row in found if isinstance(row, InputError)]
     assert len(found) == 2 and str(bad).startswith(reason)

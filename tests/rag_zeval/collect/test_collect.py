@@ -1,27 +1,15 @@
-from __future__ import annotations
-
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
-from rag_zeval.collect.system import BODY_MIB
+from rag_zeval.collect.answers import BODY_MIB
+from rag_zeval.files import Row, json_line, read_jsonl
 from rag_zeval.scripted_judge import ScriptedJudge
 
-ROOT = Path(__file__).parents[3]
 SECRET = "sesame-open-4711-zzz"
-Run = Callable[..., CompletedProcess[str]]
-Body = dict[str, Any]
 
 READ = ["--answer=$.result.answer", "--contexts=$.docs[*].text", "--context-ids=$.docs[*].id"]
 GOOD = {"result": {"answer": "Ten."}, "docs": [{"id": 7, "text": "At ten."}, {"id": "b", "text": "At noon."}]}
@@ -47,7 +35,7 @@ BROKEN: dict[str, tuple[Any, str]] = {  # what is sent, and what is said of it
 def rag(scripted_judge: ScriptedJudge) -> ScriptedJudge:
     """A RAG system: it answers a question of BROKEN as that says, every other one well, and "late" after 0.2 s."""
 
-    def reply(body: Body) -> Any:
+    def reply(body: Row) -> Any:
         if body["question"] == "late":
             time.sleep(0.2)
         return BROKEN.get(body["question"], ({"status": 200, "body": GOOD}, ""))[0]
@@ -56,28 +44,20 @@ def rag(scripted_judge: ScriptedJudge) -> ScriptedJudge:
     return scripted_judge
 
 
-def url_of(rag: ScriptedJudge) -> str:
-    return f"--url={rag.url}/ask"
-
-
-def write(path: Path, *rows: Body) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def rows_of(path: Path) -> list[Body]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def write(path: Path, *rows: Row) -> None:
+    path.write_bytes(b"".join(map(json_line, rows)))
 
 
 def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
-    rag: ScriptedJudge, run: Run, tmp_path: Path
+    rag: ScriptedJudge, run: Any, tmp_path: Path
 ) -> None:
     kept = {"truth": "Ten o'clock", "slice_tag": "times", "gold_chunk_ids": ["a#1"]}
     first = {"id": "x", "question": "When?", **kept, "snippets": ["not kept"], "origin": "generated"}
     write(tmp_path / "q.jsonl", first, {"question": "late", "truth": None})
-    words = ["--out=a.jsonl", url_of(rag), "--system=v2", "--header=X-Token=TOKEN", "--concurrency=1"]
+    words = ["--out=a.jsonl", f"--url={rag.url}/ask", "--system=v2", "--header=X-Token=TOKEN", "--concurrency=1"]
     done = run("collect", "q.jsonl", *words, *READ, TOKEN=SECRET)
     assert done.returncode == 0, done.stderr
-    one, two = rows_of(tmp_path / "a.jsonl")
+    one, two = read_jsonl(tmp_path / "a.jsonl")
     said = {"answer": "Ten.", "status": "ok", "contexts": ["At ten.", "At noon."], "context_ids": ["7", "b"]}
     assert {"id": "x", "question": "When?", **kept, **said, "system": "v2"}.items() <= one.items()
     assert {"id": "2", "question": "late", "truth": None, **said}.items() <= two.items()
@@ -92,18 +72,18 @@ def test_answers_are_kept_with_what_was_retrieved_and_what_the_question_brought(
 
     paths = ["--answer=$.result.answer", "--contexts=$.docs[0].none", "--question-field=q"]
     rag.replies = lambda body: {"status": 200, "body": GOOD}
-    other = run("collect", "q.jsonl", "--out=b.jsonl", url_of(rag), *paths)
-    assert other.returncode == 0 and rows_of(tmp_path / "b.jsonl")[0]["contexts"] == []
+    other = run("collect", "q.jsonl", "--out=b.jsonl", f"--url={rag.url}/ask", *paths)
+    assert other.returncode == 0 and read_jsonl(tmp_path / "b.jsonl")[0]["contexts"] == []
     assert "note: --contexts $.docs[0].none found no chunk in any response" in other.stderr
-    assert rag.requests[-1].keys() == {"q"} and "system" not in rows_of(tmp_path / "b.jsonl")[0]
+    assert rag.requests[-1].keys() == {"q"} and "system" not in read_jsonl(tmp_path / "b.jsonl")[0]
 
 
-def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Run, tmp_path: Path) -> None:
+def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
     write(tmp_path / "q.jsonl", *({"id": name, "question": name} for name in [*BROKEN, "fine"]))
-    words = ["collect", "q.jsonl", "--out=a.jsonl", url_of(rag), "--header=X-Token=TOKEN", *READ]
+    words = ["collect", "q.jsonl", "--out=a.jsonl", f"--url={rag.url}/ask", "--header=X-Token=TOKEN", *READ]
     done = run(*words, TOKEN=SECRET)
     assert done.returncode == 0
-    rows = {row["id"]: row for row in rows_of(tmp_path / "a.jsonl")}
+    rows = {row["id"]: row for row in read_jsonl(tmp_path / "a.jsonl")}
     for name, (_, reason) in BROKEN.items():
         assert rows[name]["status"].startswith("failed: ") and reason in rows[name]["status"], name
         assert rows[name]["answer"] is None and rows[name]["latency_s"] is None
@@ -116,34 +96,33 @@ def test_a_question_that_fails_says_why_and_is_asked_again_alone(rag: ScriptedJu
     again = run(*words, TOKEN=SECRET)
     assert again.returncode == 0 and "no answer" not in again.stderr
     assert sorted(body["question"] for body in rag.requests) == sorted(BROKEN)
-    answers = {row["id"]: row["answer"] for row in rows_of(tmp_path / "a.jsonl")}
+    answers = {row["id"]: row["answer"] for row in read_jsonl(tmp_path / "a.jsonl")}
     assert answers == {**dict.fromkeys(BROKEN, "[red][key]"), "fine": "Ten."}
 
 
 @pytest.mark.parametrize("fault", ["half", "drip", "hang"])
-def test_an_answer_that_never_ends_is_given_up(rag: ScriptedJudge, run: Run, tmp_path: Path, fault: str) -> None:
+def test_an_answer_that_never_ends_is_given_up(rag: ScriptedJudge, run: Any, tmp_path: Path, fault: str) -> None:
     write(tmp_path / "q.jsonl", {"question": "When?"})
     rag.faults = [fault]
-    done = run("collect", "q.jsonl", "--out=a.jsonl", url_of(rag), "--timeout=0.5", *READ)
-    (row,) = rows_of(tmp_path / "a.jsonl")
+    done = run("collect", "q.jsonl", "--out=a.jsonl", f"--url={rag.url}/ask", "--timeout=0.5", *READ)
+    (row,) = read_jsonl(tmp_path / "a.jsonl")
     assert done.returncode == 1 and row["answer"] is None and row["status"].startswith("failed: ")
     assert fault == "half" or row["status"] == "failed: no answer within 0.5 s"
-
-
-def test_with_nobody_there_every_row_says_so(run: Run, tmp_path: Path, no_proxy: None) -> None:
-    write(tmp_path / "q.jsonl", {"question": "When?"})
-    done = run("collect", "q.jsonl", "--out=a.jsonl", "--url=http://127.0.0.1:9/ask", *READ)
+    done = run("collect", "q.jsonl", "--out=b.jsonl", "--url=http://127.0.0.1:9/ask", *READ)  # nobody is there
     assert done.returncode == 1 and "1 of 1 questions have no answer (failed: connection refused)" in done.stderr
 
 
-def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJudge, run: Run, tmp_path: Path) -> None:
-    write(tmp_path / "q.jsonl", {"id": "x", "question": "When?"})
-    write(tmp_path / "other.jsonl", {"id": "x", "question": "When?", "truth": "Ten."})
-    write(tmp_path / "third.jsonl", {"id": "y", "question": "When?"})
-    write(tmp_path / "twice.jsonl", {"id": 1, "question": "a"}, {"id": "1", "question": "b"})
-    write(tmp_path / "wrong.jsonl", {"question": "a", "gold_chunk_ids": [1]})
-    write(tmp_path / "wrong2.jsonl", {"question": "a", "slice_tag": 3})
-    command = ["--out=a.jsonl", url_of(rag), *READ]
+def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJudge, run: Any, tmp_path: Path) -> None:
+    for name, rows in {
+        "q": [{"id": "x", "question": "When?"}],
+        "other": [{"id": "x", "question": "When?", "truth": "Ten."}],
+        "third": [{"id": "y", "question": "When?"}],
+        "twice": [{"id": 1, "question": "a"}, {"id": "1", "question": "b"}],
+        "wrong": [{"question": "a", "gold_chunk_ids": [1]}],
+        "wrong2": [{"question": "a", "slice_tag": 3}],
+    }.items():
+        write(tmp_path / f"{name}.jsonl", *rows)
+    command = ["--out=a.jsonl", f"--url={rag.url}/ask", *READ]
     assert run("collect", "q.jsonl", *command).returncode == 0
     before, asked = (tmp_path / "a.jsonl").read_bytes(), len(rag.requests)
     for words, message in [
@@ -172,27 +151,3 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         assert refused.returncode == 2 and message in refused.stderr, (message, refused.stderr)
         assert len(refused.stderr.strip().splitlines()) == 1 and SECRET not in refused.stderr
     assert (tmp_path / "a.jsonl").read_bytes() == before and len(rag.requests) == asked
-
-
-def test_after_a_kill_the_same_command_asks_what_is_left(rag: ScriptedJudge, run: Run, tmp_path: Path) -> None:
-    questions = [f"question {at}" for at in range(30)]
-    write(tmp_path / "q.jsonl", *({"question": question} for question in questions))
-    rag.delay = 0.1
-    out = tmp_path / "a.jsonl"
-    words = ["collect", str(tmp_path / "q.jsonl"), f"--out={out}", url_of(rag), "--concurrency=3", *READ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NO_PROXY": "127.0.0.1"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "rag_zeval", *words], cwd=ROOT, env=environment, stdout=-3, stderr=-3
-    ) as process:
-        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < 5):
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    there = {row["question"] for row in rows_of(out)}
-    assert 5 <= len(there) < 30
-    rag.delay = 0.0
-    assert run(*words).returncode == 0
-    assert sorted(row["question"] for row in rows_of(out)) == sorted(questions)
-    times = Counter(body["question"] for body in rag.requests)
-    assert all(times[question] == 1 for question in there)
-    assert sum(times.values()) <= 30 + 3  # at the kill, as many were under way as may be

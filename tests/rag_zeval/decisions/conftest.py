@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +5,7 @@ from typing import Any
 import pytest
 
 from rag_zeval.decisions.sides import Side
+from rag_zeval.files import json_line
 from rag_zeval.results import Judged
 
 Scores = Mapping[str, float | None]  # by case
@@ -28,42 +26,20 @@ def side() -> Callable[..., Side]:
 
 
 @pytest.fixture
-def write_results(tmp_path: Path) -> Callable[..., Path]:
+def write_results(tmp_path: Path, result_row: Any) -> Callable[..., Path]:
     """Writes a result file of these scores by metric and case; keywords are fields of every row."""
 
     def write(name: str, scores: Mapping[str, Scores] | Scores, /, **fields: Any) -> Path:
         by_metric = scores if all(isinstance(one, Mapping) for one in scores.values()) else {"m": scores}
         rows = [
-            row(case, metric, score, **fields)
+            result_row(case, metric, score, **{"slice_tag": _tag(case), **fields})
             for metric, of_case in by_metric.items()
             for case, score in of_case.items()
         ]
-        (tmp_path / name).write_text("".join(json.dumps(one) + "\n" for one in rows))
+        (tmp_path / name).write_bytes(b"".join(map(json_line, rows)))
         return tmp_path / name
 
     return write
-
-
-def row(case: str, metric: str, score: float | None, /, **fields: Any) -> dict[str, Any]:
-    """A result row of one answer."""
-    status = "ok" if score is not None else "failed: no reply"
-    plain = {
-        "id": f"{case}|{metric}",
-        "case": case,
-        "slice_tag": _tag(case),
-        "metric": metric,
-        "trial": 0,
-        "systems": ["answer"],
-        "question": f"{case}?",
-        "reference": "It is so.",
-        "answers": ["An answer."],
-        "scores": [score],
-        "statuses": [status],
-        "status": status,
-        "trajectory": None,
-        "latency_s": None,
-    }
-    return {**plain, **fields}
 
 
 def _tag(case: str) -> str | None:

@@ -1,25 +1,25 @@
 """When the gate lets a version pass: alarms by chance are counted, damage is planted."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rag_zeval.decisions.comparison import compare
-from rag_zeval.decisions.gate import ALPHA, POWER, Check, Limits, cases_needed, decide, passed
-from rag_zeval.decisions.gate_files import write_junit, write_summary
-from rag_zeval.decisions.sides import Side
+from rag_zeval.decisions.comparison import compare_sides
+from rag_zeval.decisions.gate import (
+    ALPHA,
+    POWER,
+    Limits,
+    cases_needed,
+    decide,
+    passed,
+    write_junit,
+    write_summary,
+)
 from rag_zeval.statistics.discriminative_power import randomisation_p
 
-MakeSide = Callable[..., Side]
-Run = Callable[..., CompletedProcess[str]]
-Write = Callable[..., Path]
 SLICES = ("billing", "login", "search", "api")
 STRICT = Limits(max_drop=0.0, slice_max_drop=0.0)
 HOSTILE = "<b>&]]> | `x` [y](z) \x1b[31m\x00 {{ 7 }}"
@@ -30,48 +30,46 @@ def scores(random: np.random.Generator, n: int, held: float = 0.7, claims: int =
     return {f"{SLICES[at % len(SLICES)]}:{at}": float(score) for at, score in enumerate(found)}
 
 
-def test_of_a_thousand_versions_that_changed_nothing_at_most_seventy_fail(side: MakeSide) -> None:
+def test_of_a_thousand_versions_that_changed_nothing_at_most_seventy_fail(side: Any) -> None:
     """At .05, 70 of 1,000 is beyond 99.7% of what chance does; the strictest limits let no alarm hide behind them."""
     random = np.random.default_rng(0)
     alarms = uncorrected = 0
     for _ in range(1000):
-        found = compare(side(scores(random, 120)), side(scores(random, 120)), "m", draws=200)
+        found = compare_sides(side(scores(random, 120)), side(scores(random, 120)), "m", draws=200)
         alarms += not passed(decide([found], STRICT))
         checks = (found.overall, *found.slices)
         uncorrected += any(one.p <= ALPHA and one.change is not None and one.change.value < 0 for one in checks)
     assert 0 < alarms <= 70 < uncorrected  # which is what Holm's correction is for
 
 
-def outcomes(checks: list[Check]) -> dict[str, str]:
-    return {check.name: check.outcome for check in checks}
+def outcomes(before: Any, after: Any, limits: Limits = Limits()) -> dict[str, str]:  # noqa: B008 (frozen)
+    return {check.name: check.outcome for check in decide([compare_sides(before, after, "m", draws=100)], limits)}
 
 
-def test_a_drop_fails_if_it_is_over_the_limit_and_no_chance(side: MakeSide) -> None:
-    random = np.random.default_rng(3)
-    before = scores(random, 400)
-    cut = {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
-    found = compare(side(before), side(cut), "m", draws=1000)
+def cut(before: dict[str, float]) -> dict[str, float]:
+    """Scores with a slice that is worse."""
+    return {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
+
+
+def test_a_drop_fails_if_it_is_over_the_limit_and_no_chance(side: Any) -> None:
+    scored = scores(np.random.default_rng(3), 400)
+    before, after = side(scored), side(cut(scored))
     slices = {f"slice: {tag}": "failed" if tag == "login" else "passed" for tag in SLICES}
-    assert outcomes(decide([found], Limits())) == {"coverage": "passed", "all": "failed", **slices}
-    assert passed(decide([found], Limits(max_drop=0.2, slice_max_drop=0.4)))
-    better = compare(side(cut), side(before), "m", draws=1000)
-    assert set(outcomes(decide([better], STRICT)).values()) == {"passed"}
+    assert outcomes(before, after) == {"coverage": "passed", "all": "failed", **slices}
+    assert "failed" not in outcomes(before, after, Limits(max_drop=0.2, slice_max_drop=0.4)).values()
+    assert set(outcomes(after, before, STRICT).values()) == {"passed"}
 
 
-def test_the_limit_itself_is_allowed(side: MakeSide) -> None:
-    found = compare(side({str(at): 0.3 for at in range(50)}), side({str(at): 0.1 for at in range(50)}), "m")
-    assert passed(decide([found], Limits(max_drop=0.2))) and not passed(decide([found], Limits(max_drop=0.199)))
-
-
-def test_more_of_a_metric_of_faults_fails(side: MakeSide) -> None:
+def test_the_limit_itself_is_allowed_and_more_of_a_metric_of_faults_fails(side: Any) -> None:
     metric = "ragchecker_hallucination"
-    few, many = ({str(at): value for at in range(30)} for value in (0.1, 0.4))
-    assert not passed(decide([compare(side(few, metric), side(many, metric), metric)], Limits()))
-    assert passed(decide([compare(side(many, metric), side(few, metric), metric)], Limits()))
+    few, many = (side({str(at): value for at in range(50)}, metric) for value in (0.1, 0.3))
+    worse, better = compare_sides(few, many, metric), compare_sides(many, few, metric)
+    assert passed(decide([worse], Limits(max_drop=0.2))) and not passed(decide([worse], Limits(max_drop=0.199)))
+    assert passed(decide([better], STRICT))
 
 
-def test_a_drop_that_may_be_chance_is_a_warning_with_the_cases_that_would_tell(side: MakeSide) -> None:
-    found = compare(side({"1": 1.0, "2": 0.5, "3": 1.0}), side({"1": 0.5, "2": 0.5, "3": 0.75}), "m")
+def test_a_drop_that_may_be_chance_is_a_warning_with_the_cases_that_would_tell(side: Any) -> None:
+    found = compare_sides(side({"1": 1.0, "2": 0.5, "3": 1.0}), side({"1": 0.5, "2": 0.5, "3": 0.75}), "m")
     [coverage, overall] = decide([found], Limits())
     assert (coverage.outcome, overall.outcome) == ("passed", "warning")
     needed = cases_needed(found.overall.sd or 0.0, 0.25, ALPHA)
@@ -87,36 +85,29 @@ def test_as_many_cases_as_are_asked_for_tell_with_the_power_that_is_said(shift: 
     assert told / 300 < POWER + 0.08 or n < 20  # few cases: a step of p is large
 
 
-def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: MakeSide) -> None:
-    before = {str(at): 1.0 for at in range(100)}
-    few = {case: (None if int(case) < 5 else 1.0) for case in before}
-    found = compare(side(before), side(few), "m", draws=100)
-    assert outcomes(decide([found], Limits())) == {"coverage": "passed", "all": "passed"}  # 95 of 100, change 0
-    assert found.overall.change is not None and found.overall.change.value == 0
-    assert outcomes(decide([found], Limits(min_coverage=0.951)))["coverage"] == "failed"
-    left_out = {case: score for case, score in before.items() if int(case) >= 6}
-    gone = compare(side(before), side(left_out), "m", draws=100)
-    assert outcomes(decide([gone], Limits()))["coverage"] == "failed"  # a case that B lacks is no score either
-    nothing = compare(side(before), side(dict.fromkeys(before)), "m", draws=100)
-    assert outcomes(decide([nothing], Limits(min_coverage=0)))["all"] == "failed"
+def test_missing_scores_fail_by_coverage_and_never_as_scores_of_zero(side: Any) -> None:
+    scored = {str(at): 1.0 for at in range(100)}
+    before, few = side(scored), side({case: (None if int(case) < 5 else 1.0) for case in scored})
+    assert outcomes(before, few) == {"coverage": "passed", "all": "passed"}  # 95 of 100, change 0
+    assert outcomes(before, few, Limits(min_coverage=0.951))["coverage"] == "failed"
+    left_out = side({case: score for case, score in scored.items() if int(case) >= 6})
+    assert outcomes(before, left_out)["coverage"] == "failed"  # a case that B lacks is no score either
+    assert outcomes(before, side(dict.fromkeys(scored)), Limits(min_coverage=0))["all"] == "failed"
 
 
-def test_however_many_slices_there_are_a_clear_drop_fails(side: MakeSide) -> None:
+def test_however_many_slices_there_are_a_clear_drop_fails(side: Any) -> None:
     """With 1,000 random signs alone no p could be below what Holm asks of 121 checks."""
     before = {f"{at % 120}:{at}": 1.0 for at in range(360)}
-    found = compare(side(before), side(dict.fromkeys(before, 0.5)), "m", draws=1000)
-    assert outcomes(decide([found], Limits()))["all"] == "failed"
+    assert outcomes(side(before), side(dict.fromkeys(before, 0.5)))["all"] == "failed"
 
 
 def test_the_command_says_its_verdict_in_its_exit_status_and_in_files(
-    run: Run, write_results: Write, tmp_path: Path
+    run: Any, write_results: Any, tmp_path: Path
 ) -> None:
-    random = np.random.default_rng(3)
-    before = scores(random, 1000)
-    cut = {case: max(0.0, score - 0.3) if case.startswith("login") else score for case, score in before.items()}
+    before = scores(np.random.default_rng(3), 1000)
     write_results("a.jsonl", before)
     write_results("same.jsonl", before, answers=["The same in other words."])
-    write_results("cut.jsonl", cut)
+    write_results("cut.jsonl", cut(before))
     good = run("gate", "a.jsonl", "same.jsonl", "--junit", "good.xml")
     assert good.returncode == 0, good.stderr
     assert "gate passed: 0 of 6 checks failed, 0 warnings" in good.stdout
@@ -145,9 +136,9 @@ def junit(path: Path) -> ElementTree.Element:
     return root
 
 
-def test_foreign_names_stay_text_in_the_files(side: MakeSide, tmp_path: Path) -> None:
+def test_foreign_names_stay_text_in_the_files(side: Any, tmp_path: Path) -> None:
     before = {f"{tag}:{at}": 1.0 for tag in (HOSTILE, "b") for at in range(20)}
-    found = compare(side(before, HOSTILE), side(dict.fromkeys(before, 0.0), HOSTILE), HOSTILE)
+    found = compare_sides(side(before, HOSTILE), side(dict.fromkeys(before, 0.0), HOSTILE), HOSTILE)
     checks = decide([found], Limits())
     write_junit(tmp_path / "x.xml", checks)
     [suite] = junit(tmp_path / "x.xml")
@@ -170,7 +161,7 @@ def test_foreign_names_stay_text_in_the_files(side: MakeSide, tmp_path: Path) ->
         ([], "b.jsonl: has no metric 'n'; it has: m"),  # a gate does not leave out what the baseline has
     ],
 )
-def test_bad_input_is_one_line_and_status_2(options: list[str], said: str, run: Run, write_results: Write) -> None:
+def test_bad_input_is_one_line_and_status_2(options: list[str], said: str, run: Any, write_results: Any) -> None:
     scored: dict[str, Any] = {"1": 1.0}
     write_results("a.jsonl", {"m": scored, "n": scored, "other": scored})
     write_results("b.jsonl", scored)

@@ -1,12 +1,21 @@
-from __future__ import annotations
-
 import os
+import re
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from hostile_pdfs import deflated, objects, shown, stream, swollen, written
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rag_zeval.documents import bounded
+from rag_zeval.documents.bounded import FileText, read_files
 from rag_zeval.documents.documents import read_documents
+from rag_zeval.documents.formats import decode
 from rag_zeval.errors import InputError
 
 HTML = """<html><head><title>Ferries</title><script>never()</script><style>p {}</style></head><body>
@@ -18,25 +27,7 @@ SEEN = "Ferries\n\nTo Inchcolm\n\nThe ferry costs 5 pounds; dogs are free.\nBrin
 
 def pdf(*pages: str) -> bytes:
     """A PDF with these lines of ASCII text, a page each."""
-    kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    for at, line in enumerate(pages):
-        drawn = f"BT /F1 12 Tf 72 720 Td ({line}) Tj ET"
-        fonts = "/MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >>"
-        objects.append(f"<< /Type /Page /Parent 2 0 R {fonts} /Contents {5 + 2 * at} 0 R >>")
-        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
-    content, places = "%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(content))
-        content += f"{number} 0 obj\n{body}\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
-    size = len(objects) + 1
-    trailer = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(content)}\n%%EOF\n"
-    return f"{content}xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode()
+    return written(objects(*(stream(shown(line)) for line in pages)))
 
 
 def test_every_kind_of_file_is_text_in_the_order_of_names(tmp_path: Path) -> None:
@@ -163,3 +154,129 @@ def test_a_folder_that_cannot_be_opened_is_told(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "scandir", refusing)
     assert [*read_documents([tmp_path]).unread()] == ["left out: closed: cannot be opened: Permission denied"]
+
+
+TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\r"))
+MARKED = {"utf-8-sig": b"", "utf-16": b"", "utf-32": b"", "utf-16-be": b"\xfe\xff", "utf-32-be": b"\0\0\xfe\xff"}
+
+
+@given(TEXT, st.sampled_from(sorted(MARKED)), st.booleans())
+def test_a_text_is_read_as_it_is(text: str, encoding: str, declares: bool) -> None:
+    assert decode(MARKED[encoding] + text.replace("\n", "\r\n").encode(encoding), declares) == text
+    assert text.startswith("\ufeff") or decode(text.encode()) == text  # without one it is UTF-8
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "“Größe” – 5 €"),
+        ("Windows-1251", "cp1251", "Размер"),
+        ("gb2312", "gb18030", "镕基"),
+        ("shift_jis", "cp932", "①大きさ"),
+        ("iso-2022-jp", "iso-2022-jp", "大きさ"),  # all its bytes are ASCII
+        ("shift_jis", "utf-8", "Größe"),  # what it says is wrong
+        ("utf-16", "ascii", "plain"),
+    ],
+)
+@pytest.mark.parametrize("form", ["<meta charset='{}'>", "<META content='x; charset={}'>", '<?xml encoding="{}"?>'])
+def test_a_page_says_its_encoding(form: str, label: str, encoding: str, text: str) -> None:
+    page = f"<!-- -->{form.format(label)}\n<p>{text}"
+    assert decode(page.encode(encoding), declares=True) == page
+    if encoding not in ("utf-8", "ascii", "iso-2022-jp"):
+        with pytest.raises(InputError, match="is not in utf-8: save it as UTF-8"):
+            decode(page.encode(encoding))  # other files say nothing
+
+
+@pytest.mark.parametrize(
+    "label", ["utf-8", "utf-16", "utf-32", "cp037", "rot13", "base64", "idna", "undefined", "nosuch", "big5"]
+)
+def test_no_byte_is_replaced_and_no_text_made_up(label: str) -> None:
+    with pytest.raises(InputError, match="is not in utf-8"):
+        decode(f"<meta charset={label}><p>Größe é".encode("latin-1"), declares=True)
+
+
+@pytest.mark.parametrize("content", [b"a\0b", "Größe".encode("utf-16-le") + b"\0", bytes(8), b"\xff\xfea\0\0\0"])
+def test_what_holds_nul_is_no_text(content: bytes) -> None:
+    with pytest.raises(InputError, match=r"holds NUL bytes|is not in utf-8"):
+        decode(content, declares=True)
+
+
+SLOW = written(objects(deflated(b"BT /F1 12 Tf " + b"1 1 Td (w) Tj " * 200_000 + b"ET")))  # half a minute, 10 KB
+
+
+def read(*paths: Path) -> list[FileText]:
+    return [*read_files((str(path), path.suffix) for path in paths)]
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def test_what_takes_too_long_or_too_much_is_left_out_and_the_next_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded, "SECONDS", 0.7)
+    monkeypatch.setattr(bounded, "MEMORY_GIB", 0.15)
+    sparse = write(tmp_path / "sparse.txt", b"x")
+    os.truncate(sparse, 1 << 40)
+    good = write(tmp_path / "good.txt", b"Good.")
+    large = write(tmp_path / "large.html", b"<p>word" * 12_000_000)
+    slow = write(tmp_path / "slow.pdf", SLOW)
+    started = time.monotonic()
+    outcomes = read(slow, good, large, good, sparse, good)
+    assert time.monotonic() - started < 8  # machines are busy
+    assert outcomes[1::2] == 3 * [{"text": "Good.", "doubts": []}]
+    assert outcomes[::2] == [
+        {"left_out": "takes more than 0.7 seconds to read"},
+        {"left_out": "needs more than 0.15 GiB of memory to read"},
+        {"left_out": "needs more than 0.15 GiB of memory to read"},
+    ]
+
+
+def test_a_text_that_is_too_long_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "long.txt", b"word " * (bounded.CHARACTERS // 5) + b"w")
+    assert read(path) == [{"left_out": "has 20,000,001 characters of text, more than 20,000,000: split it"}]
+
+
+def test_a_stream_that_swells_is_left_out(tmp_path: Path) -> None:
+    bomb = objects(stream(b"BT /F1 12 Tf (word) Tj ET"), swollen(b" ", 80_000_000))
+    [outcome] = read(write(tmp_path / "bomb.pdf", written(bomb)))
+    assert re.match("page 2 cannot be read: LimitReachedError", outcome["left_out"])
+
+
+def test_what_is_no_file_any_more_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "link.txt").symlink_to("pipe.txt")
+    pipe, link, gone = read(tmp_path / "pipe.txt", tmp_path / "link.txt", tmp_path / "gone.txt")
+    assert pipe == {"left_out": "is not a regular file"}
+    assert "Too many levels of symbolic links" in link["left_out"] and "FileNotFoundError" in gone["left_out"]
+
+
+def test_no_module_comes_from_the_folder_of_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("json", "resource", "pypdf", "rag_zeval", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    assert read(write(tmp_path / "good.txt", b"Good.")) == [{"text": "Good.", "doubts": []}]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_reader_that_is_ended_from_outside_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "SECONDS", 20.0)
+    path = write(tmp_path / "slow.pdf", SLOW)
+    files = [(str(path), ".pdf"), (str(write(tmp_path / "good.txt", b"Good.")), ".txt")]
+
+    def end() -> None:
+        """As the kernel does when memory is short: to the process that reads, not to the one that waits for it."""
+        for _ in range(400):
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    if process.ppid() != os.getpid():
+                        return process.kill()
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=end)
+    killer.start()
+    outcomes = [*read_files(files)]
+    killer.join()
+    assert outcomes == [{"left_out": "makes its reader end by signal 9"}, {"text": "Good.", "doubts": []}]

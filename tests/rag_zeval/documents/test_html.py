@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import escape
@@ -11,8 +9,8 @@ from hypothesis import strategies as st
 from long_replies import LINEAR
 from lxml import etree
 
-from rag_zeval.documents.encoding import Unreadable
 from rag_zeval.documents.html import page_text
+from rag_zeval.errors import InputError
 
 WORDS = st.text("abcdeä<>&'\"=/-! ", min_size=1, max_size=12).filter(str.strip)
 NAMES = st.sampled_from("p div b i span ul li h1 pre em blockquote section".split())
@@ -55,7 +53,7 @@ def test_another_reader_finds_the_same_text(page: str) -> None:
 def test_any_text_is_read_or_refused(page: str) -> None:
     try:
         text = page_text(page)
-    except Unreadable as error:
+    except InputError as error:
         assert re.fullmatch(r"ends inside .+ that line \d+ opens and no line closes", str(error), re.DOTALL)
     else:
         assert page_text(f"{page} Behind it.").endswith("Behind it.")  # nothing swallowed it
@@ -64,7 +62,7 @@ def test_any_text_is_read_or_refused(page: str) -> None:
 
 @pytest.mark.parametrize("start", UNCLOSED)
 def test_a_page_that_ends_within_what_is_hidden_is_refused_with_the_line(start: str) -> None:
-    with pytest.raises(Unreadable, match=r"ends inside .* that line 2 opens and no line closes"):
+    with pytest.raises(InputError, match=r"ends inside .* that line 2 opens and no line closes"):
         page_text(f"<p>Before\n{start}")
 
 

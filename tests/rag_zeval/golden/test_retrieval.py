@@ -1,12 +1,8 @@
 """The measures against their formulas in a textbook, over lists with repeats; the table; rows that cannot be used."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -15,8 +11,6 @@ from hypothesis import strategies as st
 
 from rag_zeval.golden.retrieval import MEASURES, Ranking, estimates, values
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
-
-Run = Callable[..., CompletedProcess[str]]
 
 IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "", "\0", "é"])
 RANKINGS = st.builds(Ranking, st.lists(IDS, max_size=10).map(tuple), st.frozensets(IDS, min_size=1), st.just(None))
@@ -71,7 +65,7 @@ def write(path: Path, *lines: Any) -> Path:
     return path
 
 
-def test_the_table_is_by_slice_measure_and_k(run: Run, tmp_path: Path) -> None:
+def test_the_table_is_by_slice_measure_and_k(run: Any, tmp_path: Path) -> None:
     deep = [f"x{i}" for i in range(7)]
     lines = [row(["g"], ["g"]), row([*deep, 8], ["8", "h"], "multi-hop", "retrieved"), row(deep, ["g"], "[red]\x1b[2J")]
     shown = run("retrieval", write(tmp_path / "mine.jsonl", *lines), "--k", "50, 5")
@@ -98,7 +92,7 @@ BAD = [
 ]
 
 
-def test_an_unanswerable_question_is_counted_and_no_fault(run: Run, tmp_path: Path) -> None:
+def test_an_unanswerable_question_is_counted_and_no_fault(run: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), row(["a"], []) | {"truth": None})
     shown = run("retrieval", path)
     assert shown.returncode == 0 and "1 questions are unanswerable" in shown.stdout
@@ -106,7 +100,7 @@ def test_an_unanswerable_question_is_counted_and_no_fault(run: Run, tmp_path: Pa
     assert "every question is unanswerable" in run("retrieval", only).stderr
 
 
-def test_a_bad_row_is_one_line_and_does_not_count(run: Run, tmp_path: Path) -> None:
+def test_a_bad_row_is_one_line_and_does_not_count(run: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "mine.jsonl", row(["a"], ["a"]), b"", *[bad for bad, _ in BAD], row(["a"], ["b"]))
     shown = run("retrieval", path)
     assert shown.returncode == 1
@@ -119,7 +113,7 @@ def test_a_bad_row_is_one_line_and_does_not_count(run: Run, tmp_path: Path) -> N
     ("content", "message"),
     [(None, "cannot be read: No such file"), ("\n", "no rows"), ("{\n", ":1: not valid")],
 )
-def test_nothing_to_measure_is_one_line_and_exit_2(run: Run, content: str | None, message: str, tmp_path: Path) -> None:
+def test_nothing_to_measure_is_one_line_and_exit_2(run: Any, content: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     if content is not None:
         path.write_text(content)
@@ -129,6 +123,6 @@ def test_nothing_to_measure_is_one_line_and_exit_2(run: Run, content: str | None
 
 
 @pytest.mark.parametrize("k", ["0", "5,", "x", "-1", "9" * 5000, "٥"])
-def test_another_k_is_refused(run: Run, tmp_path: Path, k: str) -> None:
+def test_another_k_is_refused(run: Any, tmp_path: Path, k: str) -> None:
     shown = run("retrieval", write(tmp_path / "mine.jsonl", row(["a"], ["a"])), f"--k={k}")
     assert shown.returncode == 2 and shown.stderr.startswith("error: --k is ")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.replies.reading import Unreadable, read_json
+from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.reading import read_json
 from rag_zeval.replies.values import a_list, a_number, a_text, one_of, yes_or_no
 from rag_zeval.scripted_judge import SPOILED
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rag_zeval.replies.reading import Unreadable, read_json, read_text
+from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.reading import read_json, read_text
 from rag_zeval.replies.thoughts import THOUGHT_TAGS
 
 NAMED = [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.reading import Unreadable
+from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.scorers.ares import read_label
 
 EXAMPLE = Example("x", "Who?", "The reference.", ("Ada.",), truth="The truth.", chunks=("A chunk.",))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.reading import Unreadable, list_items
+from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.reading import list_items
 from rag_zeval.scorers.asking import Failed
 from rag_zeval.scorers.openeval import read_verdicts, recall
 

@@ -1,34 +1,31 @@
-"""The rows of a JSONL file of which some may be bad: what can be used, and what is wrong with the others."""
+"""The rows of golden sets: those that can be used and what is wrong with the others, their ids, and their slices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+from rag_zeval.cases.case import ALL, NO_SLICE
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, parse_row
+from rag_zeval.files import Row, check_fields, json_lines, readable
 
 T = TypeVar("T")
 
 
 def read_lines(path: str | Path, read: Callable[[Row], T]) -> tuple[dict[int, T], dict[int, str]]:
-    """What `read` makes of each row, and what it or JSON finds wrong with the others, both by line number from 1.
+    """What `read` makes of each row of a JSONL file, and what is wrong with the others, both by line number from 1.
 
     Raises InputError if the file cannot be read or holds no line; blank lines are none.
     """
-    try:
-        lines = Path(path).read_bytes().split(b"\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     good: dict[int, T] = {}
     bad: dict[int, str] = {}
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                good[number] = read(parse_row(line))
-            except InputError as error:
-                bad[number] = str(error)
+    with readable(path), open(path, "rb") as lines:
+        for number, found in json_lines(lines, read):
+            if isinstance(found, InputError):
+                bad[number] = str(found)
+            else:
+                good[number] = found
     if not good and not bad:
         raise InputError(f"{path}: no rows")
     return good, bad
@@ -46,3 +43,12 @@ def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
         if isinstance(id_, bool) or not isinstance(id_, str | int):
             raise InputError(f"field '{field}' must hold ids, texts or whole numbers, found {type(id_).__name__}")
     return tuple(map(str, row[field]))
+
+
+def by_slice(items: Iterable[T], tag: Callable[[T], str | None]) -> list[tuple[str, list[T]]]:
+    """All items, then those of each slice, by name; no slices where no item has a tag."""
+    everything = list(items)
+    slices: dict[str, list[T]] = {}
+    for item in everything:
+        slices.setdefault(tag(item) or NO_SLICE, []).append(item)
+    return [(ALL, everything), *(sorted(slices.items()) if set(slices) != {NO_SLICE} else [])]
