@@ -1,6 +1,7 @@
 """`make train DRY_RUN=1`: verl's real configuration composed and checked, and the plan of the run. Nothing is trained.
 
-Neither model nor answers need to be there, nor a GPU; nothing is written. What is there makes the plan more exact.
+Neither model nor answers need to be there, nor a GPU; nothing is written. What is there makes the plan more exact. Its
+text is `templates/plan.txt`.
 """
 
 from __future__ import annotations
@@ -10,29 +11,28 @@ import io
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from train.curriculum import Stage, prompt_counter, read_questions
+from train.curriculum import build_curriculum, prompt_counter, read_questions
 from train.derived_keys import derived_keys
 from train.gpu_memory import GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
 from train.model_shape import Shape, read_shape
-from train.plan import count_steps, describe_steps, plan_disk, plan_rows
+from train.plan import count_steps, describe_steps, plan_disk
 from train.run_folder import RunFolder
-from train.settings import TrainSettings
+from train.settings import Stage, TrainSettings
 from train.verl_config import build, validate
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+TEMPLATE = Path(__file__).parent / "templates" / "plan.txt"
 
 
-@dataclass(frozen=True)
-class Rows:
+class PlannedRows(NamedTuple):
     """The training stages with their numbers of rows, as far as they are known, and the prompts' mean tokens."""
 
     stages: list[Stage]
@@ -46,35 +46,48 @@ def dry_run(settings: TrainSettings) -> int:
     """
     val_rows = sum(stage.rows or 0 for stage in settings.validation)
     verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, val_rows))
-    unchecked = checked_by_verl(verl)
+    values: dict[str, Any] = {"settings": settings, "data": verl.data, "unchecked": checked_by_verl(verl)}
     problems: list[str] = []
     try:
         rows = read_rows(settings)
     except InputError as error:
         problems.append(str(error))
-        rows = Rows(settings.stages, None, "as configured")
+        rows = PlannedRows(settings.stages, None, "as configured")
     shape, where = read_shape(settings.base_model)
-    checked = "every key is one of verl's; its validate_config passes"
-    if unchecked:
-        checked += f" (not checked: {unchecked})"
-    parameters = f"{shape.parameters:,} parameters ({where})" if shape else where
-    plan = [("config", checked), ("model", f"{settings.base_model}: {parameters}"), *describe_rows(settings, rows)]
+    all_known = all(stage.rows for stage in rows.stages)
+    values |= {"rows": rows, "all_known": all_known, "shape": shape, "where": where}
+    values["steps"] = describe_steps(settings.verl, rows.stages) if all_known else None
+    values["rollouts"] = settings.verl.data.train_batch_size * settings.verl.actor_rollout_ref.rollout.n
+    values["longest"] = verl.data.max_prompt_length + verl.data.max_response_length
     gpu_gib = settings.gpu_memory_gib
-    if settings.platform != "gpu" or gpu_gib is None:
-        unplanned = f"platform={settings.platform}, gpu_memory_gib={settings.config.gpu_memory_gib}"
-        plan.append(("GPU memory", f"not planned: {unplanned}"))
-    elif shape:
+    values["on_gpus"] = settings.platform == "gpu" and gpu_gib is not None
+    if shape and settings.platform == "gpu" and gpu_gib is not None:
         setup = read_setup(verl)
-        plan += [*describe_memory(shape, setup, gpu_gib), *describe_hosts(shape, setup, verl, gpu_gib)]
+        values |= plan_memory(shape, setup, verl, gpu_gib)
         problems += filter(None, [misfit(shape, setup, gpu_gib)])
     if shape:
-        plan += describe_disk(settings, shape, verl, rows)
-    print(f"the plan of PROFILE={settings.profile}; nothing is trained")
-    for name, text in plan:
-        print(f"{name:<12}{text}")
+        steps = count_steps(settings.verl, sum(stage.rows or 0 for stage in rows.stages)) if all_known else None
+        values["disk"], values["free"] = plan_disk(shape, verl, steps, settings.export), free_bytes(settings.out_dir)
+    print(render(values), end="")
     if problems:
         raise InputError("; ".join(problems))
     return 0
+
+
+def render(values: Mapping[str, Any]) -> str:
+    """The text of the plan."""
+    from jinja2 import Environment, StrictUndefined
+
+    def gib(size: float) -> str:
+        return f"{size / GIB:.1f}"
+
+    def sizes(parts: Mapping[str, float], shown: Callable[[float], str]) -> str:
+        return ", ".join(f"{name} {shown(size)}" for name, size in parts.items() if size)
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True)
+    environment.filters |= {"gib": gib, "sized": sized, "sizes": sizes}
+    environment.globals |= {"gib": gib, "sized": sized}
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
 
 
 def checked_by_verl(verl: DictConfig) -> str | None:
@@ -86,28 +99,22 @@ def checked_by_verl(verl: DictConfig) -> str | None:
         return validate(verl)
 
 
-def read_rows(settings: TrainSettings) -> Rows:
+def read_rows(settings: TrainSettings) -> PlannedRows:
     """The rows that training would have: built, but not written, if the answers are there.
 
     Raises InputError if they cannot be had, of these answers or of those that the profile will give.
     """
     if not glob.glob(settings.responses):
         check_answers_to_come(settings)
-        return Rows(settings.stages, None, "as configured")
+        return PlannedRows(settings.stages, None, "as configured")
     questions, _ = read_questions(settings.responses, settings.alphas)
-    count = prompt_counter(settings.base_model) if settings.base_is_local else None
-    lengths: dict[str, int] = {}  # of the prompts, by their last message
-
-    def tokens(messages: list[dict[str, str]]) -> int:
-        lengths[messages[-1]["content"]] = length = count(messages) if count else 0
-        return length
-
-    curriculum = plan_rows(settings, questions, tokens)
+    count = prompt_counter(settings.base_model) if settings.base_is_local else lambda messages: 0
+    curriculum = build_curriculum(settings, questions, count)
     known = [Stage(c["k"], c["rows"]) for name, c in curriculum.counts.items() if name.startswith("train")]
-    if count is None:
-        return Rows(known, None, f"of {settings.responses}; their tokens are unknown without the model")
-    mean = sum(lengths[row["prompt"][-1]["content"]] for row in curriculum.train) / len(curriculum.train)
-    return Rows(known, mean, f"of {settings.responses}")
+    if not settings.base_is_local:
+        return PlannedRows(known, None, f"of {settings.responses}; their tokens are unknown without the model")
+    tokens = sum(count(row["prompt"]) for row in curriculum.train)
+    return PlannedRows(known, tokens / len(curriculum.train), f"of {settings.responses}")
 
 
 def check_answers_to_come(settings: TrainSettings) -> None:
@@ -132,47 +139,20 @@ def check_answers_to_come(settings: TrainSettings) -> None:
                 left -= stage.rows or left
 
 
-def describe_rows(settings: TrainSettings, rows: Rows) -> Iterator[tuple[str, str]]:
-    """Steps, the switches of K, and the tokens of a step."""
-    data, rollout = settings.verl.data, settings.verl.actor_rollout_ref.rollout
-    if all(stage.rows for stage in rows.stages):
-        yield "steps", f"{describe_steps(settings.verl, rows.stages)} (rows {rows.source})"
-    else:
-        yield "steps", "not known: rows: null takes all there are, and there are no answers yet"
-    rollouts, longest = data.train_batch_size * rollout.n, data.max_prompt_length + data.max_response_length
-    at_most = (
-        f"{rollouts * longest:,} a step at most: {rollouts} x ({data.max_prompt_length} + {data.max_response_length})"
-    )
-    yield "tokens", at_most
-    if rows.prompt_tokens is not None:
-        prompts = f"{rollouts * rows.prompt_tokens:,.0f} in the prompts of a step, {rows.prompt_tokens:,.0f} in each"
-        yield "expected", f"{prompts}; the length of replies shows in training only"
-
-
-def describe_memory(shape: Shape, setup: Setup, gpu_gib: float) -> Iterator[tuple[str, str]]:
-    """What each moment of a step needs, and of what parts."""
-    sharded = f"weights sharded over {setup.shards}" if setup.shards > 1 else "one copy of the weights on each"
-    yield "GPU memory", f"GiB on each GPU of gpu_memory_gib={gpu_gib:g} at most, estimated; {sharded}"
-    for moment, parts in memory_needs(shape, setup, gpu_gib).items():
-        listed = ", ".join(f"{name} {size / GIB:.1f}" for name, size in parts.items() if size)
-        yield f"  {moment}", f"{sum(parts.values()) / GIB:.1f}: {listed}"
-
-
-def describe_hosts(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) -> Iterator[tuple[str, str]]:
-    """What vLLM's cache has room for, and what lies in the memory of a node."""
-    engine, data = setup.rollout, verl.data
+def plan_memory(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) -> dict[str, Any]:
+    """What each moment of a step needs, what vLLM's cache has room for, and what lies in the memory of a node."""
+    engine = setup.rollout
     held, copies = host_memory(shape, setup, verl.trainer.n_gpus_per_node)
-    room = cache_tokens(shape, setup, gpu_gib)
-    longest = data.max_prompt_length + data.max_response_length
-    rows = data.train_batch_size * engine.n * engine.tensor_model_parallel_size / setup.gpus
-    yield (
-        "KV cache",
-        f"{room:,} tokens at most: {min(rows, room / longest):.0f} of a replica's {rows:.0f} rollouts, "
-        "each at its longest",
-    )
-    listed = ", ".join(f"{name} {sized(size)}" for name, size in held.items() if size) or "none of the model"
-    loading = f"{copies} x {sized(setup.stored * shape.parameters)} while it is loaded"
-    yield "host memory", f"of a node: {listed}; {loading}"
+    return {
+        "gpu_gib": gpu_gib,
+        "setup": setup,
+        "moments": memory_needs(shape, setup, gpu_gib),
+        "room": cache_tokens(shape, setup, gpu_gib),
+        "replica_rows": verl.data.train_batch_size * engine.n * engine.tensor_model_parallel_size / setup.gpus,
+        "held": held,
+        "copies": copies,
+        "loaded": setup.stored * shape.parameters,
+    }
 
 
 def host_memory(shape: Shape, setup: Setup, per_node: int) -> tuple[dict[str, float], int]:
@@ -188,21 +168,12 @@ def host_memory(shape: Shape, setup: Setup, per_node: int) -> tuple[dict[str, fl
     return held, per_node if shape.tied else 1  # with a tied embedding verl loads the model in every process
 
 
-def describe_disk(settings: TrainSettings, shape: Shape, verl: DictConfig, rows: Rows) -> Iterator[tuple[str, str]]:
-    """What a checkpoint holds, and what all that stand at once take beside the exported model."""
-    known = all(stage.rows for stage in rows.stages)
-    steps = count_steps(settings.verl, sum(stage.rows or 0 for stage in rows.stages)) if known else None
-    disk = plan_disk(shape, verl, steps, settings.export)
-    place = Path(settings.out_dir).resolve()
+def free_bytes(folder: str) -> int:
+    """Free on the disk of a folder that may not be there yet."""
+    place = Path(folder).resolve()
     while not place.exists():
         place = place.parent
-    yield "checkpoint", ", ".join(f"{name} {sized(size)}" for name, size in disk.contents.items())
-    taken = "as many checkpoints as are saved"
-    if disk.total is not None:
-        taken = f"{sized(disk.total)}: {disk.checkpoints} checkpoints"
-    best = f", the best step's weights {sized(disk.best)}" if disk.best else ""
-    free = sized(shutil.disk_usage(place).free)
-    yield "disk", f"{taken} of {sized(disk.checkpoint)}{best}, the model {sized(disk.export)}; free here {free}"
+    return shutil.disk_usage(place).free
 
 
 def sized(size: float) -> str:

@@ -1,38 +1,16 @@
-"""What a run will do, from its settings alone: rows, steps, disk."""
+"""What a run will do, from its settings alone: steps and disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
-from train.curriculum import Curriculum, Question, Stage, build_curriculum
 from train.gpu_memory import BYTES
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from train.model_shape import Shape
-    from train.settings import TrainSettings
-
-
-def plan_rows(
-    settings: TrainSettings, questions: Sequence[Question], prompt_tokens: Callable[[list[dict[str, str]]], int]
-) -> Curriculum:
-    """The rows of a run; `prompt_tokens` counts those of a prompt. Errors as `build_curriculum`."""
-    return build_curriculum(
-        questions,
-        settings.stages,
-        settings.validation,
-        seed=settings.seed,
-        variant=settings.variant,
-        answer_filter=settings.answer_filter,
-        prompt_tokens=prompt_tokens,
-        max_prompt_tokens=settings.verl.data.max_prompt_length,
-        same_questions=settings.same_questions,
-        only_contested=bool(settings.only_contested),
-    )
+from train.model_shape import Shape
+from train.settings import Stage
 
 
 def count_steps(verl: DictConfig, rows: int) -> int:

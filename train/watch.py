@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from train.progress import seconds_taken
+from train.step_lines import seconds_taken
 
 ERROR = re.compile(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()")  # a line that names one; hydra heads all
 # Of a line that ray passes on, from vLLM's processes perhaps, which put their own and an error's time before it.

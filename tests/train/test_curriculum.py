@@ -4,12 +4,12 @@ import hashlib
 import itertools
 import json
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +22,6 @@ from rag_zeval.stages.answer_quality import AnswerFilter, find_flags, similarity
 from train.__main__ import prepare_rows
 from train.curriculum import (
     Question,
-    Stage,
     build_curriculum,
     build_row,
     candidate_sets,
@@ -31,10 +30,10 @@ from train.curriculum import (
     describe,
     flag_questions,
     read_questions,
-    read_stages,
     write_parquet,
 )
 from train.run_folder import RunFolder
+from train.settings import Stage
 
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
 
@@ -45,14 +44,12 @@ def question(name: str, texts: list[str] | None = None) -> Question:
 
 
 def build(questions: list[Question], train: list[Stage], val: list[Stage], **changes: Any) -> Any:
-    usual: dict[str, Any] = {
-        "seed": 0,
-        "variant": "compact",
-        "answer_filter": AnswerFilter(),
-        "prompt_tokens": lambda messages: len(messages[0]["content"].split()),
-        "max_prompt_tokens": 10_000,
-    }
-    return build_curriculum(questions, train, val, **{**usual, **changes})
+    tokens = changes.pop("prompt_tokens", lambda messages: 1)
+    usual = {"seed": 0, "variant": "compact", "answer_filter": AnswerFilter(), "same_questions": False}
+    verl = SimpleNamespace(data=SimpleNamespace(max_prompt_length=50))
+    settings: Any = SimpleNamespace(**{**usual, "only_contested": None, **changes}, verl=verl)
+    settings.stages, settings.validation = train, val
+    return build_curriculum(settings, questions, tokens)
 
 
 def ids_of(rows: list[Any]) -> list[str]:
@@ -118,11 +115,11 @@ def test_a_row_tells_the_judge_everything_but_the_alphas() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_reward_gets_the_answers_where_they_are_repeated(variant: str, tmp_path: Path) -> None:
-    q = replace(question("q1"), answers={0.0: "It rains \ud83d.", -1.0: "It snows."})
+    q = replace(question("q1"), answers={0.0: "It rains.", -1.0: "It snows."})
     row = build_row(q, [-1.0, 0.0], variant)
     truth = json.loads(row["reward_model"]["ground_truth"])
     echoes = VARIANTS[variant].echo_answer
-    assert truth.get("answers") == (["It snows.", "It rains \ufffd."] if echoes else None)
+    assert truth.get("answers") == (["It snows.", "It rains."] if echoes else None)
     folder, settings = RunFolder(tmp_path), SimpleNamespace(variant=variant)
     write_json(folder.counts, {})
     for path in (folder.train_rows, folder.val_rows):
@@ -240,12 +237,12 @@ def test_long_prompts_are_counted_and_replaced() -> None:
     questions = [question(f"q{at}") for at in range(20)]
     long = {"q3", "q8"}
     count = lambda messages: 99 if any(f"of {name}?" in messages[0]["content"] for name in long) else 9  # noqa: E731
-    curriculum = build(questions, [Stage(3, None)], [], prompt_tokens=count, max_prompt_tokens=50)
+    curriculum = build(questions, [Stage(3, None)], [], prompt_tokens=count)
     assert set(ids_of(curriculum.train)) == {q.id for q in questions} - long
     assert curriculum.counts["train stage 1"]["left_out"]["too_long"] == 2
     few = r"needs 19 rows, but 20 questions gave 18; left out: 2 too long \(prompts over 50 tokens"
     with pytest.raises(InputError, match=few):
-        build(questions, [Stage(3, 19)], [], prompt_tokens=count, max_prompt_tokens=50)
+        build(questions, [Stage(3, 19)], [], prompt_tokens=count)
 
 
 def test_counts_say_what_is_shown_where_and_what_is_left_out() -> None:
@@ -313,21 +310,13 @@ def test_malformed_responses_are_named(tmp_path: Path, rows: list[Any], message:
         read_questions(written(tmp_path, rows))
 
 
-@pytest.mark.parametrize(
-    "entry", [{"k": 3, "row": 120}, {"k": "3", "rows": 3}, {"k": 1, "rows": 3}, {"k": 3, "rows": 0}]
-)
-def test_malformed_stages_are_named(entry: Any) -> None:
-    with pytest.raises(InputError, match=f"each must (be|have) .*, found {re.escape(str(entry))}"):
-        read_stages([{"k": 3, "rows": None}, entry])
-
-
 def test_parquet_gives_back_the_rows_even_with_half_an_emoji(tmp_path: Path) -> None:
-    import pyarrow.parquet
-
-    questions = [replace(question(f"q{at}"), passage="It rains \ud83d.") for at in range(8)]
-    rows = build(questions, [Stage(3, 4), Stage(4, 4)], []).train
+    """Half an emoji, of a broken cut, is no longer there once the answers are read."""
+    broken = [response(alpha, f"It rains \ud83d {alpha}.") for alpha in ALPHAS]
+    lines = [line(f"q{at}\ud83d", broken, question="Q \ud83d?", passage="P \ud83d.") for at in range(8)]
+    rows = build(read_questions(written(tmp_path, lines))[0], [Stage(3, 4), Stage(4, 4)], []).train
     write_parquet(tmp_path / "data" / "train.parquet", rows)
     assert pyarrow.parquet.read_table(tmp_path / "data" / "train.parquet").to_pylist() == rows
     truth = json.loads(rows[0]["reward_model"]["ground_truth"])
-    assert truth["reference"] == "It rains \ufffd." and truth["reference"] in rows[0]["prompt"][0]["content"]
-    assert build_row(replace(questions[0], id="q\ud83d"), ALPHAS, "compact")["extra_info"]["id"] == "q\ufffd"
+    assert truth["reference"] == "P \ufffd." and truth["reference"] in rows[0]["prompt"][0]["content"]
+    assert rows[0]["extra_info"]["id"].endswith("\ufffd") and "rains \ufffd" in rows[0]["prompt"][0]["content"]

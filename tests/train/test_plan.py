@@ -11,9 +11,9 @@ from omegaconf import OmegaConf
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from train.curriculum import Stage
 from train.model_shape import Shape, read_shape
 from train.plan import count_steps, describe_steps, plan_disk
+from train.settings import Stage
 from train.verl_config import build
 
 

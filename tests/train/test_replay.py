@@ -14,7 +14,7 @@ from rewards.combined import KEYS, WATCHED, failed
     st.randoms(use_true_random=False),
 )
 def test_order_follows_rows_and_samples_only(pairs: list[tuple[int, int]], rng: random.Random) -> None:
-    from train.replay import row_order
+    from train.rollouts.ordered_buffer import row_order
 
     arrived = rng.sample(pairs, len(pairs))
     order = row_order([row for row, _ in arrived], [sample for _, sample in arrived])
@@ -22,7 +22,7 @@ def test_order_follows_rows_and_samples_only(pairs: list[tuple[int, int]], rng: 
 
 
 def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:
-    from train.replay import reward_metrics
+    from train.rollouts.ordered_buffer import reward_metrics
 
     good = {**dict.fromkeys(KEYS, 1.0), "claims": 4.0, "evidence": 0.5, "errors": 0.0}
     bad = {**failed(), "errors": 0.0}

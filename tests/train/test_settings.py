@@ -13,9 +13,8 @@ from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import load_config
 from train.__main__ import main
-from train.curriculum import Stage
 from train.run_folder import RunFolder
-from train.settings import Settings, SFTSettings, TrainSettings, binding_settings, identity, read_settings
+from train.settings import Settings, SFTSettings, Stage, TrainSettings, binding_settings, identity, read_settings
 from train.sft.__main__ import main as sft_main
 
 STAGES: dict[str, type[Settings]] = {"train": TrainSettings, "sft": SFTSettings}
@@ -42,8 +41,12 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
     [
         (["accuracy=best"], "^accuracy: .*'all-pairs' or 'best-only'"),
         (["variant=long"], "^variant: unknown prompt variant 'long'"),
-        (["stages=[{k: 1, rows: 3}]"], r"^stages: each must be {k: 2 or more.*, found {'k': 1, 'rows': 3}"),
-        (["validation=3"], "^validation: must be a list of {k, rows}, found 3"),
+        (["stages=[{k: 1, rows: 3}]"], "^stages, validation: a judge ranks two candidates or more"),
+        *(
+            ([f"stages=[{{k: 3, rows: null}}, {entry}]"], "^stages: must be a list of {k: a number, rows: a number, or")
+            for entry in ("{k: 3, row: 120}", "{k: '3', rows: 3}", "{k: 0, rows: 3}", "{k: 3, rows: 0}", "3")
+        ),
+        (["validation=3"], "^validation: must be a list of {k: a number"),
         (
             ["verl.data.train_batch_size=3", "verl.actor_rollout_ref.rollout.n=4"],
             "actor.ppo_micro_batch_size_per_gpu=8 does not divide the 6 rollouts",

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from rag_zeval.judge.prompt import RANKING, judge_messages
 from rag_zeval.judge.scoring import rank_scores, strictly_ranked, support_scores
 from rag_zeval.scorers.word_rule import judge_by_words
 from rag_zeval.stages.answer_quality import AnswerFilter
-from train.curriculum import Question, Stage, flag_questions
+from train.curriculum import Question, flag_questions
+from train.settings import Stage
 from train.sft.rows import Lesson, build_rows, draw_lessons, ranking_reply, rule_reply
 
 ALPHAS = [0.0, -0.5, -1.0, -1.4]
@@ -38,7 +40,13 @@ def draw(
     most: int | None = None,
 ) -> tuple[list[Lesson], list[dict[str, Any]]]:
     flags = flag_questions(questions, stages, wanted or AnswerFilter())
-    return draw_lessons(questions, stages, seed, flags, variant, most)
+    settings: Any = SimpleNamespace(rows=stages, seed=seed, variant=variant, sets_per_question=most)
+    return draw_lessons(settings, questions, flags)
+
+
+def rows_of(lessons: list[Lesson], variant: str, tokens: Any = lambda messages: 1) -> Any:
+    settings: Any = SimpleNamespace(variant=variant, verl=SimpleNamespace(data=SimpleNamespace(max_length=2000)))
+    return build_rows(settings, lessons, tokens)
 
 
 @given(st.integers(2, 4).flatmap(lambda k: st.permutations(ALPHAS).map(lambda alphas: tuple(alphas[:k]))))
@@ -127,11 +135,11 @@ def test_too_few_questions_are_an_error_with_the_figures() -> None:
 
 
 def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() -> None:
-    orders = [tuple(random.Random(at).sample(ALPHAS, 3)) for at in range(3)]
+    orders = [random.Random(at).sample(ALPHAS, 3) for at in range(3)]
     drawn = [Lesson(question(f"q{at}"), alphas, ranking_reply(alphas)) for at, alphas in enumerate(orders)]
     long = question("long", [f"Answer {at} of long. " * 100 for at in range(4)])
-    drawn.insert(1, Lesson(long, (0.0, -0.5, -1.0), "no matter"))
-    rows, counts = build_rows(drawn, RANKING.name, lambda messages: sum(len(m["content"]) for m in messages), 2000)
+    drawn.insert(1, Lesson(long, [0.0, -0.5, -1.0], "no matter"))
+    rows, counts = rows_of(drawn, RANKING.name, lambda messages: sum(len(m["content"]) for m in messages))
     assert {key: counts[key] for key in ("drawn", "too_long", "train_rows")} == {
         "drawn": 4, "too_long": 1, "train_rows": 3
     }  # fmt: skip
@@ -144,7 +152,7 @@ def test_rows_hold_the_prompt_and_the_ranking_and_too_long_ones_are_counted() ->
         "ranking-only", asked.question, asked.passage, [asked.answers[alpha] for alpha in drawn[3].alphas]
     )
     assert assistant == {"role": "assistant", "content": ranking_reply(drawn[3].alphas)}
-    assert rows[2]["k"] == 3 and rows[2]["alphas"] == list(drawn[3].alphas)
+    assert rows[2]["k"] == 3 and rows[2]["alphas"] == drawn[3].alphas
 
 
 PASSAGE = "The tower was built in Toronto and opened in 1976. It has 2,579 steps."
@@ -156,10 +164,11 @@ def test_with_a_trajectorys_prompt_the_word_rules_trajectory_is_taught() -> None
     drawn, _ = draw([asked], [Stage(2, None)], variant="compact")
     # an answer without a sentence cannot be ranked, nothing tells 0 and -1.4 apart, and -1.4 is above -0.5
     assert [{*lesson.alphas} for lesson in drawn] == [{0.0, -0.5}]
-    rows, _ = build_rows(drawn, "compact", lambda messages: 1, 2000)
+    rows, _ = rows_of(drawn, "compact")
     user, assistant = rows[0]["messages"]
-    assert [user] == judge_messages("compact", asked.question, asked.passage, drawn[0].answers)
-    trajectory = judge_by_words(asked.question, asked.passage, drawn[0].answers, 0.5)
+    answers = asked.answers_at(drawn[0].alphas)
+    assert [user] == judge_messages("compact", asked.question, asked.passage, answers)
+    trajectory = judge_by_words(asked.question, asked.passage, answers, 0.5)
     assert assistant == {"role": "assistant", "content": as_reply(trajectory, "compact")}
     with pytest.raises(InputError, match=r"K=3 needs some, .* left out: 1 unranked"):
         draw([asked], [Stage(3, None)], variant="compact")

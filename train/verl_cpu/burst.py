@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from train.rollouts.seed import rollout_seed
+from train.rollouts import rollout_seed
 
 
 class Sampling(NamedTuple):

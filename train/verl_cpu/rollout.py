@@ -17,7 +17,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from rag_zeval.models.decoding import generate, stop_ids
 from train.verl_cpu.burst import Bursts, Decoded, Request, Sampling, deal
-from train.verl_cpu.memory import empty_cache
+from train.verl_cpu.platform import empty_cache
 
 
 class Decoder:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from train.rollouts.seed import rollout_seed
+from train.rollouts import rollout_seed
 
 IDS: dict[str, Any] = {"seed": 0, "step": 0, "prompt": (1, 2), "sample": 0}
 
