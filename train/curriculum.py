@@ -271,7 +271,7 @@ def check_answers(path: Path, variant: str) -> None:
     if not find_variant(variant).echo_answer:
         return
     with readable(path), pyarrow.parquet.ParquetFile(path) as rows:
-        first = rows.read(["reward_model"]).slice(0, 1).to_pylist()
+        first = rows.read(["reward_model"]).slice(0, min(1, rows.metadata.num_rows)).to_pylist()
     if first and "answers" not in json.loads(first[0]["reward_model"]["ground_truth"]):
         raise InputError(
             f"{path}: field 'answers' is missing, which the reward of variant '{variant}' needs; an older version "

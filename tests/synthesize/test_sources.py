@@ -159,10 +159,11 @@ def test_only_what_comes_up_in_the_draw_is_measured(load, write_rows, tmp_path):
 
 MEASURE = """
 import json, resource, sys, time
-from synthesize.settings import read_settings
+from rag_zeval.stages.config import check_settings
+from synthesize.settings import Settings
 from synthesize.sources import Tally, load_questions
 tally, start = Tally(), time.monotonic()
-drawn = load_questions(read_settings(json.loads(sys.argv[1])), tally, lambda q: len(q.passage) % 50 == 0)
+drawn = load_questions(check_settings(Settings, json.loads(sys.argv[1])), tally, lambda q: len(q.passage) % 50 == 0)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps({"drawn": len(drawn), "read": tally.read, "seconds": time.monotonic() - start, "mib": peak}))
 """

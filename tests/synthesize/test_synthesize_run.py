@@ -19,10 +19,12 @@ from omegaconf import OmegaConf
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_jsonl
+from rag_zeval.stages.config import check_settings
 from rag_zeval.stages.world import questions, true_support
+from rag_zeval.stages.yaml_file import read_yaml
 from synthesize.__main__ import main
 from synthesize.jobs import JobReader, batches
-from synthesize.settings import read_settings
+from synthesize.settings import Settings
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
@@ -232,7 +234,7 @@ def test_batch_size_may_change_on_the_way(undisturbed, run, tmp_path):
 def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, tmp_path, monkeypatch):
     from synthesize import answering
 
-    model = answering._load(read_settings(OmegaConf.to_container(OmegaConf.load(undisturbed / "config.yaml"))))
+    model = answering._load(check_settings(Settings, read_yaml(undisturbed / "config.yaml")))
     free = int(answering.needed_bytes(model, 900, 4, len(ALPHAS), 80) / 0.8)  # about two questions
     monkeypatch.setattr(answering, "free_bytes", lambda device: free)
     assert run(tmp_path, batch_tokens="null") == 0

@@ -82,16 +82,7 @@ def test_with_answers_and_a_model_it_says_what_is_expected(
     assert line("GPU memory", shown) == "not planned: platform=cpu, gpu_memory_gib=None"
 
 
-def test_answers_without_a_model_give_rows_but_no_tokens(planned: Planned, nano_responses: Callable[..., str]) -> None:
-    code, shown, _ = planned("single", *SMALL, f"responses={nano_responses(12)}")
-    assert code == 0 and "their tokens are unknown without the model" in line("steps", shown)
-    assert "expected" not in shown
-
-
-def test_too_few_answers_are_refused_after_the_plan(planned: Planned, nano_responses: Callable[..., str]) -> None:
-    code, shown, error = planned("single", f"responses={nano_responses(5)}")
-    assert code == 2 and "343 steps" in line("steps", shown)
-    assert error.startswith("error: ") and "needs 100 rows, but" in error and error.count("\n") == 1
+PROFILE_GIVES = "`make synthesize PROFILE=nano` gives answers at 4"
 
 
 @pytest.mark.parametrize(
@@ -101,15 +92,21 @@ def test_too_few_answers_are_refused_after_the_plan(planned: Planned, nano_respo
         ("nano", ["stages=[{k: 4, rows: 9}, {k: 3, rows: 1437}]"], "stages[1]: 1437 rows with K=3, but 1436 questions"),
         ("nano", ["validation=[{k: 3, rows: null}]"], "stages[0]: 200 rows with K=3, but 0 questions"),
         ("nano", ["validation=[{k: 3, rows: 800}, {k: 4, rows: 701}]"], "validation[1]: 701 rows with K=4, but 700"),
-        ("nano", ["stages=[{k: 5, rows: 9}]"], "stages[0]: K=5, but `make synthesize PROFILE=nano` gives answers at 4"),
+        ("nano", ["stages=[{k: 5, rows: 9}]"], f"stages[0]: K=5, but {PROFILE_GIVES}"),
         ("nano", ["alphas=[0,-1]"], "validation[0]: K=3, but alphas names 2"),
+        ("single", ["responses=FIVE"], "needs 100 rows, but"),
+        ("single", ["gpu_memory_gib=12"], "gpu_memory_gib=12: 'update' needs 17.8 GiB"),
+        ("single", ["verl.actor_rollout_ref.actor.loss_agg_mode=median"], "Invalid loss_agg_mode: median"),
     ],
 )
-def test_rows_that_the_profiles_answers_cannot_give_are_refused(
-    profile: str, words: list[str], said: str, planned: Planned
+def test_what_cannot_be_is_refused_in_one_line(
+    profile: str, words: list[str], said: str, planned: Planned, nano_responses: Callable[..., str]
 ) -> None:
-    code, _, error = planned(profile, *words, "responses=nowhere.jsonl")
-    assert code == 2 and error.startswith(f"error: {said}") and error.count("\n") == 1
+    """After the plan, but for what verl itself refuses."""
+    words = [word.replace("FIVE", nano_responses(5)) for word in ["responses=nowhere.jsonl", *words]]
+    code, shown, error = planned(profile, *words)
+    assert code == 2 and error.startswith("error: ") and said in error and error.count("\n") == 1
+    assert line("steps", shown) if "median" not in said else "verl refuses this configuration: " in error
 
 
 def test_all_questions_of_the_profile_may_be_used_in_each_stage(planned: Planned) -> None:
@@ -117,25 +114,23 @@ def test_all_questions_of_the_profile_may_be_used_in_each_stage(planned: Planned
     assert planned("nano", *words)[0] == 0
 
 
-def test_rows_that_are_not_known_are_said_to_be(planned: Planned) -> None:
-    code, shown, _ = planned("nano", "stages=[{k: 3, rows: null}]", "responses=nowhere.jsonl")
-    assert code == 0 and line("steps", shown).startswith("not known: rows: null takes all there are")
-
-
-def test_what_cannot_fit_is_refused_after_the_plan(planned: Planned) -> None:
-    code, shown, error = planned("single", "gpu_memory_gib=12")
-    assert code == 2 and line("  update", shown)
-    assert error.startswith("error: gpu_memory_gib=12: 'update' needs 17.8 GiB") and error.count("\n") == 1
-
-
-def test_what_verl_refuses_is_one_line(planned: Planned) -> None:
-    words = ["verl.actor_rollout_ref.actor.loss_agg_mode=median"]
-    code, _, error = planned("single", *words)
-    assert code == 2 and error.startswith("error: verl refuses this configuration: ") and error.count("\n") == 1
-    assert "Invalid loss_agg_mode: median" in error
-
-
-def test_a_model_of_unknown_shape_is_said_and_not_refused(planned: Planned) -> None:
-    code, shown, _ = planned("paper", "base_model=org/some-model")
-    assert code == 0 and "no shape is kept for 'some-model'" in line("model", shown)
-    assert "GPU memory" not in shown and "disk" not in shown
+@pytest.mark.parametrize(
+    ("profile", "words", "name", "said", "missing"),
+    [
+        ("nano", ["stages=[{k: 3, rows: null}]"], "steps", "not known: rows: null takes all there are", "expected"),
+        ("paper", ["base_model=org/some-model"], "model", "no shape is kept for 'some-model'", "disk"),
+        ("single", [*SMALL, "responses=TWELVE"], "steps", "their tokens are unknown without the model", "expected"),
+    ],
+)
+def test_what_is_not_known_is_said_and_not_refused(
+    profile: str,
+    words: list[str],
+    name: str,
+    said: str,
+    missing: str,
+    planned: Planned,
+    nano_responses: Callable[..., str],
+) -> None:
+    words = [word.replace("TWELVE", nano_responses(12)) for word in ["responses=nowhere.jsonl", *words]]
+    code, shown, _ = planned(profile, *words)
+    assert code == 0 and said in line(name, shown) and missing not in shown

@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
 from rag_zeval.errors import InputError
-from rag_zeval.stages.training_log import VALIDATION, best_step
+from rag_zeval.stages.training_log import VALIDATION
 from train.export.lora import META
 from train.run_folder import RunFolder
 
@@ -116,19 +116,6 @@ def test_the_config_says_what_the_weights_are(folder: RunFolder, stored: list[An
         save_torch({f"w{shard}": torch.ones(2, dtype=dtype)}, trained / f"model{shard or ''}.safetensors")
     folder.export(1, str(tmp_path), "paper")
     assert json.loads((folder.model / "config.json").read_text())["dtype"] == said
-
-
-@given(st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.sampled_from([0.1, 0.5, 0.9]))))
-def test_the_best_is_the_first_of_the_highest_among_whole_steps(rewards: dict[int, float | None]) -> None:
-    steps = {step: {} if reward is None else {VALIDATION: reward} for step, reward in rewards.items()}
-    best, expected = 0, None
-    step = 1
-    while step in rewards:  # only an unbroken log counts
-        reward = rewards[step]
-        if reward is not None and (expected is None or reward > expected):
-            best, expected = step, reward
-        step += 1
-    assert best_step(steps) == best
 
 
 @given(

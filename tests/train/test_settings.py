@@ -21,6 +21,7 @@ STAGES: dict[str, type[Settings]] = {"train": TrainSettings, "sft": SFTSettings}
 MAIN = {"train": main, "sft": sft_main}
 JOINED = ["profile=paper", "verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.address=auto"]
 SAVED = "verl.actor_rollout_ref.actor.checkpoint.save_contents"
+SFT = ["rows=[{k: 1, rows: 3}]", "verl.data.train_batch_size=6"]
 VARIABLES = "verl.ray_kwargs.ray_init.runtime_env.env_vars"
 
 
@@ -75,31 +76,21 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         ([*JOINED, f"{VARIABLES}.WANDB_API_KEY=x"], "env_vars.WANDB_API_KEY: a secret would be written into the run's"),
         ([*JOINED, f"{VARIABLES}.hf_token=x"], "env_vars.hf_token: a secret"),
         (["verl.trainer.wandb_proxy=http://me:x@proxy"], "wandb_proxy: a password would be written"),
+        ([SFT[0]], "^rows: variant=ranking-only ranks two candidates or more"),
+        ([SFT[1]], "train_batch_size=6 does not divide among 1 devices into micro-batches"),
     ],
 )
 def test_what_could_only_fail_later_is_refused(words: list[str], message: str) -> None:
+    stage = "sft" if words[0] in SFT else "train"
     with pytest.raises(InputError, match=message):
-        read("train", *words)
+        read(stage, *words)
 
 
-def test_a_run_with_lora_has_one_model_and_one_precision() -> None:
+def test_what_only_looks_wrong_passes() -> None:
+    """A run with LoRA has one model for both roles; and a name that only sounds like a secret."""
     read("train", "profile=single", "verl.actor_rollout_ref.actor.fsdp_config.model_dtype=bf16")
-
-
-def test_names_that_only_sound_like_secrets_pass() -> None:
     read("train", *JOINED, f"{VARIABLES}.TOKENIZERS_PARALLELISM=true")
-
-
-def test_single_answers_are_taught_but_not_ranked() -> None:
-    rows = "rows=[{k: 1, rows: 3}]"
-    assert read("sft", rows, "variant=compact").rows == [Stage(1, 3)]
-    with pytest.raises(InputError, match=r"^rows: variant=ranking-only ranks two candidates or more"):
-        read("sft", rows)
-
-
-def test_an_sft_batch_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(InputError, match="train_batch_size=6 does not divide among 1 devices into micro-batches"):
-        read("sft", "verl.data.train_batch_size=6")
+    assert read("sft", SFT[0], "variant=compact").rows == [Stage(1, 3)]  # single answers are taught, but not ranked
 
 
 @pytest.mark.parametrize("stage", STAGES)
