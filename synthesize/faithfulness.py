@@ -13,8 +13,7 @@ from typing import Any, TypedDict
 
 from rag_zeval.files import Row
 from rag_zeval.judge.scoring import strictly_ranked
-from rag_zeval.stages.answer_quality import common_subsequence
-from rag_zeval.stages.gold_answers import answer_words, contains_answer
+from rag_zeval.stages.answer_quality import answer_words, common_subsequence, contains_answer
 from synthesize.statistics import print_table, shown_interval
 
 MEASURES = {

@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import best_step
 from rag_zeval.streams import exit_status
 from train.curriculum import build_curriculum, check_answers, describe, prompt_counter, read_questions, write_parquet
 from train.derived_keys import derived_keys
@@ -91,7 +92,7 @@ def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
     if last < total:
         print(f"error: verl ended after step {last} of {total}; its output is in {folder.log}", file=sys.stderr)
         return 1
-    exported = folder.best_step() if settings.export == "best" else last
+    exported = best_step(folder.steps()) if settings.export == "best" else last
     if not folder.weights_of(exported).is_dir():
         print(f"error: the checkpoint of step {exported}, the best, is missing: no model is exported", file=sys.stderr)
         return 1

@@ -117,17 +117,13 @@ class RunFolder:
     def _saved(self) -> list[int]:
         return [int(folder.name.rsplit("_", 1)[1]) for folder in self.checkpoints.glob("global_step_*")]
 
-    def best_step(self) -> int:
-        """The logged step of the highest validation reward, the earlier of equals; 0 if there is none."""
-        return best_step(self.steps())
-
     def keep_best(self) -> None:
         """Keep what the best step so far is exported from, for verl will remove its checkpoint.
 
         Hard links: they cost no space while the checkpoint stands, and outlive it. A step is logged after its
         checkpoint is written, so it is whole; nothing is kept by half, and calling this again goes on after a kill.
         """
-        step = self.best_step()
+        step = best_step(self.steps())
         kept, checkpoint = self._kept(step), self.checkpoint(step)
         if step and not kept.exists() and checkpoint.exists():
             part = self.checkpoints / "best.part"

@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
 from rag_zeval.errors import InputError
-from rag_zeval.stages.training_log import VALIDATION
+from rag_zeval.stages.training_log import VALIDATION, best_step
 from train.export.lora import META
 from train.run_folder import RunFolder
 
@@ -151,7 +151,7 @@ def test_the_best_outlives_verls_removals_and_any_kill(
                     kills.remove((step, "linked"))
                     (folder.checkpoints / "best.part").mkdir(exist_ok=True)  # a kill in the middle of the next one
                     break
-        best = folder.best_step()
+        best = best_step(folder.steps())
         assert best == rewards.index(max(rewards)) + 1
         weights = folder.weights_of(best) / "actor" / "huggingface" / "model.safetensors"
         assert weights.read_text() == f"weights of {best}"
