@@ -1,11 +1,16 @@
+"""Rollouts have one order and seeds of their own, whatever arrives first."""
+
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewards.combined import KEYS, WATCHED, failed
+from train.rollouts import rollout_seed
 
 
 @settings(deadline=None)  # the first case imports verl
@@ -58,3 +63,17 @@ def test_rows_of_incomplete_prompts_are_dealt_as_verl_deals_them() -> None:
     from train.verl_cpu.replay import partitions_by_prompt
 
     assert sorted(map(len, partitions_by_prompt([5, 1, 1, 1, 1, 1], 2, True, rollouts=2))) == [3, 3]
+
+
+IDS: dict[str, Any] = {"seed": 0, "step": 0, "prompt": (1, 2), "sample": 0}
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"step": 1}, {"prompt": (1, 3)}, {"sample": 1}])
+def test_seeds_depend_on_all_four(change: dict[str, Any]) -> None:
+    assert rollout_seed(**IDS) == rollout_seed(**IDS) != rollout_seed(**{**IDS, **change})
+    assert 0 <= rollout_seed(**IDS) < 2**56
+
+
+def test_a_prompt_may_be_messages() -> None:
+    asked, other = ([{"role": "user", "content": text}] for text in ("who?", "where?"))
+    assert rollout_seed(0, 0, asked, 0) == rollout_seed(0, 0, list(asked), 0) != rollout_seed(0, 0, other, 0)
