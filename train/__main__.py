@@ -17,12 +17,11 @@ from rag_zeval.stages.training_log import best_step
 from rag_zeval.streams import exit_status
 from train.curriculum import build_curriculum, check_answers, describe, prompt_counter, read_questions, write_parquet
 from train.derived_keys import derived_keys
-from train.dry_run import dry_run
 from train.gpu_memory import misfit, read_setup
 from train.launch import claimed_folder, manifest_of, run_verl
 from train.model_card import write_model_card
 from train.model_shape import read_shape
-from train.plan import count_steps, describe_steps
+from train.plan import count_steps, describe_steps, print_plan
 from train.run_folder import RunFolder
 from train.settings import Stage, TrainSettings, read_settings
 from train.step_lines import seconds_taken, shown
@@ -39,7 +38,7 @@ def train(config: DictConfig) -> int:
     """The stage: each part is skipped if it is done already, so the same command resumes a run that was cut off."""
     settings = read_settings(TrainSettings, config)
     if settings.dry_run:
-        return dry_run(settings)
+        return print_plan(settings)
     check_memory(settings)
     if settings.platform == "gpu" and find_spec("flash_attn") is None:
         print("warning: flash-attn is missing; without its kernel verl takes log-probabilities of bf16 logits in bf16")

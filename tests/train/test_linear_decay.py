@@ -3,14 +3,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import torch
+from verl.workers.engine import EngineRegistry
+
+from train.linear_decay import LinearDecayConfig, LinearDecayEngine
+from train.verl_cpu.engine import CPUEngine
 
 
 @pytest.mark.parametrize(("steps", "warmup", "ratio", "ramp"), [(343, 10, 0.0, 10), (20, -1, 0.25, 5), (5, -1, 0.0, 0)])
 def test_the_rate_rises_and_falls_in_straight_lines(steps: int, warmup: int, ratio: float, ramp: int) -> None:
-    import torch
-
-    from train.linear_decay import LinearDecayConfig, LinearDecayEngine
-
     config = LinearDecayConfig(
         lr=1e-3,
         lr_scheduler_type="linear",
@@ -29,8 +30,6 @@ def test_the_rate_rises_and_falls_in_straight_lines(steps: int, warmup: int, rat
 
 
 def test_verls_own_schedules_still_work_and_unknown_ones_are_refused() -> None:
-    from train.linear_decay import LinearDecayConfig
-
     assert LinearDecayConfig(lr=1e-3, lr_scheduler_type="cosine").lr_scheduler_type == "cosine"
     with pytest.raises(AssertionError):
         LinearDecayConfig(lr=1e-3, lr_scheduler_type="triangular")
@@ -38,11 +37,6 @@ def test_verls_own_schedules_still_work_and_unknown_ones_are_refused() -> None:
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_verl_chooses_our_engine(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from verl.workers.engine import EngineRegistry
-
-    from train.linear_decay import LinearDecayEngine
-    from train.verl_cpu.engine import CPUEngine
-
     monkeypatch.setenv("VERL_ENGINE_DEVICE", device)
     monkeypatch.setenv("VERL_ENGINE_VENDOR", "nvidia" if device == "cuda" else "cpu")
     expected = {"cuda": LinearDecayEngine, "cpu": CPUEngine}

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from rewards.combined import KEYS, WATCHED, failed
 from train.rollouts import rollout_seed
+from train.rollouts.ordered_buffer import reward_metrics, row_order
+from train.verl_cpu.replay import partitions_by_prompt
 
 
 @settings(deadline=None)  # the first case imports verl
@@ -19,16 +21,12 @@ from train.rollouts import rollout_seed
     st.randoms(use_true_random=False),
 )
 def test_order_follows_rows_and_samples_only(pairs: list[tuple[int, int]], rng: random.Random) -> None:
-    from train.rollouts.ordered_buffer import row_order
-
     arrived = rng.sample(pairs, len(pairs))
     order = row_order([row for row, _ in arrived], [sample for _, sample in arrived])
     assert [arrived[at] for at in order] == sorted(pairs)
 
 
 def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:
-    from train.rollouts.ordered_buffer import reward_metrics
-
     good = {**dict.fromkeys(KEYS, 1.0), "claims": 4.0, "evidence": 0.5, "errors": 0.0}
     bad = {**failed(), "errors": 0.0}
     metrics = reward_metrics([good, bad, bad, bad])
@@ -45,8 +43,6 @@ def test_parts_of_a_trajectory_are_averaged_over_trajectories() -> None:
 def test_ranks_get_whole_prompts_and_about_as_much_work(
     ranks: int, each: int, rollouts: int, data: st.DataObject
 ) -> None:
-    from train.verl_cpu.replay import partitions_by_prompt
-
     prompts = ranks * each
     work = data.draw(st.lists(st.integers(1, 99), min_size=prompts * rollouts, max_size=prompts * rollouts))
     parts = partitions_by_prompt(work, ranks, True, rollouts=rollouts)
@@ -60,8 +56,6 @@ def test_ranks_get_whole_prompts_and_about_as_much_work(
 
 
 def test_rows_of_incomplete_prompts_are_dealt_as_verl_deals_them() -> None:
-    from train.verl_cpu.replay import partitions_by_prompt
-
     assert sorted(map(len, partitions_by_prompt([5, 1, 1, 1, 1, 1], 2, True, rollouts=2))) == [3, 3]
 
 

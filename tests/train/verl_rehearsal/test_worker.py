@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import threading
 import uuid
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,16 +14,15 @@ import pytest
 import torch
 
 from train.leftovers import MARK
-from train.verl_rehearsal import distribution
 from train.verl_rehearsal.notes import read_notes
 
 pytestmark = pytest.mark.vllm
 
 
 @pytest.fixture(autouse=True)
-def renamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """verl finds vLLM's CPU build, for one test."""
-    monkeypatch.setattr(importlib.metadata, "version", distribution.version)
+def loaded() -> None:
+    """verl finds vLLM's CPU build."""
+    import_module("train.verl_rehearsal.plugin")
 
 
 @pytest.fixture
