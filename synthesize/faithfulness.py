@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 
 from rag_zeval.files import Row
 from rag_zeval.judge.scoring import strictly_ranked
+from rag_zeval.progress import Progress
 from rag_zeval.stages.answer_quality import answer_words, common_subsequence, contains_answer
 from synthesize.statistics import print_table, shown_interval
 
@@ -78,8 +79,6 @@ def _by_alpha(row: Row, measure: Callable[[str, Row], float | None]) -> Values:
 
 def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], float | None]:
     """By passage and answer; None where one of them has no vector."""
-    from rich.progress import track
-
     from rag_zeval.models.as_finished import as_finished
     from rag_zeval.models.embeddings import cosine
     from rag_zeval.models.open import open_embedder
@@ -87,12 +86,11 @@ def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], floa
     embedder = open_embedder(embeddings)
     pairs = dict.fromkeys((row["passage"], response["text"]) for row in rows for response in row["responses"])
     texts = list(dict.fromkeys(text for pair in pairs for text in pair if text.strip()))
-    vectors = {
-        texts[at]: embedding.vector
-        for at, embedding in track(
-            as_finished(embedder.embed, texts, embedder.at_once), "sentence vectors", total=len(texts)
-        )
-    }
+    vectors = {}
+    with Progress() as progress, progress.job("sentence vectors", len(texts)) as shown:
+        for at, embedding in as_finished(embedder.embed, texts, embedder.at_once):
+            vectors[texts[at]] = embedding.vector
+            shown.advance()
     return {
         (passage, text): cosine(one, other)
         for passage, text in pairs
