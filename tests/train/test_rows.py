@@ -107,24 +107,16 @@ def test_training_may_be_on_contested_sets_alone() -> None:
     assert "uncontested" not in curriculum.counts["val stage 1"]["left_out"]
 
 
-def test_a_row_tells_the_judge_everything_but_the_alphas() -> None:
-    q = question("q1")
-    row = build_row(q, [-1.0, 0.0, -0.5], "compact")
-    assert row["prompt"] == judge_messages(
-        "compact", q.question, q.passage, [q.answers[-1.0], q.answers[0.0], q.answers[-0.5]]
-    )
-    truth = json.loads(row["reward_model"]["ground_truth"])
-    assert truth == {"alphas": [-1.0, 0.0, -0.5], "reference": q.passage, "variant": "compact"}
-    assert row["reward_model"]["style"] == "rule" and row["data_source"] == "rag_zeval"
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_reward_gets_the_answers_where_they_are_repeated(variant: str, tmp_path: Path) -> None:
     q = replace(question("q1"), answers={0.0: "It rains.", -1.0: "It snows."})
     row = build_row(q, [-1.0, 0.0], variant)
-    truth = json.loads(row["reward_model"]["ground_truth"])
-    echoes = VARIANTS[variant].echo_answer
-    assert truth.get("answers") == (["It snows.", "It rains."] if echoes else None)
+    answers = ["It snows.", "It rains."]
+    assert row["prompt"] == judge_messages(variant, q.question, q.passage, answers)  # everything but the alphas
+    assert row["reward_model"]["style"] == "rule" and row["data_source"] == "rag_zeval"
+    truth, echoes = json.loads(row["reward_model"]["ground_truth"]), VARIANTS[variant].echo_answer
+    known = {"alphas": [-1.0, 0.0], "reference": q.passage, "variant": variant}
+    assert truth == {**known, "answers": answers} if echoes else truth == known
     folder, settings = RunFolder(tmp_path), SimpleNamespace(variant=variant)
     write_json(folder.counts, {})
     for path in (folder.train_rows, folder.val_rows):
@@ -170,16 +162,23 @@ def test_the_sets_are_all_those_without_a_flag(
     assert {frozenset(chosen) for chosen in drawn} == fit and len(drawn) == len(fit)
 
 
-def test_the_default_filter_gives_the_rows_of_runs_before_it() -> None:
-    """The hash is of the rows that the code wrote when `filter_identical` was the only filter."""
+def sha256(drawn: Any) -> str:
+    return hashlib.sha256(json.dumps(drawn).encode()).hexdigest()
+
+
+def test_the_default_filter_draws_what_it_drew_before_there_were_more() -> None:
+    """The hashes are of what was drawn for both trainers when `filter_identical` was the only filter."""
     texts = ["", "He sang.", "He  sang.", "He rowed.", "He sang and rowed.", "She sang.", "She rowed a boat."]
     questions = [
         question(f"q{n}", [texts[n % 7], texts[n // 7 % 7], texts[n // 49 % 7], texts[n // 343]]) for n in range(7**4)
     ]
     built = build(questions, [Stage(3, 200), Stage(4, 150)], [Stage(3, 32), Stage(4, 32)])
-    drawn = json.dumps([[row["extra_info"]["id"], row["extra_info"]["alphas"]] for row in built.val + built.train])
+    rows = [row["extra_info"] for row in built.val + built.train]
     expected = "b12ccb8602b04c563e60f9c8be69b204ac2f4c1b61045385730b40541fb42465"
-    assert hashlib.sha256(drawn.encode()).hexdigest() == expected
+    assert sha256([[row["id"], row["alphas"]] for row in rows]) == expected
+    drawn, _ = draw(questions, [Stage(4, 100), Stage(3, 100), Stage(2, 100)])
+    expected = "34829d6957208bff02143da9e73ca21e401d944536dc582fa6cf132b59a85663"
+    assert sha256([[lesson.question.id, lesson.alphas] for lesson in drawn]) == expected
 
 
 def unlikeliest(shown: list[list[float]]) -> float:
@@ -401,19 +400,6 @@ def test_what_is_flagged_is_never_shown_and_counted_where_its_turn_came() -> Non
     }
     assert [(of["k"], of["sets"], sum(of["left_out"].values())) for of in counts] == [(4, 1, 2), (3, 3, 0)]
     assert counts[0]["left_out"]["unfinished"] == counts[0]["left_out"]["identical"] == 1
-
-
-def test_the_default_filter_draws_what_it_drew_before() -> None:
-    """The hash is of the sets drawn when `filter_identical` was the only filter."""
-    texts = ["", "He sang.", "He  sang.", "He rowed.", "He sang and rowed.", "She sang.", "She rowed a boat."]
-    questions = [
-        question(f"q{n}", [texts[n % 7], texts[n // 7 % 7], texts[n // 49 % 7], texts[n // 343]]) for n in range(7**4)
-    ]
-    drawn, _ = draw(questions, [Stage(4, 100), Stage(3, 100), Stage(2, 100)])
-    assert (
-        hashlib.sha256(json.dumps([[c.question.id, c.alphas] for c in drawn]).encode()).hexdigest()
-        == "34829d6957208bff02143da9e73ca21e401d944536dc582fa6cf132b59a85663"
-    )
 
 
 def test_a_limit_of_sets_spreads_the_rows_over_more_questions() -> None:
