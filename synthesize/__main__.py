@@ -110,7 +110,7 @@ def run(asked: DictConfig) -> int:
 
 
 def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
-    """The questions; what was left out on the way is said before anything is answered."""
+    """The questions. Prints what was left out before anything is answered."""
     with Console(stderr=True).status(f"reading {settings.source}"):
         questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:

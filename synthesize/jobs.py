@@ -1,7 +1,7 @@
 """Questions as token ids of two prompts, with the passage and without: the two streams of context-aware decoding.
 
-A prompt is "two-shot" (real text, in `prompts/*.txt`) or "nano", which the nano base was taught with. Here is said too
-which questions the model can take, and which are answered together.
+A prompt is "two-shot" (real text, in `prompts/*.txt`) or "nano", which the nano base was taught with. This module also
+decides which questions the model can take, and which are answered together.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ def questions_sha256(questions: list[SourceQuestion]) -> str:
     digest = hashlib.sha256()
     for question in questions:
         row = asdict(question)
-        if not question.gold_answers:  # so that runs from before there were any are taken up again
+        if not question.gold_answers:  # so that runs from before there were any can be resumed
             del row["gold_answers"]
         digest.update(json.dumps(row, sort_keys=True).encode())
     return digest.hexdigest()

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(config: DictConfig) -> int:
-    """The stage: each part is skipped if it is done already, so the same command resumes a run that was cut off."""
+    """The stage: each part is skipped if it is done already, so the same command resumes an interrupted run."""
     settings = read_settings(TrainSettings, config)
     if settings.dry_run:
         return print_plan(settings)

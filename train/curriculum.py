@@ -219,11 +219,10 @@ class _Drawing:
 def build_curriculum(settings: TrainSettings, questions: Sequence[Question], prompt_tokens: TokenCounter) -> Curriculum:
     """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
 
-    A question is used at most once in a stage, and its candidates are drawn anew in a later one with the same k; one
-    that cannot be used is replaced by the next and counted, in training with `only_contested` also one whose candidates
-    the word rule ranks alike however strict it is. Stages draw their questions apart, or, with
-    `same_questions`, the first draws questions that all of them can use. Raises InputError, with the figures, when too
-    few remain.
+    A question is used at most once in a stage. A later stage with the same k draws its candidates again. A question
+    that cannot be used is replaced by the next and counted; in training with `only_contested` that includes one whose
+    candidates the word rule ranks alike however strict it is. Each stage draws its own questions; with `same_questions`
+    the first stage draws questions that all stages can use. Raises InputError, with the figures, when too few remain.
     """
     flags = flag_questions(questions, [*settings.validation, *settings.stages], settings.answer_filter)
     curriculum = Curriculum(count_flags(flags.values()))

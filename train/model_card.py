@@ -24,7 +24,7 @@ NO_DEPARTURE = ("profile", "seed", "platform", "verl.trainer.experiment_name", "
 
 
 class Verbatim(str):
-    """Text of the card's own making, which stands in it as it is."""
+    """Text that the card itself wrote: it is not escaped."""
 
     __slots__ = ()
 

@@ -23,7 +23,7 @@ from train.verl_config import PPO, SFT, Trainer, check_keys
 
 SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of variables
 
-# Keys that change how fast or where a run goes, not what it learns: they may change when it is taken up again.
+# Keys that change how fast or where a run goes, not what it learns: they may change when it is resumed.
 PLACES = ("out_dir", "responses", "base_model", "threads")
 NOT_BINDING = (
     *PLACES,
@@ -57,7 +57,7 @@ Stages = Annotated[list[Stage], Field(description="a list of {k: a number, rows:
 class Settings(BaseModel):
     """The keys that `configs/train.yaml` and `configs/sft.yaml` share, where they are explained.
 
-    A filter that is null is off, the default of all but the first, so that a run begun before they were there goes on.
+    A filter that is null is off. That is the default of all but the first, so that older runs can be resumed.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
@@ -276,7 +276,7 @@ def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDIN
         for name in path:
             node = node.get(name) or {}
         node.pop(last, None)
-    if settings.get("export") == "last":  # so that runs from before there was a choice are taken up and recognised
+    if settings.get("export") == "last":  # so that runs from before this key existed can be resumed
         del settings["export"]
     return settings
 
@@ -300,7 +300,7 @@ def response_files(pattern: str) -> list[str]:
 
 
 def base_sha256(base: str) -> str:
-    """Hash of a local model; a name on the hub stands for itself."""
+    """Hash of a local model folder; a name on the hub is returned as it is. Raises InputError for a missing folder."""
     if Path(base).is_dir():
         return model_sha256(base)
     if base.startswith((".", "/")) or base.count("/") != 1 or Path(base).parent.is_dir():

@@ -148,6 +148,6 @@ def answer_words(text: str) -> list[str]:
 
 
 def contains_answer(text: str, gold_answers: Sequence[str]) -> bool:
-    """Whether one of the gold answers stands in a text, word for word; one without any word stands nowhere."""
+    """Whether a text contains one of the gold answers, word for word; a gold answer without words is never found."""
     words = f" {' '.join(answer_words(text))} "
     return any(f" {' '.join(gold)} " in words for gold in map(answer_words, gold_answers) if gold)

@@ -1,7 +1,7 @@
 """verl's single-turn agent loop with a seed for each rollout: a run draws the same samples, whatever arrives first.
 
 vLLM draws requests without a seed from one stream of random numbers, so that a rollout depends on what else arrives,
-and when; and a run that is resumed starts that stream anew.
+and when; and a resumed run restarts that stream.
 """
 
 from __future__ import annotations

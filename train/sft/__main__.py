@@ -1,8 +1,8 @@
 """`python -m train.sft key=value ...`: supervised fine-tuning by verl's SFT trainer, then a plain model folder.
 
 What it teaches (`train.sft.rows`) is the ranker that Table 5 of the paper compares reinforcement learning with, or how
-to write a trajectory. A run that is cut off goes on from its last checkpoint, if it saves any before the last step
-(verl.trainer.save_freq), else from the first step: the same command ends as if nothing had happened.
+to write a trajectory. Run the same command again to resume an interrupted run: from its last checkpoint if it saves any
+before the last step (verl.trainer.save_freq), else from the first step. The result is the same.
 """
 
 from __future__ import annotations
