@@ -146,7 +146,7 @@ def _share(outcomes: Sequence[bool]) -> dict[str, Any]:
 
 def print_report(statistics: Mapping[str, Any], winnable: Mapping[str, Any], title: str) -> None:
     """Answers by alpha, pairs of alphas, and the questions left for each K, as `response_statistics` counts them."""
-    headings = ("alpha", "answers", "tokens", "cut off", "empty", "repeated", "true support [95%]")
+    headings = ["alpha", "answers", "tokens", "cut off", "empty", "repeated", "true support [95%]"]
     print_table(title, headings, map(_answers_row, statistics["by_alpha"]))
     print("questions {questions}, answered {answered}, failed {failed}".format(**statistics))
     if (identical := statistics["identical"]["any"]) is not None:
@@ -155,10 +155,10 @@ def print_report(statistics: Mapping[str, Any], winnable: Mapping[str, Any], tit
         print(f"true support falls at every step of alpha: {ordered:.3f} of questions")
     limits = winnable["limits"]
     near = f"near-identical (from {limits['near_identical']:g})"
-    headings = ("alphas", "identical", near, "true tie", "near-identical that tie")
+    headings = ["alphas", "identical", near, "true tie", "near-identical that tie"]
     print_table("two answers to one question: share [95%]", headings, map(_pair_row, winnable["pairs"]))
     reasons = [f"{why} ({limits[why]:g})" if isinstance(limits.get(why), float) else why for why in REASONS]
-    headings = tuple(heading.replace("_", " ") for heading in ("K", "questions", *reasons, "truly ordered"))
+    headings = [heading.replace("_", " ") for heading in ("K", "questions", *reasons, "truly ordered")]
     about = "questions that can give K answers, as flagged ones are left out, from left to right"
     print_table(about, headings, map(_set_row, winnable["sets"]))
 
