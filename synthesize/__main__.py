@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rag_zeval import __version__
 from rag_zeval.errors import InputError
@@ -25,8 +24,9 @@ from rag_zeval.files import (
     write_json,
     write_text,
 )
+from rag_zeval.progress import Progress
 from rag_zeval.rows import RowWriter
-from rag_zeval.stages.config import load_config, stored
+from rag_zeval.stages.config import check_settings, load_config, stored
 from rag_zeval.stages.memory import watched
 from rag_zeval.stages.yaml_file import read_yaml
 from rag_zeval.streams import exit_status
@@ -34,7 +34,7 @@ from rag_zeval.text import one_line
 from synthesize.answer_set import provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
-from synthesize.settings import NANO, Settings, read_settings
+from synthesize.settings import NANO, Settings
 from synthesize.sources import SourceQuestion, Tally, load_questions, questions_sha256
 from synthesize.statistics import print_report, response_statistics
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from synthesize.answering import Answerer
     from synthesize.workers import Crew
 
-SPEED_SECONDS = 600  # over which the rate is taken: a batch of a large model alone takes a minute
 # Keys that decide what a row says. The paths of source and model do not: their hashes stand in `made_with`.
 BINDING = (
     "n_questions", "split", "seed", "alphas", "chat_template", "max_new_tokens", "max_passage_tokens", "dtype",
@@ -58,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(asked: DictConfig) -> int:
     values: Any = OmegaConf.to_container(asked, resolve=True)
-    settings, config = read_settings(values), stored(asked)
+    settings, config = check_settings(Settings, values), stored(asked)
     tally, reader = Tally(settings.strict), JobReader(settings)
     questions = _load(settings, tally, reader)
     made_with = {
@@ -74,9 +73,7 @@ def run(asked: DictConfig) -> int:
         writer.settle()
         if any(question.id not in writer.done for question in questions):
             jobs = [reader.read(question) for question in questions]
-            _write_refused(jobs, writer)
-            if settings.answers:
-                _take_over(read_answers(settings.answers, provenance(config, made_with)), jobs, writer)
+            _write_known(settings, jobs, writer, provenance(config, made_with))
         if any(question.id not in writer.done for question in questions):
             started = time.monotonic()
             with watched() as memory, _answering(settings, out, made_with["model_sha256"]) as answerer:
@@ -113,7 +110,7 @@ def run(asked: DictConfig) -> int:
 
 
 def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
-    """The questions; what was left out on the way is said before anything is answered."""
+    """The questions. Prints what was left out before anything is answered."""
     with Console(stderr=True).status(f"reading {settings.source}"):
         questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:
@@ -145,27 +142,26 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
         if config["batch_tokens"] is None:
             config = {**config, "batch_tokens": before.get("batch_tokens")}
             with locate(config_file):
-                read_settings(config)
+                check_settings(Settings, config)
     _note(out, config, made_with)
     return config
 
 
-def _write_refused(jobs: Sequence[Job], writer: RowWriter) -> None:
+def _write_known(settings: Settings, jobs: Sequence[Job], writer: RowWriter, made_with: Row) -> None:
+    """Write the rows that ask no model: of questions that are refused, and of those whose answers are in a file."""
     for job in jobs:
         if job.refusal and job.question.id not in writer.done:
             writer.append(job.row(f"failed: {job.refusal}"))
+    if settings.answers:
+        answers = read_answers(settings.answers, made_with)
+        missing = [job for job in jobs if job.question.id not in writer.done]
+        reused = [job for job in missing if job.question.id in answers]
+        for job in reused:
+            writer.append(job.row("ok", answers[job.question.id]))
+        print(f"reusing the answers to {len(reused)} of {len(missing)} questions")
 
 
-def _take_over(answers: Mapping[str, Sequence[Row]], jobs: Sequence[Job], writer: RowWriter) -> None:
-    """Write the rows that an answer set has the answers for."""
-    missing = [job for job in jobs if job.question.id not in writer.done]
-    there = [job for job in missing if job.question.id in answers]
-    for job in there:
-        writer.append(job.row("ok", answers[job.question.id]))
-    print(f"reusing the answers to {len(there)} of {len(missing)} questions")
-
-
-def _note(out: Path, config: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
+def _note(out: Path, config: dict[str, Any], made_with: dict[str, Any]) -> None:
     write_text(out / "config.yaml", OmegaConf.to_yaml(OmegaConf.create({**config, "made_with": made_with})))
 
 
@@ -186,17 +182,12 @@ def _answer(answerer: Answerer | Crew, total: int, batches: Sequence[Batch], wri
     A batch with a row missing is decoded whole, so that a run that was killed writes what an undisturbed one does.
     """
     missing = [batch for batch in batches if any(job.question.id not in writer.done for job in batch)]
-    rate = TextColumn("{task.fields[rate]}")
-    columns = ("answering", BarColumn(), MofNCompleteColumn(), rate, "left", TimeRemainingColumn())
-    with Progress(*columns, speed_estimate_period=SPEED_SECONDS) as progress:
-        task = progress.add_task("", total=total, completed=len(writer.done), rate="")
+    with Progress() as progress, progress.job("answering", total, len(writer.done)) as shown:
         for rows in answerer.answers(missing):
-            new = [row for row in rows if row["id"] not in writer.done]
-            for row in new:
-                writer.append(row)
-            progress.advance(task, len(new))
-            speed = progress.tasks[0].speed
-            progress.update(task, rate=f"{speed:.1f} questions/s" if speed else "")
+            for row in rows:
+                if row["id"] not in writer.done:
+                    writer.append(row)
+                    shown.advance()
 
 
 if __name__ == "__main__":

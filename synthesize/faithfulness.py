@@ -6,18 +6,16 @@ is the passage's words in order, how near its meaning is. None is faithfulness i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
 from typing import Any, TypedDict
 
-from rich.console import Console
-from rich.table import Column, Table
-
 from rag_zeval.files import Row
 from rag_zeval.judge.scoring import strictly_ranked
-from rag_zeval.stages.answer_quality import common_subsequence
-from rag_zeval.stages.gold_answers import answer_words, contains_answer
+from rag_zeval.progress import Progress
+from rag_zeval.stages.answer_quality import answer_words, common_subsequence, contains_answer
+from synthesize.statistics import print_table, shown_interval
 
 MEASURES = {
     "gold_answer": "gold answer contained",
@@ -59,33 +57,28 @@ def measure_faithfulness(rows: Sequence[Row], embeddings: str | None = None) -> 
     """
     answered = [row for row in rows if row["status"] == "ok"]
     cosines = _cosines(answered, embeddings) if embeddings else {}
-    values: dict[str, list[Values]] = {
-        "gold_answer": [
-            _by_alpha(row, lambda text, row=row: float(contains_answer(text, row["gold_answers"])))
-            for row in answered
-            if row.get("gold_answers")
-        ],
-        "passage_words": [
-            _by_alpha(row, lambda text, row=row: passage_words(text, row["passage"])) for row in answered
-        ],
-        "rouge_l": [_by_alpha(row, lambda text, row=row: rouge_l_precision(text, row["passage"])) for row in answered],
-        "cosine": [
-            _by_alpha(row, lambda text, row=row: cosines.get((row["passage"], text))) for row in answered if embeddings
-        ],
+
+    def gold_answer(text: str, row: Row) -> float | None:
+        return float(contains_answer(text, row["gold_answers"])) if row.get("gold_answers") else None
+
+    measures = {
+        "gold_answer": gold_answer,
+        "passage_words": lambda text, row: passage_words(text, row["passage"]),
+        "rouge_l": lambda text, row: rouge_l_precision(text, row["passage"]),
+        "cosine": lambda text, row: cosines.get((row["passage"], text)),
     }
     alphas = sorted({response["alpha"] for row in answered for response in row["responses"]}, reverse=True)
+    values = {name: [_by_alpha(row, measure) for row in answered] for name, measure in measures.items()}
     return {name: _fall(of_questions, alphas) for name, of_questions in values.items() if any(of_questions)}
 
 
-def _by_alpha(row: Row, measure: Any) -> dict[float, float]:
-    measured = {response["alpha"]: measure(response["text"]) for response in row["responses"]}
+def _by_alpha(row: Row, measure: Callable[[str, Row], float | None]) -> Values:
+    measured = {response["alpha"]: measure(response["text"], row) for response in row["responses"]}
     return {alpha: value for alpha, value in measured.items() if value is not None}
 
 
 def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], float | None]:
     """By passage and answer; None where one of them has no vector."""
-    from rich.progress import track
-
     from rag_zeval.models.as_finished import as_finished
     from rag_zeval.models.embeddings import cosine
     from rag_zeval.models.open import open_embedder
@@ -93,12 +86,11 @@ def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], floa
     embedder = open_embedder(embeddings)
     pairs = dict.fromkeys((row["passage"], response["text"]) for row in rows for response in row["responses"])
     texts = list(dict.fromkeys(text for pair in pairs for text in pair if text.strip()))
-    vectors = {
-        texts[at]: embedding.vector
-        for at, embedding in track(
-            as_finished(embedder.embed, texts, embedder.at_once), "sentence vectors", total=len(texts)
-        )
-    }
+    vectors = {}
+    with Progress() as progress, progress.job("sentence vectors", len(texts)) as shown:
+        for at, embedding in as_finished(embedder.embed, texts, embedder.at_once):
+            vectors[texts[at]] = embedding.vector
+            shown.advance()
     return {
         (passage, text): cosine(one, other)
         for passage, text in pairs
@@ -139,19 +131,10 @@ def _interval(values: Sequence[float]) -> Interval:
 
 def print_faithfulness(measures: Mapping[str, Any]) -> None:
     """Means by alpha and the order in pairs, as `measure_faithfulness` has them."""
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
     headings = [MEASURES[name] for name in measures]
-    for title, first, rows in (
-        ("faithfulness without labels, mean [95%]", "alpha", _alpha_rows(measures)),
-        ("two answers to one question: the larger alpha has more (as much)", "alphas", _pair_rows(measures)),
-    ):
-        table = Table(Column(first, justify="right", no_wrap=True), title=title)
-        for heading in headings:
-            table.add_column(heading, justify="right")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table)
+    print_table("faithfulness without labels, mean [95%]", ["alpha", *headings], _alpha_rows(measures))
+    more = "two answers to one question: the larger alpha has more (as much)"
+    print_table(more, ["alphas", *headings], _pair_rows(measures))
 
 
 def _alpha_rows(measures: Mapping[str, Any]) -> list[list[str]]:
@@ -173,8 +156,7 @@ def _pair_rows(measures: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _shown(interval: Interval) -> str:
-    mean = interval["mean"]
-    return "-" if mean is None else f"{mean:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
+    return shown_interval(interval["mean"], interval["low"], interval["high"])
 
 
 def _share(interval: Interval) -> str:

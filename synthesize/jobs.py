@@ -1,7 +1,7 @@
 """Questions as token ids of two prompts, with the passage and without: the two streams of context-aware decoding.
 
-A prompt is "two-shot" (real text, in `prompts/*.txt`) or "nano", which the nano base was taught with. Here is said too
-which questions the model can take, and which are answered together.
+A prompt is "two-shot" (real text, in `prompts/*.txt`) or "nano", which the nano base was taught with. This module also
+decides which questions the model can take, and which are answered together.
 """
 
 from __future__ import annotations
@@ -86,13 +86,15 @@ class JobReader:
 
     def read(self, question: SourceQuestion) -> Job:
         """The question's prompts; refused when they are too long for the model, or for `max_passage_tokens`."""
-        with_passage = self._prompt(question.question, question.passage)
-        without_passage = self._prompt(question.question, None)
+        with_passage, without_passage = (
+            prompt_ids(
+                self.tokenizer,
+                qa_prompt(self.settings.prompt, question.question, passage),
+                self.settings.chat_template,
+            )
+            for passage in (question.passage, None)
+        )
         return Job(question, with_passage, without_passage, self._refusal(question.passage, len(with_passage)))
-
-    def _prompt(self, question: str, passage: str | None) -> list[int]:
-        prompt = qa_prompt(self.settings.prompt, question, passage)
-        return prompt_ids(self.tokenizer, prompt, self.settings.chat_template)
 
     def _refusal(self, passage: str, prompt_tokens: int) -> str | None:
         limit = self.settings.max_passage_tokens

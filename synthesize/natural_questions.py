@@ -61,10 +61,10 @@ def read_record(record: Row, passage: str) -> tuple[str, str, str, tuple[str, ..
 
 
 # Each layout gives id, question, and the passage or, where a record holds a page, the page's tokens.
-Parts = tuple[str, str, "str | list[Any]"]
+Extract = tuple[str, str, "str | list[Any]"]
 
 
-def _plain(record: Row) -> Parts:
+def _plain(record: Row) -> Extract:
     check_fields(record, {"id": str, "question": str, "passage": str})
     return record["id"], record["question"], record["passage"]
 
@@ -80,31 +80,31 @@ def _distinct(answers: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
 
 
-def _original(record: Row) -> Parts:
+def _original(record: Row) -> Extract:
     check_fields(record, {"example_id": (int, str), "question_text": str, "annotations": list})
     return str(record["example_id"]), record["question_text"], _column(record["document_tokens"], "token")
 
 
-def _simplified(record: Row) -> Parts:
+def _simplified(record: Row) -> Extract:
     check_fields(record, {"example_id": (int, str), "question_text": str, "document_text": str, "annotations": list})
     tokens = record["document_text"].split(" ")  # never split(): it takes characters for spaces that are none here
     return str(record["example_id"]), record["question_text"], tokens
 
 
-def _hub(record: Row) -> Parts:
+def _hub(record: Row) -> Extract:
     check_fields(record, {"id": str, "question": dict, "document": dict, "annotations": (dict, list)})
     check_fields(record["question"], {"text": str})
     check_fields(record["document"], {"tokens": (dict, list)})
     return record["id"], record["question"]["text"], _column(record["document"]["tokens"], "token")
 
 
-def _pair(record: Row) -> Parts:
+def _pair(record: Row) -> Extract:
     """The answer is title and passage with a space between; nothing says where the title ends, so it stays."""
     check_fields(record, {"query": str, "answer": str})
     return _derived_id(record["query"], record["answer"]), record["query"], record["answer"]
 
 
-def _oracle(record: Row) -> Parts:
+def _oracle(record: Row) -> Extract:
     """The passage marked `isgold`; in rows where none bears that mark, as retrieved, the first that `hasanswer`."""
     check_fields(record, {"question": str, "ctxs": list})
     passages = [passage for passage in record["ctxs"] if isinstance(passage, dict)]
@@ -117,7 +117,7 @@ def _oracle(record: Row) -> Parts:
 
 
 # The field that tells a layout from the others.
-_LAYOUTS: dict[str, Callable[[Row], Parts]] = {
+_LAYOUTS: dict[str, Callable[[Row], Extract]] = {
     "passage": _plain,
     "document_tokens": _original,
     "document_text": _simplified,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, model_validator
 
-from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import check_settings
 
 NANO = "nano"
 Text = Annotated[str, Field(min_length=1)]
@@ -51,6 +49,12 @@ class Settings(BaseModel):
     flag_repetition: Limit
     flag_passage: Limit
 
+    @model_validator(mode="after")
+    def _check_address(self) -> Settings:
+        if self.workers == 1 and self.address != "local":
+            raise ValueError("config: key 'address' is auto, but workers=1 is this process alone: give another number")
+        return self
+
     @property
     def limits(self) -> AnswerFilter:
         """What the report flags: everything that `train` can leave out."""
@@ -65,11 +69,3 @@ class Settings(BaseModel):
     def prompt(self) -> str:
         """The kind of `synthesize.jobs.qa_prompt`."""
         return NANO if self.source == NANO else "two-shot"
-
-
-def read_settings(config: dict[str, Any]) -> Settings:
-    """Settings from a plain dict of the configuration. Raises InputError naming the key whose value does not fit."""
-    settings = check_settings(Settings, config)
-    if settings.workers == 1 and settings.address != "local":
-        raise InputError("config: key 'address' is auto, but workers=1 is this process alone: give another number")
-    return settings

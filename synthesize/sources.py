@@ -112,9 +112,7 @@ def load_questions(
             raise InputError("config: key 'n_questions' must be a number for the nano world: it has no end")
         asked = world.questions(settings.split or "train", n_questions, seed)
         return [SourceQuestion(q.id, q.question, q.passage, facts=q.facts) for q in asked]
-    usable = _usable(_records(_files(source), tally), seed, settings.passage, tally)
-    if settings.split is not None:
-        usable = _of_split(usable, settings.split, tally)
+    usable = _usable(_records(_files(source), tally), settings, tally)
     questions = [q for _, q in usable] if n_questions is None else _draw(usable, n_questions, too_long, tally)
     if not tally.usable:
         first = next((f"; the first problem: {named[0]}" for named in tally.named.values()), "")
@@ -172,32 +170,28 @@ def _parquet_rows(file: Path, tally: Tally) -> Iterator[tuple[str, Row]]:
 
 
 def _usable(
-    records: Iterable[tuple[str, Row]], seed: int, passage: str, tally: Tally
+    records: Iterable[tuple[str, Row]], settings: Settings, tally: Tally
 ) -> Iterator[tuple[int, SourceQuestion]]:
-    """Each question with its place in the order of the draw: 64 bits of a hash, which tell its id from others too."""
+    """Each question with its place in the order of the draw: 64 bits of a hash, which tell its id from others too.
+
+    With a `split` only its questions.
+    """
     seen: set[int] = set()
     for where, record in records:
         try:
-            question = SourceQuestion(*read_record(record, passage))
+            question = SourceQuestion(*read_record(record, settings.passage))
             _check_texts(question)
-            place = int.from_bytes(hashlib.sha256(f"{seed}:{question.id}".encode()).digest()[:8], "big")
+            place = int.from_bytes(hashlib.sha256(f"{settings.seed}:{question.id}".encode()).digest()[:8], "big")
             if place in seen:
                 raise BadRecord("duplicate_id", f"duplicate id {question.id!r}")
         except InputError as error:
             tally.leave_out(error.reason if isinstance(error, BadRecord) else "bad_field", where, error)
         else:
             seen.add(place)
-            yield place, question
-
-
-def _of_split(
-    placed: Iterable[tuple[int, SourceQuestion]], split: str, tally: Tally
-) -> Iterator[tuple[int, SourceQuestion]]:
-    for place, question in placed:
-        if split_of(question.question) == split:
-            yield place, question
-        else:
-            tally.left_out[OTHER_SPLIT] += 1
+            if settings.split is None or split_of(question.question) == settings.split:
+                yield place, question
+            else:
+                tally.left_out[OTHER_SPLIT] += 1
 
 
 def split_of(question: str) -> str:
@@ -250,7 +244,7 @@ def questions_sha256(questions: list[SourceQuestion]) -> str:
     digest = hashlib.sha256()
     for question in questions:
         row = asdict(question)
-        if not question.gold_answers:  # so that runs from before there were any are taken up again
+        if not question.gold_answers:  # so that runs from before there were any can be resumed
             del row["gold_answers"]
         digest.update(json.dumps(row, sort_keys=True).encode())
     return digest.hexdigest()

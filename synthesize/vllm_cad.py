@@ -9,7 +9,7 @@ steps; a prefill in chunks, a preemption or a late partner breaks a pair without
 - both requests wrote the same tokens to their end.
 
 To make that the rule, both prompts are read beforehand (a = 0 and a = -1 are ordinary requests on them), partners are
-handed over side by side, and never more than fit into a step. What is lost all the same is tried again, and in the end
+handed over side by side, and never more than fit into a step. What is still lost is retried, and in the end
 left to the packed decoder of `synthesize.cad`.
 
 Imported only where vLLM is. vLLM's sampler casts to float32 before logits processors, as `synthesize.cad` does.

@@ -7,18 +7,25 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json, write_json
 from rag_zeval.stages.config import load_config
+from rag_zeval.stages.training_log import best_step
 from rag_zeval.streams import exit_status
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from train.run_folder import RunFolder
-    from train.settings import TrainSettings
+from train.curriculum import build_curriculum, check_answers, describe, prompt_counter, read_questions, write_parquet
+from train.derived_keys import derived_keys
+from train.gpu_memory import misfit, read_setup
+from train.launch import claimed_folder, manifest_of, run_verl
+from train.model_card import write_model_card
+from train.model_shape import read_shape
+from train.plan import count_steps, describe_steps, print_plan
+from train.run_folder import RunFolder
+from train.settings import Stage, TrainSettings, read_settings
+from train.step_lines import seconds_taken, shown
+from train.verl_config import build
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,18 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(config: DictConfig) -> int:
-    """The stage: each part is skipped if it is done already, so the same command resumes a run that was cut off."""
-    from train.curriculum import Stage
-    from train.derived_keys import derived_keys
-    from train.launch import claimed_folder, run_verl
-    from train.plan import count_steps, describe_steps
-    from train.settings import TrainSettings, read_settings
-
+    """The stage: each part is skipped if it is done already, so the same command resumes an interrupted run."""
     settings = read_settings(TrainSettings, config)
     if settings.dry_run:
-        from train.dry_run import dry_run
-
-        return dry_run(settings)
+        return print_plan(settings)
     check_memory(settings)
     if settings.platform == "gpu" and find_spec("flash_attn") is None:
         print("warning: flash-attn is missing; without its kernel verl takes log-probabilities of bf16 logits in bf16")
@@ -62,17 +61,13 @@ def train(config: DictConfig) -> int:
 
 def prepare_rows(settings: TrainSettings, folder: RunFolder) -> None:
     """Write the training and validation rows once. Raises InputError for rows that lack what the reward needs."""
-    from train.curriculum import check_answers, describe, prompt_counter, read_questions, write_parquet
-    from train.plan import plan_rows
-
     if folder.counts.exists():
         for path in (folder.train_rows, folder.val_rows):
             check_answers(path, settings.variant)
         return
     questions, failed = read_questions(settings.responses, settings.alphas)
-    curriculum = plan_rows(settings, questions, prompt_counter(settings.base_model))
-    for line in describe(curriculum.counts):
-        print(line)
+    curriculum = build_curriculum(settings, questions, prompt_counter(settings.base_model))
+    print(*describe(curriculum.counts), sep="\n")
     write_parquet(folder.train_rows, curriculum.train)
     write_parquet(folder.val_rows, curriculum.val)
     counts = {"questions": len(questions), "failed": failed, "flagged": curriculum.flagged, "stages": curriculum.counts}
@@ -81,10 +76,6 @@ def prepare_rows(settings: TrainSettings, folder: RunFolder) -> None:
 
 def check_memory(settings: TrainSettings) -> None:
     """Raises InputError for what cannot fit into GPUs of `gpu_memory_gib`, before anything is started."""
-    from train.gpu_memory import misfit, read_setup
-    from train.model_shape import read_shape
-    from train.verl_config import build
-
     if settings.platform != "gpu" or settings.gpu_memory_gib is None:
         return
     shape, where = read_shape(settings.base_model)
@@ -96,15 +87,11 @@ def check_memory(settings: TrainSettings) -> None:
 
 def finish(settings: TrainSettings, folder: RunFolder, total: int) -> int:
     """Export the model with its card, then write the manifest as the mark that the run is whole."""
-    from train.launch import manifest_of
-    from train.model_card import write_model_card
-    from train.progress import seconds_taken, shown
-
     last = folder.last_checkpoint()
     if last < total:
         print(f"error: verl ended after step {last} of {total}; its output is in {folder.log}", file=sys.stderr)
         return 1
-    exported = folder.best_step() if settings.export == "best" else last
+    exported = best_step(folder.steps()) if settings.export == "best" else last
     if not folder.weights_of(exported).is_dir():
         print(f"error: the checkpoint of step {exported}, the best, is missing: no model is exported", file=sys.stderr)
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import itertools
 import json
@@ -29,10 +28,12 @@ from rag_zeval.stages.answer_quality import (
     may_be_shown,
 )
 from rag_zeval.text import without_surrogates
+from train.settings import Stage, TrainSettings, response_files
 
 DATA_SOURCE = "rag_zeval"
 TOO_LONG, UNCONTESTED = "too_long", "uncontested"
 Row = dict[str, Any]
+TokenCounter = Callable[[list[dict[str, str]]], int]  # of a prompt's messages
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,8 @@ class Question:
     answers: Mapping[float, str]
     unfinished: frozenset[float] = frozenset()
 
-
-@dataclass(frozen=True)
-class Stage:
-    """`rows` training rows with `k` candidates each; no number of rows: all there are."""
-
-    k: int
-    rows: int | None
+    def answers_at(self, alphas: Sequence[float]) -> list[str]:
+        return [self.answers[alpha] for alpha in alphas]
 
 
 @dataclass
@@ -61,39 +57,19 @@ class Curriculum:
     flagged: how many of all the answers, and pairs of them, may not be shown, as `count_flags` has it.
     """
 
+    flagged: dict[str, dict[str, int]]
     train: list[Row] = field(default_factory=list)
     val: list[Row] = field(default_factory=list)
     counts: dict[str, Any] = field(default_factory=dict)
-    flagged: dict[str, dict[str, int]] = field(default_factory=dict)
-
-
-def read_stages(stages: Any, least: int = 2) -> list[Stage]:
-    """The stages of a list of `{k, rows}`, k at least `least`. Raises InputError with the entry that is not one."""
-    if not isinstance(stages, list):
-        raise InputError(f"must be a list of {{k, rows}}, found {stages}")
-    for entry in stages:
-        if not isinstance(entry, Mapping) or set(entry) != {"k", "rows"}:
-            raise InputError(f"each must have the keys k and rows and no other, found {entry}")
-        k, rows = entry["k"], entry["rows"]
-        if not isinstance(k, int) or k < least or not (rows is None or (isinstance(rows, int) and rows > 0)):
-            raise InputError(f"each must be {{k: {least} or more, rows: a number, or null for all}}, found {entry}")
-    return [Stage(entry["k"], entry["rows"]) for entry in stages]
-
-
-def response_files(pattern: str) -> list[str]:
-    """The responses.jsonl files that a path or a glob names. Raises InputError if there is none."""
-    paths = sorted(glob.glob(pattern))
-    if not paths:
-        raise InputError(f"{pattern}: no responses found; run `make synthesize`, or name others with responses=FILE")
-    return paths
 
 
 def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple[list[Question], int]:
     """`(questions, failed)` from the files of `response_files`; `failed` counts rows without all answers.
 
     `alphas` picks and orders the answers used; by default all α of the first row. An answer without the field
-    `finished` counts as finished. Raises InputError for a missing file, a malformed field (naming file, line and
-    field), an α that a row lacks, or an id that stands twice.
+    `finished` counts as finished. Half an emoji, from a broken cut, can be written into no file: it becomes U+FFFD.
+    Raises InputError for a missing file, a malformed field (naming file, line and field), an α that a row lacks, or a
+    duplicate id.
     """
     chosen = None if alphas is None else [float(alpha) for alpha in alphas]
     questions: dict[str, Question] = {}
@@ -110,10 +86,11 @@ def read_questions(pattern: str, alphas: Sequence[float] | None = None) -> tuple
                 if lacking := [alpha for alpha in chosen if alpha not in answers]:
                     there = ", ".join(f"{alpha:g}" for alpha in answers)
                     raise InputError(f"field 'responses': no answer for alpha={lacking[0]:g}; choose from: {there}")
-                if row["id"] in questions:
-                    raise InputError(f"duplicate id {row['id']!r}")
+                id_, question, passage = (without_surrogates(row[key]) for key in ("id", "question", "passage"))
+                if id_ in questions:
+                    raise InputError(f"duplicate id {id_!r}")
             wanted = {alpha: answers[alpha] for alpha in chosen}
-            questions[row["id"]] = Question(row["id"], row["question"], row["passage"], wanted, unfinished)
+            questions[id_] = Question(id_, question, passage, wanted, unfinished)
     return list(questions.values()), failed
 
 
@@ -128,7 +105,7 @@ def _read_answers(responses: Sequence[Any]) -> tuple[dict[float, str], frozenset
         alpha = float(response["alpha"])
         if alpha in answers:
             raise InputError(f"field 'responses': alpha={alpha:g} occurs twice")
-        answers[alpha] = response["text"]
+        answers[alpha] = without_surrogates(response["text"])
         if not response.get("finished", True):
             unfinished.add(alpha)
     return answers, frozenset(unfinished)
@@ -169,44 +146,44 @@ def build_row(question: Question, alphas: Sequence[float], variant: str) -> Row:
 
     The reward gets the answers where a trajectory of the variant must repeat them.
     """
-    answers = [question.answers[alpha] for alpha in alphas]
-    # as the prompt has it: half an emoji, from a broken cut, can be written into no file
-    truth: Row = {"alphas": list(alphas), "reference": without_surrogates(question.passage), "variant": variant}
+    answers = question.answers_at(alphas)
+    truth: Row = {"alphas": list(alphas), "reference": question.passage, "variant": variant}
     if find_variant(variant).echo_answer:
-        truth["answers"] = [without_surrogates(answer) for answer in answers]
+        truth["answers"] = answers
     return {
         "data_source": DATA_SOURCE,
         "prompt": judge_messages(variant, question.question, question.passage, answers),
         "reward_model": {"style": "rule", "ground_truth": json.dumps(truth, ensure_ascii=False)},
-        "extra_info": {"id": without_surrogates(question.id), "k": len(answers), "alphas": list(alphas)},
+        "extra_info": {"id": question.id, "k": len(answers), "alphas": list(alphas)},
     }
-
-
-def _contested(question: Question, alphas: Sequence[float]) -> bool:
-    return is_contested(question.question, question.passage, [question.answers[alpha] for alpha in alphas])
 
 
 @dataclass(frozen=True)
 class _Drawing:
-    """How the rows of all stages are drawn. contested: leave out candidates that the word rule ranks alike."""
+    """How the rows of all stages are drawn. flags: of each question, by its id."""
 
-    seed: int
-    variant: str
+    settings: TrainSettings
     flags: Mapping[str, Flags]
-    prompt_tokens: Callable[[list[dict[str, str]]], int]
-    max_prompt_tokens: int
+    prompt_tokens: TokenCounter
 
     def rows(
-        self, name: str, stage: Stage, pool: Sequence[Question], turn: int, contested: bool, others: Sequence[Stage]
+        self,
+        name: str,
+        stage: Stage,
+        pool: Sequence[Question],
+        turn: int = 0,
+        contested: bool = False,
+        others: Sequence[Stage] = (),
     ) -> tuple[list[Row], dict[str, Any]]:
         """The rows of a stage and their counts. Raises InputError, with the figures, if there are too few.
 
-        turn: how many stages with this k there were before. others: stages that must be able to use the same questions.
+        turn: how many stages with this k there were before. contested: leave out candidates that the word rule ranks
+        alike. others: stages that must be able to use the same questions.
         """
         rows: list[Row] = []
         reasons = [*REASONS, UNCONTESTED, TOO_LONG] if contested else [*REASONS, TOO_LONG]
         left_out: Counter[str] = Counter(dict.fromkeys(reasons, 0))
-        for question in shuffled(pool, self.seed, name):
+        for question in shuffled(pool, self.settings.seed, name):
             if len(rows) == stage.rows:
                 break
             row = self._row(question, stage, turn, contested, others)
@@ -217,8 +194,8 @@ class _Drawing:
         if len(rows) < (stage.rows or 1):
             raise InputError(
                 f"{name} (K={stage.k}) needs {stage.rows or 'some'} rows, but {len(pool)} questions gave "
-                f"{len(rows)}; left out: {listed(left_out)} (prompts over {self.max_prompt_tokens} tokens are too "
-                "long); synthesize more questions or ask for fewer rows"
+                f"{len(rows)}; left out: {listed(left_out)} (prompts over {self.settings.verl.data.max_prompt_length} "
+                "tokens are too long); synthesize more questions or ask for fewer rows"
             )
         shown = [row["extra_info"]["alphas"] for row in rows]
         return rows, {"k": stage.k, "rows": len(rows), "left_out": dict(left_out), **count_shown(shown)}
@@ -229,66 +206,48 @@ class _Drawing:
         for wanted in (stage, *others):
             if reason := blocking_reason(flags, question.answers, wanted.k):
                 return reason
-        sets = candidate_sets(question, stage.k, self.seed, flags, turn)
-        chosen = next((alphas for alphas in sets if not contested or _contested(question, alphas)), None)
-        if chosen is None:
-            return UNCONTESTED
-        row = build_row(question, chosen, self.variant)
-        longest = build_row(question, list(question.answers), self.variant) if others else row
-        return TOO_LONG if self.prompt_tokens(longest["prompt"]) > self.max_prompt_tokens else row
+        for alphas in candidate_sets(question, stage.k, self.settings.seed, flags, turn):
+            if contested and not is_contested(question.question, question.passage, question.answers_at(alphas)):
+                continue
+            row = build_row(question, alphas, self.settings.variant)
+            longest = build_row(question, list(question.answers), self.settings.variant) if others else row
+            fits = self.prompt_tokens(longest["prompt"]) <= self.settings.verl.data.max_prompt_length
+            return row if fits else TOO_LONG
+        return UNCONTESTED
 
 
-def build_curriculum(
-    questions: Sequence[Question],
-    stages: Sequence[Stage],
-    validation: Sequence[Stage],
-    *,
-    seed: int,
-    variant: str,
-    answer_filter: AnswerFilter,
-    prompt_tokens: Callable[[list[dict[str, str]]], int],
-    max_prompt_tokens: int,
-    same_questions: bool = False,
-    only_contested: bool = False,
-) -> Curriculum:
+def build_curriculum(settings: TrainSettings, questions: Sequence[Question], prompt_tokens: TokenCounter) -> Curriculum:
     """Validation rows from questions of their own, then the training rows of each stage, shuffled inside it.
 
-    A question is used at most once in a stage, and its candidates are drawn anew in a later one with the same k; one
-    that cannot be used is replaced by the next and counted, in training with `only_contested` also one whose candidates
-    the word rule ranks alike however strict it is. Stages draw their questions apart, or, with
-    `same_questions`, the first draws questions that all of them can use. Raises InputError, with the figures, when too
-    few remain.
+    A question is used at most once in a stage. A later stage with the same k draws its candidates again. A question
+    that cannot be used is replaced by the next and counted; in training with `only_contested` that includes one whose
+    candidates the word rule ranks alike however strict it is. Each stage draws its own questions; with `same_questions`
+    the first stage draws questions that all stages can use. Raises InputError, with the figures, when too few remain.
     """
-    flags = flag_questions(questions, [*validation, *stages], answer_filter)
-    curriculum = Curriculum(flagged=count_flags(flags.values()))
-    drawing = _Drawing(seed, variant, flags, prompt_tokens, max_prompt_tokens)
+    flags = flag_questions(questions, [*settings.validation, *settings.stages], settings.answer_filter)
+    curriculum = Curriculum(count_flags(flags.values()))
+    drawing = _Drawing(settings, flags, prompt_tokens)
 
-    def add(split: str, at: int, rows: list[Row], counts: dict[str, Any]) -> None:
-        kept = curriculum.val if split == "val" else curriculum.train
+    def add(split: str, at: int, kept: list[Row], drawn: tuple[list[Row], dict[str, Any]]) -> set[str]:
+        """Put the rows drawn behind those kept; the ids of their questions."""
+        rows, curriculum.counts[f"{split} stage {at}"] = drawn
         for index, row in enumerate(rows, len(kept)):
             row["extra_info"] |= {"index": index, "split": split, "stage": at}
         kept += rows
-        curriculum.counts[f"{split} stage {at}"] = counts
+        return {row["extra_info"]["id"] for row in rows}
 
     rest = list(questions)
-    for at, stage in enumerate(validation, 1):
-        rows, counts = drawing.rows(f"val stage {at}", stage, rest, 0, False, ())
-        add("val", at, rows, counts)
-        drawn = _ids(rows)
-        rest = [question for question in rest if without_surrogates(question.id) not in drawn]
-    for at, stage in enumerate(stages, 1):
-        before = sum(earlier.k == stage.k for earlier in stages[: at - 1])
-        others = stages[1:] if same_questions and at == 1 else ()
-        rows, counts = drawing.rows(f"train stage {at}", stage, rest, before, only_contested, others)
-        add("train", at, rows, counts)
+    for at, stage in enumerate(settings.validation, 1):
+        used = add("val", at, curriculum.val, drawing.rows(f"val stage {at}", stage, rest))
+        rest = [question for question in rest if question.id not in used]
+    for at, stage in enumerate(settings.stages, 1):
+        turn = sum(earlier.k == stage.k for earlier in settings.stages[: at - 1])
+        others = settings.stages[1:] if settings.same_questions and at == 1 else ()
+        rows = drawing.rows(f"train stage {at}", stage, rest, turn, bool(settings.only_contested), others)
+        used = add("train", at, curriculum.train, rows)
         if others:
-            drawn = _ids(rows)
-            rest = [question for question in rest if without_surrogates(question.id) in drawn]
+            rest = [question for question in rest if question.id in used]
     return curriculum
-
-
-def _ids(rows: Sequence[Row]) -> set[str]:
-    return {row["extra_info"]["id"] for row in rows}
 
 
 def count_shown(shown: Sequence[Sequence[float]]) -> dict[str, dict[str, Any]]:
@@ -311,11 +270,7 @@ def check_answers(path: Path, variant: str) -> None:
     if not find_variant(variant).echo_answer:
         return
     with readable(path), pyarrow.parquet.ParquetFile(path) as rows:
-        first = (
-            next(rows.iter_batches(batch_size=1, columns=["reward_model"])).to_pylist()
-            if rows.metadata.num_rows
-            else []
-        )
+        first = rows.read(["reward_model"]).slice(0, min(1, rows.metadata.num_rows)).to_pylist()
     if first and "answers" not in json.loads(first[0]["reward_model"]["ground_truth"]):
         raise InputError(
             f"{path}: field 'answers' is missing, which the reward of variant '{variant}' needs; an older version "
@@ -328,7 +283,7 @@ def listed(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in left_out.items() if n) or "none"
 
 
-def prompt_counter(model: str) -> Callable[[list[dict[str, str]]], int]:
+def prompt_counter(model: str) -> TokenCounter:
     """Counts the tokens of a prompt as verl will: the model's tokenizer with its chat template."""
     from transformers import AutoTokenizer
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import OmegaConf
 
-if TYPE_CHECKING:
-    from train.run_folder import RunFolder
-    from train.settings import SFTSettings, TrainSettings
+from train.run_folder import RunFolder
+from train.settings import SFTSettings, TrainSettings
 
 AGENT_LOOPS = Path(__file__).parent / "rollouts" / "agent_loops.yaml"
 

@@ -15,14 +15,12 @@ with verl's own table of hardware: GRPO on 7B takes 2 GPUs of 80 GB, with LoRA 1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from train.model_shape import Shape
+from train.model_shape import Shape
 
 GIB = 2**30
 OUTSIDE = 2.0 * GIB  # CUDA contexts, NCCL, CUDA graphs of the two processes on a GPU: assumed, not computed

@@ -19,10 +19,10 @@ from rag_zeval.stages.config import stored
 from rag_zeval.stages.ray_folder import ray_folder, remove_ray_folder
 from rag_zeval.stages.training_log import read_attempt
 from train.leftovers import MARK, note_segments, stop_leftovers
-from train.progress import Display
 from train.rollouts.agreement import Agreement
 from train.run_folder import RunFolder
 from train.settings import Settings, identity
+from train.step_lines import StepLines
 from train.verl_config import build, runtime_env_keys, starts_ray
 from train.watch import Watch, bare, names_error
 
@@ -72,15 +72,15 @@ def run_verl(
         folder.keep_best()  # of an attempt that was killed; all checkpoints but one go now
     attempt = folder.start_attempt(verl, after=done)
     program = [word.format(devices=verl.trainer.n_gpus_per_node) for word in settings.trainer.program]
-    agreement = Agreement(verl)
+    agreement, lines = Agreement(verl), StepLines(total, every)
     try:
         with ray_folder(folder.path) as ray_tmp:
             env = environment(variables, own_ray=ray_tmp if starts_ray(verl) else None)
-            with running_verl(folder, env, program) as process, Display(total, done, every) as display:
+            with running_verl(folder, env, program) as process, lines.console.status("training"):
                 for step, data in logged_steps(process, attempt, folder):
-                    display.step(step, data)
+                    lines.step(step, data)
                     if warning := agreement.step(step, data):
-                        display.console.print(warning, soft_wrap=True)
+                        lines.console.print(warning, soft_wrap=True)
                     if best:
                         folder.keep_best()
         fault = f"ended with code {process.returncode}" if process.returncode else None

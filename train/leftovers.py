@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +41,8 @@ def stop_leftovers(out_dir: Path) -> int:
         if alive:
             break
     if (noted := out_dir / SEGMENTS).exists():
-        remove_segments(map(Path, read_json(noted, list)))
+        for segment in unused(map(Path, read_json(noted, list))):
+            segment.unlink(missing_ok=True)
         noted.unlink()
     return killed
 
@@ -90,27 +92,16 @@ def segments_of(pids: Iterable[int]) -> set[Path]:
             for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines():
                 if f" {SHARED}/" in line:
                     mapped.add(int(line.split()[4]))
-    return {path for path in all_segments() if inode(path) in mapped}
+    return {Path(entry.path) for entry in _entries() if entry.inode() in mapped}
 
 
 def all_segments() -> set[Path]:
     """Those of vLLM and verl in shared memory now, whoever made them."""
-    return {path for path in SHARED.glob("*") if path.name.startswith(KINDS)}
+    return {Path(entry.path) for entry in _entries()}
 
 
-def inode(path: Path) -> int | None:
-    """None for a file that has gone."""
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return None
-
-
-def remove_segments(segments: Iterable[Path]) -> None:
-    """Remove those that no process has mapped any more."""
-    for segment in unused(segments):
-        with suppress(OSError):
-            segment.unlink()
+def _entries() -> list[os.DirEntry[str]]:
+    return [entry for entry in os.scandir(SHARED) if entry.name.startswith(KINDS)] if SHARED.is_dir() else []
 
 
 def unused(segments: Iterable[Path]) -> set[Path]:

@@ -8,7 +8,9 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval import __version__
 from rag_zeval.files import flat, read_card, read_json, write_text
@@ -16,16 +18,13 @@ from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
 from train.settings import TrainSettings, binding_settings
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
 TEMPLATES = Path(__file__).parent / "templates"
 PACKAGES = ("verl", "torch", "transformers", "vllm", "ray", "peft")
 NO_DEPARTURE = ("profile", "seed", "platform", "verl.trainer.experiment_name", "verl.trainer.logger")
 
 
 class Verbatim(str):
-    """Text of the card's own making, which stands in it as it is."""
+    """Text that the card itself wrote: it is not escaped."""
 
     __slots__ = ()
 
@@ -48,7 +47,6 @@ def write_model_card(model: Path, settings: TrainSettings, manifest: Mapping[str
     The base is named by its folder's name or its name on the hub; no path of this machine is shown.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from omegaconf import OmegaConf
 
     base, local, shown = settings.base_model, settings.base_is_local, card_settings(settings.config)
     verl = settings.verl

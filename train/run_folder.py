@@ -52,8 +52,8 @@ class RunFolder:
     def claim(self, identity: Mapping[str, Any]) -> None:
         """Note what the run is made of, or check that it is the same as before.
 
-        Raises InputError naming the first thing that differs: a run goes on with what it was started with. As long as
-        no step is logged there is nothing to go on with, and the run simply starts over.
+        Raises InputError naming the first setting that differs: a run is resumed only with what it was started with.
+        If no step is logged yet, there is nothing to resume, and the run starts over.
         """
         if self.identity.exists():
             before = read_json(self.identity)
@@ -109,7 +109,7 @@ class RunFolder:
         return max((step for step in self._saved() if step <= through), default=0)
 
     def prune(self, keep: int) -> None:
-        """Remove all checkpoints but that of step `keep`: older ones, and any that was cut off in the writing."""
+        """Remove all checkpoints but that of step `keep`: older ones, and any that was only half written."""
         for step in self._saved():
             if step != keep:
                 shutil.rmtree(self.checkpoint(step))
@@ -117,17 +117,13 @@ class RunFolder:
     def _saved(self) -> list[int]:
         return [int(folder.name.rsplit("_", 1)[1]) for folder in self.checkpoints.glob("global_step_*")]
 
-    def best_step(self) -> int:
-        """The logged step of the highest validation reward, the earlier of equals; 0 if there is none."""
-        return best_step(self.steps())
-
     def keep_best(self) -> None:
         """Keep what the best step so far is exported from, for verl will remove its checkpoint.
 
         Hard links: they cost no space while the checkpoint stands, and outlive it. A step is logged after its
-        checkpoint is written, so it is whole; nothing is kept by half, and calling this again goes on after a kill.
+        checkpoint is written, so it is whole. Call this again after a kill: nothing is left half kept.
         """
-        step = self.best_step()
+        step = best_step(self.steps())
         kept, checkpoint = self._kept(step), self.checkpoint(step)
         if step and not kept.exists() and checkpoint.exists():
             part = self.checkpoints / "best.part"

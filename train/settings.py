@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import re
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, StrictInt, model_validator
+from pydantic.dataclasses import dataclass
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
@@ -18,12 +19,11 @@ from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import check_settings, stored
 from rewards.accuracy import AccuracyRule
-from train.curriculum import Stage, read_stages, response_files
 from train.verl_config import PPO, SFT, Trainer, check_keys
 
 SECRET = re.compile("(^|_)(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|$)", re.IGNORECASE)  # names of variables
 
-# Keys that change how fast or where a run goes, not what it learns: they may change when it is taken up again.
+# Keys that change how fast or where a run goes, not what it learns: they may change when it is resumed.
 PLACES = ("out_dir", "responses", "base_model", "threads")
 NOT_BINDING = (
     *PLACES,
@@ -41,13 +41,23 @@ NOT_BINDING = (
 
 
 Share = Annotated[float, Field(gt=0, le=1)]
-Stages = Annotated[list[Stage], BeforeValidator(read_stages)]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class Stage:
+    """`rows` training rows with `k` candidates each; no number of rows: all there are."""
+
+    k: Annotated[StrictInt, Field(ge=1)]
+    rows: Annotated[StrictInt, Field(gt=0)] | None
+
+
+Stages = Annotated[list[Stage], Field(description="a list of {k: a number, rows: a number, or null for all}")]
 
 
 class Settings(BaseModel):
     """The keys that `configs/train.yaml` and `configs/sft.yaml` share, where they are explained.
 
-    A filter that is null is off, the default of all but the first, so that a run begun before they were there goes on.
+    A filter that is null is off. That is the default of all but the first, so that older runs can be resumed.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
@@ -114,6 +124,8 @@ class TrainSettings(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> TrainSettings:
+        if any(stage.k < 2 for stage in [*self.stages, *self.validation]):
+            raise InputError("stages, validation: a judge ranks two candidates or more (k)")
         trainer, worker = self.verl.trainer, self.verl.actor_rollout_ref
         if (trainer.get("save_freq") or 0) <= 0:
             raise InputError("verl.trainer.save_freq must be above 0: without checkpoints there is no model to export")
@@ -127,18 +139,14 @@ class TrainSettings(Settings):
         return self
 
 
-def _known_prompt(name: str) -> str:
-    return name if name == RANKING.name else find_variant(name).name
-
-
 class SFTSettings(Settings):
     """The keys of `configs/sft.yaml`."""
 
     trainer = SFT
     not_binding = NOT_BINDING
 
-    variant: Annotated[str, AfterValidator(_known_prompt)]
-    rows: Annotated[list[Stage], BeforeValidator(partial(read_stages, least=1))]
+    variant: Annotated[str, AfterValidator(lambda name: name if name == RANKING.name else find_variant(name).name)]
+    rows: Stages
     sets_per_question: Annotated[int, Field(ge=1)] | None
 
     @model_validator(mode="after")
@@ -268,7 +276,7 @@ def binding_settings(config: DictConfig, not_binding: Sequence[str] = NOT_BINDIN
         for name in path:
             node = node.get(name) or {}
         node.pop(last, None)
-    if settings.get("export") == "last":  # so that runs from before there was a choice are taken up and recognised
+    if settings.get("export") == "last":  # so that runs from before this key existed can be resumed
         del settings["export"]
     return settings
 
@@ -278,17 +286,21 @@ def identity(settings: Settings) -> dict[str, Any]:
     return {
         "config": binding_settings(settings.config, settings.not_binding),
         "prompt_hash": PROMPTS[settings.variant].prompt_hash,
-        "responses": responses_sha256(settings.responses),
+        "responses": hashlib.sha256("".join(map(file_sha256, response_files(settings.responses))).encode()).hexdigest(),
         "base": base_sha256(settings.base_model),
     }
 
 
-def responses_sha256(pattern: str) -> str:
-    return hashlib.sha256("".join(map(file_sha256, response_files(pattern))).encode()).hexdigest()
+def response_files(pattern: str) -> list[str]:
+    """The responses.jsonl files that a path or a glob names. Raises InputError if there is none."""
+    paths = sorted(glob.glob(pattern))
+    if not paths:
+        raise InputError(f"{pattern}: no responses found; run `make synthesize`, or name others with responses=FILE")
+    return paths
 
 
 def base_sha256(base: str) -> str:
-    """Hash of a local model; a name on the hub stands for itself."""
+    """Hash of a local model folder; a name on the hub is returned as it is. Raises InputError for a missing folder."""
     if Path(base).is_dir():
         return model_sha256(base)
     if base.startswith((".", "/")) or base.count("/") != 1 or Path(base).parent.is_dir():

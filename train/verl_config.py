@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rag_zeval.errors import InputError, nearest
+from rag_zeval.files import flat
 from rag_zeval.stages.config import key_paths
 
 # Keys that verl reads but its YAML does not list (on verl's own command line they take a "+"). What stands below
@@ -95,16 +96,14 @@ def schema(trainer: Trainer = PPO) -> DictConfig:
 def unknown_keys(ours: Any, trainer: Trainer = PPO) -> Iterator[str]:
     """Dotted keys of `ours` that verl's config has no place for. Below `{}` and null verl leaves all names open."""
     known = OmegaConf.to_container(schema(trainer), resolve=False)
+    listed, leaves = {*key_paths(known)}, flat(known)
     for key in key_paths(ours):
-        node: Any = known
-        for name in key.split("."):
-            if not node or not isinstance(node, dict) or name not in node:
-                break
-            node = node[name]
-        else:
-            continue
-        is_open = node is None or node == {}
-        if not is_open and not any(key == added or key.startswith(added + ".") for added in trainer.added):
+        place = key
+        while place and place not in listed:
+            place = place.rpartition(".")[0]
+        is_open = leaves.get(place, "") in (None, {})
+        is_added = any(key == added or key.startswith(added + ".") for added in trainer.added)
+        if place != key and not is_open and not is_added:
             yield key
 
 

@@ -1,4 +1,4 @@
-"""Whether a run still goes on: verl waits for ever, in silence, for a worker that raised while it took new weights."""
+"""Detects a run that hangs: verl waits forever, in silence, for a worker that raised during a weight update."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from train.progress import seconds_taken
+from train.step_lines import seconds_taken
 
 ERROR = re.compile(r"(?!Error executing)[\w.]*(Error|Exception)\b(.*: |\()")  # a line that names one; hydra heads all
 # Of a line that ray passes on, from vLLM's processes perhaps, which put their own and an error's time before it.
@@ -16,10 +16,11 @@ WORKER_RAISED = "WorkerProc hit an exception"  # vLLM's words; a call failed, an
 
 
 class Watch:
-    """Seconds of silence, neither a step nor a line in the log, that are more than a healthy run has.
+    """Tells when a run has been silent, with neither a step nor a line in its log, for longer than a healthy run is.
 
-    A minute after a vLLM worker raised. After another error three of its longest steps, a minute at least, ten before
-    there is a step; without one, ten of its longest steps, half an hour at least.
+    The limit is a minute after a vLLM worker raised. After any other error it is three times the longest step, but at
+    least a minute, and ten minutes before the first step. Without an error it is ten times the longest step, but at
+    least half an hour.
     """
 
     def __init__(self, log: Path, clock: Callable[[], float] = time.monotonic):
@@ -33,7 +34,7 @@ class Watch:
         self.longest = max(self.longest, seconds_taken(data))
 
     def silence(self) -> float | None:
-        """Seconds for which nothing was heard, if they are too many."""
+        """Seconds since the last sign of life, if they exceed the limit; else None."""
         with open(self.log, "rb") as log:
             log.seek(self.read)
             written, newline, _ = log.read().rpartition(b"\n")  # the rest is a line not ended yet

@@ -29,8 +29,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.judge.scoring import same_words
 from rag_zeval.scorers.score import Scored
-from rag_zeval.stages.answer_quality import repetition
-from rag_zeval.stages.gold_answers import contains_answer
+from rag_zeval.stages.answer_quality import contains_answer, repetition
 from rag_zeval.text import is_blank
 
 

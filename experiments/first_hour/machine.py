@@ -11,11 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
-from train.dry_run import host_memory, sized
 from train.gpu_memory import GIB, misfit, read_setup
 from train.leftovers import SHARED
 from train.model_shape import Shape
-from train.plan import count_steps, plan_disk
+from train.plan import count_steps, host_memory, plan_disk, sized
 from train.settings import TrainSettings
 from train.verl_config import build
 

@@ -16,9 +16,8 @@ from experiments.plan import RL, Command
 from rag_zeval.scoring.prices import read_prices
 from rag_zeval.stages.config import load_config
 from train.derived_keys import derived_keys
-from train.dry_run import check_answers_to_come, checked_by_verl, sized
 from train.model_shape import read_shape
-from train.plan import count_steps, plan_disk
+from train.plan import check_answers_to_come, checked_by_verl, count_steps, plan_disk, sized
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
 from train.verl_config import build

@@ -77,15 +77,15 @@ def small_profile(questions: int) -> tuple[Any, Prompts]:
     from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM
 
-    from rag_zeval.stages.config import load_config
+    from rag_zeval.stages.config import check_settings, load_config
     from synthesize.jobs import JobReader, model_path
-    from synthesize.settings import read_settings
+    from synthesize.settings import Settings
     from synthesize.sources import Tally, load_questions
 
     torch.set_num_threads(1)
     words = ["profile=small", "split=test", f"n_questions={questions}", "out_dir=unused"]
     config: Any = OmegaConf.to_container(load_config("synthesize", words), resolve=True)
-    settings = read_settings(config)
+    settings = check_settings(Settings, config)
     reader = JobReader(settings)
     jobs = [reader.read(question) for question in load_questions(settings, Tally(), lambda question: False)]
     with model_path(settings) as path:

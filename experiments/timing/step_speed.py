@@ -44,7 +44,7 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> li
 
     from experiments.timing.verl_worker import Worker, batch_of, one_process, worker_config
     from rag_zeval.models.decoding import generate, stop_ids
-    from train.rollouts.seed import rollout_seed
+    from train.rollouts import rollout_seed
 
     torch.set_num_threads(1)
     config = worker_config(rollouts)

@@ -1,10 +1,13 @@
 """Answers that a judge should not be shown: those no honest judge can rank, and those with nothing to judge.
 
-One definition, for what `synthesize` reports and for what `train` leaves out.
+One definition, for what `synthesize` reports and for what `train` leaves out. And whether an answer has a gold answer
+in it, as the evaluation of open-domain question answering has it.
 """
 
 from __future__ import annotations
 
+import re
+import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +21,8 @@ GRAM = 4
 # Why an answer is flagged, or two answers together. Of several reasons the first in this order counts.
 Reason = Literal["empty", "identical", "near_identical", "repetition", "passage", "unfinished"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 Flags = dict[tuple[float, ...], Reason]  # (alpha,) of an answer, or (larger, smaller alpha) of two
 
 
@@ -132,3 +137,17 @@ def count_flags(questions: Iterable[Flags]) -> dict[str, dict[str, int]]:
             counts.setdefault(flagged, Counter())[reason] += 1
     ordered = sorted(counts, key=lambda flagged: (len(flagged), [-alpha for alpha in flagged]))
     return {" / ".join(f"{alpha:g}" for alpha in at): dict(sorted(counts[at].items())) for at in ordered}
+
+
+def answer_words(text: str) -> list[str]:
+    """Words in lower case, without articles and punctuation (the normalisation of SQuAD's evaluation script).
+
+    A mark becomes a space here, where the script takes it away: "well-known" is two words.
+    """
+    return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+
+
+def contains_answer(text: str, gold_answers: Sequence[str]) -> bool:
+    """Whether a text contains one of the gold answers, word for word; a gold answer without words is never found."""
+    words = f" {' '.join(answer_words(text))} "
+    return any(f" {' '.join(gold)} " in words for gold in map(answer_words, gold_answers) if gold)

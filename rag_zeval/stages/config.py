@@ -183,9 +183,9 @@ def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "value_error":
         own = first["ctx"]["error"]
         return f"{name}: {own}" if name else str(own)  # a check of several keys names them itself
-    if first["type"] == "missing":
-        return f"{name}: {first['msg']}"
     if wanted and get_origin(part) is list:  # a text in its place may be a URL with a key: not shown
         return f"{name}: must be {wanted}"
+    if first["type"] == "missing":
+        return f"{name}: {first['msg']}"
     shown = "null" if value is None else one_line(str(value)) or "nothing"
     return f"{name}: {f'must be {wanted}' if wanted else first['msg']}, found {shown}"

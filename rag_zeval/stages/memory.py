@@ -29,7 +29,7 @@ class Memory:
 
 @contextmanager
 def watched() -> Iterator[Memory]:
-    """The memory, looked at again and again until the block ends; other programs' is in it."""
+    """Watch the memory until the block ends; what other programs take counts too."""
     memory, ended = Memory(), Event()
 
     def watch() -> None:

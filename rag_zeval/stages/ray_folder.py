@@ -16,7 +16,7 @@ NOTE = "ray_tmp"  # in the run's folder: where ray's is
 def ray_folder(out_dir: Path) -> Iterator[Path]:
     """A fresh folder for ray's sockets and logs, removed afterwards; so is one that a killed attempt left behind.
 
-    It stands in the system's temporary folder: a unix socket's path has 107 bytes at most, and `out_dir` may be long.
+    It is in the system's temporary folder: a unix socket's path has 107 bytes at most, and `out_dir` may be long.
     """
     remove_ray_folder(out_dir)
     base = tempfile.gettempdir()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from synthesize.settings import read_settings
+from rag_zeval.stages.config import check_settings
+from synthesize.settings import Settings
 from synthesize.sources import Tally, load_questions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +22,7 @@ MARGIN = 1e-4  # two decoders may part only where the two best mixed logits are 
 def settings():
     """Settings as the stage's file has them, but for the keys given."""
     defaults = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
-    return lambda **keys: read_settings({**defaults, "out_dir": "out", "device": "cpu", **keys})
+    return lambda **keys: check_settings(Settings, {**defaults, "out_dir": "out", "device": "cpu", **keys})
 
 
 @pytest.fixture(scope="session")

@@ -118,19 +118,6 @@ def test_the_config_says_what_the_weights_are(folder: RunFolder, stored: list[An
     assert json.loads((folder.model / "config.json").read_text())["dtype"] == said
 
 
-@given(st.dictionaries(st.integers(0, 12), st.one_of(st.none(), st.sampled_from([0.1, 0.5, 0.9]))))
-def test_the_best_is_the_first_of_the_highest_among_whole_steps(rewards: dict[int, float | None]) -> None:
-    steps = {step: {} if reward is None else {VALIDATION: reward} for step, reward in rewards.items()}
-    best, expected = 0, None
-    step = 1
-    while step in rewards:  # only an unbroken log counts
-        reward = rewards[step]
-        if reward is not None and (expected is None or reward > expected):
-            best, expected = step, reward
-        step += 1
-    assert best_step(steps) == best
-
-
 @given(
     rewards=st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.4]), min_size=1, max_size=8),
     keep=st.integers(1, 3),
@@ -164,7 +151,7 @@ def test_the_best_outlives_verls_removals_and_any_kill(
                     kills.remove((step, "linked"))
                     (folder.checkpoints / "best.part").mkdir(exist_ok=True)  # a kill in the middle of the next one
                     break
-        best = folder.best_step()
+        best = best_step(folder.steps())
         assert best == rewards.index(max(rewards)) + 1
         weights = folder.weights_of(best) / "actor" / "huggingface" / "model.safetensors"
         assert weights.read_text() == f"weights of {best}"

@@ -1,35 +1,41 @@
-"""The settings of both trainers: what is refused before anything is loaded, and what a run is known by."""
+"""The settings of both trainers and of verl: what is refused before anything is loaded, and what a run is known by."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from verl.utils.config import omega_conf_to_dataclass
 
+from experiments.plan import plan_runs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import CONFIGS, load_config
 from train.__main__ import main
-from train.curriculum import Stage
 from train.run_folder import RunFolder
-from train.settings import Settings, SFTSettings, TrainSettings, binding_settings, identity, read_settings
+from train.settings import Settings, SFTSettings, Stage, TrainSettings, binding_settings, identity, read_settings
 from train.sft.__main__ import main as sft_main
+from train.verl_config import PPO, SFT, build, check_keys, schema, unknown_keys, validate
 
-STAGES: dict[str, type[Settings]] = {"train": TrainSettings, "sft": SFTSettings}
+SETTINGS: dict[str, type[Settings]] = {"train": TrainSettings, "sft": SFTSettings}
+TRAINERS = {"train": PPO, "sft": SFT}
 MAIN = {"train": main, "sft": sft_main}
 JOINED = ["profile=paper", "verl.trainer.nnodes=2", "verl.ray_kwargs.ray_init.address=auto"]
 SAVED = "verl.actor_rollout_ref.actor.checkpoint.save_contents"
+NOT_RANKED = ["rows=[{k: 1, rows: 3}]", "verl.data.train_batch_size=6"]
 VARIABLES = "verl.ray_kwargs.ray_init.runtime_env.env_vars"
 
 
 def read(stage: str, *words: str) -> Any:
-    return read_settings(STAGES[stage], load_config(stage, words))
+    return read_settings(SETTINGS[stage], load_config(stage, words))
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", SETTINGS)
 @pytest.mark.parametrize("word", ["platform=tpu", "filter_near_identical=0", "filter_near_identical=True"])
 def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
     key, value = word.split("=")
@@ -42,8 +48,12 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
     [
         (["accuracy=best"], "^accuracy: .*'all-pairs' or 'best-only'"),
         (["variant=long"], "^variant: unknown prompt variant 'long'"),
-        (["stages=[{k: 1, rows: 3}]"], r"^stages: each must be {k: 2 or more.*, found {'k': 1, 'rows': 3}"),
-        (["validation=3"], "^validation: must be a list of {k, rows}, found 3"),
+        (["stages=[{k: 1, rows: 3}]"], "^stages, validation: a judge ranks two candidates or more"),
+        *(
+            ([f"stages=[{{k: 3, rows: null}}, {entry}]"], "^stages: must be a list of {k: a number, rows: a number, or")
+            for entry in ("{k: 3, row: 120}", "{k: '3', rows: 3}", "{k: 0, rows: 3}", "{k: 3, rows: 0}", "3")
+        ),
+        (["validation=3"], "^validation: must be a list of {k: a number"),
         (
             ["verl.data.train_batch_size=3", "verl.actor_rollout_ref.rollout.n=4"],
             "actor.ppo_micro_batch_size_per_gpu=8 does not divide the 6 rollouts",
@@ -72,41 +82,31 @@ def test_what_neither_trainer_takes_is_named(stage: str, word: str) -> None:
         ([*JOINED, f"{VARIABLES}.WANDB_API_KEY=x"], "env_vars.WANDB_API_KEY: a secret would be written into the run's"),
         ([*JOINED, f"{VARIABLES}.hf_token=x"], "env_vars.hf_token: a secret"),
         (["verl.trainer.wandb_proxy=http://me:x@proxy"], "wandb_proxy: a password would be written"),
+        ([NOT_RANKED[0]], "^rows: variant=ranking-only ranks two candidates or more"),
+        ([NOT_RANKED[1]], "train_batch_size=6 does not divide among 1 devices into micro-batches"),
     ],
 )
 def test_what_could_only_fail_later_is_refused(words: list[str], message: str) -> None:
+    stage = "sft" if words[0] in NOT_RANKED else "train"
     with pytest.raises(InputError, match=message):
-        read("train", *words)
+        read(stage, *words)
 
 
-def test_a_run_with_lora_has_one_model_and_one_precision() -> None:
+def test_what_only_looks_wrong_passes() -> None:
+    """A run with LoRA has one model for both roles; and a name that only sounds like a secret."""
     read("train", "profile=single", "verl.actor_rollout_ref.actor.fsdp_config.model_dtype=bf16")
-
-
-def test_names_that_only_sound_like_secrets_pass() -> None:
     read("train", *JOINED, f"{VARIABLES}.TOKENIZERS_PARALLELISM=true")
+    assert read("sft", NOT_RANKED[0], "variant=compact").rows == [Stage(1, 3)]  # taught, not ranked
 
 
-def test_single_answers_are_taught_but_not_ranked() -> None:
-    rows = "rows=[{k: 1, rows: 3}]"
-    assert read("sft", rows, "variant=compact").rows == [Stage(1, 3)]
-    with pytest.raises(InputError, match=r"^rows: variant=ranking-only ranks two candidates or more"):
-        read("sft", rows)
-
-
-def test_an_sft_batch_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(InputError, match="train_batch_size=6 does not divide among 1 devices into micro-batches"):
-        read("sft", "verl.data.train_batch_size=6")
-
-
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", SETTINGS)
 def test_filters_are_read_and_all_but_the_first_are_off(stage: str) -> None:
     assert read(stage).answer_filter == AnswerFilter()
     words = ["identical=false", "near_identical=0.8", "repetition=1", "passage=0.5", "unfinished=true"]
     assert read(stage, *(f"filter_{word}" for word in words)).answer_filter == AnswerFilter(False, 0.8, 1, 0.5, True)
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", SETTINGS)
 def test_a_run_begun_before_the_filters_were_there_goes_on(stage: str, tmp_path: Path) -> None:
     now = OmegaConf.to_container(load_config(stage, []), resolve=True)
     assert isinstance(now, dict)
@@ -147,13 +147,6 @@ def test_a_run_is_known_by_what_its_model_depends_on(
     assert made_of() != run
 
 
-@pytest.mark.parametrize("profile", ["nano", "single", "paper"])
-def test_each_profile_can_export_its_best_and_exports_its_last(profile: str) -> None:
-    last, best = (read("train", f"profile={profile}", *words) for words in ([], ["export=best"]))
-    assert last.export == "last"
-    assert binding_settings(best.config) == {**binding_settings(last.config), "export": "best"}
-
-
 @pytest.mark.parametrize(
     ("stage", "words", "message"),
     [
@@ -175,3 +168,118 @@ def test_what_is_wrong_is_one_line_of_the_command(
     assert MAIN[stage]([f"out_dir={tmp_path / 'out'}", f"responses={nano_responses()}", *words]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("error: ") and message in shown and shown.count("\n") == 1
+
+
+PROFILES = sorted(path.stem for path in (CONFIGS / "profile").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("stage", SETTINGS)
+def test_what_the_stage_sets_itself_has_a_place_but_cannot_be_set(stage: str) -> None:
+    for key, source in TRAINERS[stage].derived.items():
+        config = OmegaConf.from_dotlist([f"{key}=x"])
+        assert list(unknown_keys(config, TRAINERS[stage])) == []
+        with pytest.raises(InputError, match=rf"^verl\.{key}: the stage sets this key itself, from '{source}'$"):
+            check_keys(config, TRAINERS[stage])
+
+
+@pytest.mark.parametrize("stage", SETTINGS)
+def test_the_keys_verl_does_not_list_are_really_not_listed(stage: str) -> None:
+    trainer = TRAINERS[stage]
+    assert [key for key in trainer.added if OmegaConf.select(schema(trainer), key, default="no") != "no"] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "near"), [("data.train_batchsize", "data.train_batch_size"), ("actor_rollout_ref.rollout.name.deep", "")]
+)
+def test_a_misspelt_key_is_refused_with_the_nearest(key: str, near: str) -> None:
+    with pytest.raises(InputError, match=rf"verl\.{key.split('.', maxsplit=1)[0]}.*no such key.*{near}"):
+        check_keys(OmegaConf.from_dotlist([f"{key}=1"]))
+
+
+def test_places_verl_leaves_open_take_any_name() -> None:
+    words = ["actor_rollout_ref.model.override_config.attn_implementation=eager"]
+    words.append("actor_rollout_ref.actor.optim.override_optimizer_config.eps=1e-9")
+    assert list(unknown_keys(OmegaConf.from_dotlist(words))) == []
+
+
+def check_by_verl(stage: str, config: DictConfig) -> None:
+    """Our checks of a stage's settings, and verl's own of all that they make of its configuration."""
+    settings = read_settings(SETTINGS[stage], config)
+    model = "model" if stage == "sft" else "actor_rollout_ref.model"
+    verl = build(settings.verl, {f"{model}.path": "x"}, settings.trainer)
+    if stage == "sft":  # verl checks these by making its own classes of them
+        for section in ("engine", "optim", "checkpoint"):
+            omega_conf_to_dataclass(verl[section])
+        assert verl.optim.lr_scheduler_type == "linear"
+    else:
+        assert verl.data.shuffle is False
+        assert validate(verl) == ("lora_rank: vLLM is not installed" if config.profile == "single" else None)
+        omega_conf_to_dataclass(verl.actor_rollout_ref.rollout)
+
+
+@pytest.mark.parametrize("stage", SETTINGS)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_each_profile_passes_our_checks_and_verls(profile: str, stage: str) -> None:
+    config = load_config(stage, [f"profile={profile}"])
+    check_by_verl(stage, config)
+    if stage == "train":  # each exports its last checkpoint, and can export its best
+        best = read("train", f"profile={profile}", "export=best")
+        assert binding_settings(best.config) == {**binding_settings(config), "export": "best"}
+
+
+def test_each_arm_of_each_experiment_passes_our_checks_and_verls() -> None:
+    checked = set()
+    for name in load_config("experiments", []).experiments:
+        for run in plan_runs(read_experiment(load_config("experiments", [f"experiment={name}", "seeds=[1]"]))):
+            for command in run.commands:
+                check_by_verl(command.stage, load_config(command.stage, command.words))
+            checked.add(f"{name} {run.name}")
+    assert {"proof judge-seed1", "ablations best-only-seed1", "ablations sft-ranker-seed1"} <= checked
+
+
+TABLE_6 = {
+    "data.train_batch_size": 32,
+    "data.max_prompt_length": 8192,
+    "data.max_response_length": 8192,
+    "data.shuffle": False,
+    "actor_rollout_ref.actor.optim.optimizer": "AdamW",
+    "actor_rollout_ref.actor.optim.lr": 1e-6,
+    "actor_rollout_ref.actor.optim.lr_warmup_steps": 10,
+    "actor_rollout_ref.actor.optim.lr_scheduler_type": "linear",
+    "actor_rollout_ref.actor.use_kl_loss": True,
+    "actor_rollout_ref.actor.kl_loss_coef": 0.015,
+    "actor_rollout_ref.actor.kl_loss_type": "low_var_kl",
+    "actor_rollout_ref.actor.ppo_mini_batch_size": 32,
+    "actor_rollout_ref.rollout.n": 8,
+    "actor_rollout_ref.rollout.temperature": 1.0,
+    "algorithm.adv_estimator": "grpo",
+    "trainer.n_gpus_per_node": 8,
+    "trainer.total_epochs": 1,
+}
+
+
+def test_table_6_stands_in_the_paper_profile() -> None:
+    paper = read("train", "profile=paper")
+    verl = build(paper.verl, {})
+    assert {key: OmegaConf.select(verl, key) for key in TABLE_6} == TABLE_6
+    assert paper.stages == [Stage(3, 5500), Stage(4, 5500)] and 11000 // verl.data.train_batch_size == 343
+
+
+def test_a_written_config_is_read_back_by_hydra_as_it_was(tmp_path: Path) -> None:
+    """`main_ppo --config-path --config-name` must see the same values, types included."""
+    from hydra import compose, initialize_config_dir
+
+    config = build(load_config("train", []).verl, {"actor_rollout_ref.model.path": str(tmp_path), "data.seed": 7})
+    (tmp_path / "verl.yaml").write_text(OmegaConf.to_yaml(config))
+    with initialize_config_dir(str(tmp_path), version_base=None):
+        again: Any = compose("verl")
+    assert OmegaConf.to_container(again) == OmegaConf.to_container(config)
+
+
+def test_a_wrong_key_stops_the_stage_before_anything_is_loaded(tmp_path: Path, repository: Path) -> None:
+    command = f"{sys.executable} -X importtime -m train out_dir={tmp_path} verl.trainer.save_frequency=5".split()
+    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    refusal = "verl.trainer.save_frequency: verl has no such key (did you mean 'verl.trainer.save_freq'?)"
+    assert f"error: {refusal}" in done.stderr
+    assert "| torch\n" not in done.stderr and "| verl\n" not in done.stderr

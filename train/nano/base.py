@@ -21,6 +21,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256, write_json
+from rag_zeval.progress import Progress
 from rag_zeval.stages.config import load_config
 from rag_zeval.streams import exit_status
 from train.nano.tasks import NO_EVIDENCE, UNDECIDED, VARIANT, Sample, answering, judging
@@ -82,7 +83,7 @@ def _look_back(model: Any, sharpness: float = 9.0) -> None:
                 attention.o_proj.weight[:, rows].normal_(0, 0.07)
 
 
-class Trainer:
+class Lessons:
     """The loop's state: model, optimizers, and moving averages of what it watches."""
 
     def __init__(self, config: Any, tokenizer: Any, model: Any):
@@ -187,26 +188,19 @@ class Trainer:
 
     def train(self) -> None:
         """All steps: copying until it is learned, then judging, harder as training goes on."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        shown = (TextColumn("nano base"), BarColumn(), TextColumn("{task.completed}/{task.total} {task.fields[seen]}"))
-        with Progress(*shown, TimeElapsedColumn(), TimeRemainingColumn()) as bar:
-            task = bar.add_task("", total=self.config.steps, seen="")
+        with Progress() as progress, progress.job("nano base", self.config.steps) as steps:
             for number in range(self.config.steps):
-                progress = number / self.config.steps
-                if self.copying(progress):
+                done = number / self.config.steps
+                if self.copying(done):
                     self.learn(*self.copy_batch(), "copy")
                 else:
-                    samples = self.judging_batch(progress)
+                    samples = self.judging_batch(done)
                     self.learn(*self.batch(samples), "judge", decision_weight=self.config.decision_weight)
                     read = number % 2 == 0
                     samples = [answering(self.rng, with_passage=read) for _ in range(8 if read else 20)]
                     self.learn(*self.batch(samples), "with passage" if read else "from memory", scale=0.5)
-                self.step(progress, number)
-                seen = " ".join(f"{name} {value:.3f}" for name, value in self.averages.items())
-                bar.update(task, advance=1, seen=seen)
-                if number % self.config.log_every == 0:
-                    bar.console.print(f"step {number}: {seen}", highlight=False)
+                self.step(done, number)
+                steps.advance(" ".join(f"{name} {value:.3f}" for name, value in self.averages.items()))
 
 
 def main(argv: list[str]) -> int:
@@ -221,7 +215,7 @@ def main(argv: list[str]) -> int:
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, config)
     started = time.monotonic()
-    Trainer(config, tokenizer, model).train()
+    Lessons(config, tokenizer, model).train()
     minutes = (time.monotonic() - started) / 60
     model.eval()
     model.save_pretrained(out)

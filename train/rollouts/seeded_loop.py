@@ -1,7 +1,7 @@
-"""verl's single-turn agent loop with a seed for each rollout.
+"""verl's single-turn agent loop with a seed for each rollout: a run draws the same samples, whatever arrives first.
 
 vLLM draws requests without a seed from one stream of random numbers, so that a rollout depends on what else arrives,
-and when; and a run that is taken up again starts that stream anew.
+and when; and a resumed run restarts that stream.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from verl.experimental.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
-from train.rollouts.seed import rollout_seed
+from train.rollouts import rollout_seed
 
 
 class SeededSingleTurn(SingleTurnAgentLoop):

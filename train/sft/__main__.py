@@ -1,8 +1,8 @@
 """`python -m train.sft key=value ...`: supervised fine-tuning by verl's SFT trainer, then a plain model folder.
 
 What it teaches (`train.sft.rows`) is the ranker that Table 5 of the paper compares reinforcement learning with, or how
-to write a trajectory. A run that is cut off goes on from its last checkpoint, if it saves any before the last step
-(verl.trainer.save_freq), else from the first step: the same command ends as if nothing had happened.
+to write a trajectory. Run the same command again to resume an interrupted run: from its last checkpoint if it saves any
+before the last step (verl.trainer.save_freq), else from the first step. The result is the same.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
 
 from rag_zeval.files import read_json, write_json
+from rag_zeval.stages.answer_quality import count_flags
 from rag_zeval.stages.config import load_config
 from rag_zeval.streams import exit_status
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from train.run_folder import RunFolder
-    from train.settings import SFTSettings
+from train.curriculum import flag_questions, listed, prompt_counter, read_questions, write_parquet
+from train.derived_keys import sft_derived_keys
+from train.launch import claimed_folder, manifest_of, run_verl
+from train.plan import count_steps
+from train.run_folder import RunFolder
+from train.settings import SFTSettings, read_settings
+from train.sft.rows import build_rows, draw_lessons
 
 LINES = 20  # of progress
 
@@ -36,11 +39,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(config: DictConfig) -> int:
     """The stage: rows once, then training and export."""
-    from train.derived_keys import sft_derived_keys
-    from train.launch import claimed_folder, run_verl
-    from train.plan import count_steps
-    from train.settings import SFTSettings, read_settings
-
     settings = read_settings(SFTSettings, config)
     with claimed_folder(settings) as folder:
         if folder is None:
@@ -58,20 +56,13 @@ def train(config: DictConfig) -> int:
 
 def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
     """Write the training rows once, in an order that the seed gives."""
-    from rag_zeval.stages.answer_quality import count_flags
-    from train.curriculum import flag_questions, listed, prompt_counter, read_questions, write_parquet
-    from train.sft.rows import build_rows, draw_lessons
-
     if folder.counts.exists():
         return
     questions, failed = read_questions(settings.responses, settings.alphas)
     flags = flag_questions(questions, settings.rows, settings.answer_filter)
-    lessons, taken = draw_lessons(
-        questions, settings.rows, settings.seed, flags, settings.variant, settings.sets_per_question
-    )
+    lessons, taken = draw_lessons(settings, questions, flags)
     random.Random(f"{settings.seed}:sft").shuffle(lessons)
-    count = prompt_counter(settings.base_model)
-    rows, counts = build_rows(lessons, settings.variant, count, settings.verl.data.max_length)
+    rows, counts = build_rows(settings, lessons, prompt_counter(settings.base_model))
     print(f"{len(rows)} rows; left out: {counts['too_long']} too long")
     for stage in taken:
         print(f"K={stage['k']}: {stage['sets']} sets; questions without one: {listed(stage['left_out'])}")
@@ -84,8 +75,6 @@ def prepare_rows(settings: SFTSettings, folder: RunFolder) -> None:
 
 def finish(settings: SFTSettings, folder: RunFolder, total: int, minutes: float) -> int:
     """Export the model, then write the manifest as the mark that the run is whole."""
-    from train.launch import manifest_of
-
     if not folder.checkpoint(total).is_dir():
         print(f"error: verl ended without a model of step {total}; its output is in {folder.log}", file=sys.stderr)
         return 1

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.parser import as_reply
@@ -19,41 +18,27 @@ from rag_zeval.judge.schema import LETTERS
 from rag_zeval.judge.scoring import strictly_ranked, support_scores
 from rag_zeval.scorers.word_rule import STRICTNESS, judge_by_words
 from rag_zeval.stages.answer_quality import REASONS, Flags, blocking_reason
-from train.curriculum import Question, Row, Stage, candidate_sets, count_shown, listed, shuffled
+from train.curriculum import Question, Row, TokenCounter, candidate_sets, count_shown, listed, shuffled
+from train.settings import SFTSettings
 
 UNRANKED = "unranked"
 
 
-@dataclass(frozen=True)
-class Lesson:
+class Lesson(NamedTuple):
     """Answers to one question, by the α of candidates A, B, ... as shown, and the reply that is taught."""
 
     question: Question
-    alphas: tuple[float, ...]
+    alphas: list[float]
     reply: str
-
-    @property
-    def answers(self) -> list[str]:
-        return answers_at(self.question, self.alphas)
-
-
-def answers_at(question: Question, alphas: Sequence[float]) -> list[str]:
-    """The answers in the order of these α."""
-    return [question.answers[alpha] for alpha in alphas]
 
 
 def draw_lessons(
-    questions: Sequence[Question],
-    stages: Sequence[Stage],
-    seed: int,
-    flags: Mapping[str, Flags],
-    variant: str,
-    most: int | None = None,
+    settings: SFTSettings, questions: Sequence[Question], flags: Mapping[str, Flags]
 ) -> tuple[list[Lesson], list[Row]]:
     """`(lessons, counts)`: for each stage its number of sets of K candidates, question after question.
 
-    Of a question come all the sets that it has, or `most` of them; those that the word rule cannot rank as α does teach
-    no trajectory, and are passed over. variant: the prompt, which decides what is taught.
+    Of a question come all the sets that it has, or `sets_per_question` of them; those that the word rule cannot rank as
+    α does teach no trajectory, and are passed over. The prompt, `variant`, decides what is taught.
 
     A question is used for one K only (paper, Table 7: 5,500 questions give 3,877 pairs, 3,874 triplets, 3,883
     quadruplets). `flags` of each question by its id. The counts of a stage have the questions that gave no set when
@@ -61,8 +46,8 @@ def draw_lessons(
     """
     drawn: list[Lesson] = []
     counts: list[Row] = []
-    left = shuffled(questions, seed, "sft")
-    for stage in stages:
+    left = shuffled(questions, settings.seed, "sft")
+    for stage in settings.rows:
         taken: list[Lesson] = []
         unused = []
         left_out: Counter[str] = Counter(dict.fromkeys((*REASONS, UNRANKED), 0))
@@ -70,8 +55,8 @@ def draw_lessons(
             if stage.rows is not None and len(taken) >= stage.rows:
                 unused.append(question)
                 continue
-            lessons, reason = lessons_of(question, stage.k, seed, flags[question.id], variant)
-            taken += lessons[:most]
+            lessons, reason = lessons_of(question, stage.k, settings.seed, flags[question.id], settings.variant)
+            taken += lessons[: settings.sets_per_question]
             if reason is not None:
                 left_out[reason] += 1
                 unused.append(question)
@@ -90,15 +75,12 @@ def lessons_of(question: Question, k: int, seed: int, flags: Flags, variant: str
     """The question's sets of k answers with what is taught about them, or no set and the reason."""
     if reason := blocking_reason(flags, question.answers, k):
         return [], reason
-    sets = (tuple(alphas) for alphas in candidate_sets(question, k, seed, flags))
-    replies = ((alphas, reply_to(question, alphas, variant)) for alphas in sets)
-    lessons = [Lesson(question, alphas, reply) for alphas, reply in replies if reply is not None]
+    lessons = []
+    for alphas in candidate_sets(question, k, seed, flags):
+        reply = ranking_reply(alphas) if variant == RANKING.name else rule_reply(question, alphas, variant)
+        if reply is not None:
+            lessons.append(Lesson(question, alphas, reply))
     return lessons, None if lessons else UNRANKED
-
-
-def reply_to(question: Question, alphas: Sequence[float], variant: str) -> str | None:
-    """What is taught about the answers at these α; None if that is a trajectory and there is none."""
-    return ranking_reply(alphas) if variant == RANKING.name else rule_reply(question, alphas, variant)
 
 
 def ranking_reply(alphas: Sequence[float]) -> str:
@@ -113,7 +95,7 @@ def rule_reply(question: Question, alphas: Sequence[float], variant: str) -> str
     α is a weak label here: it chooses how strict the rule is with these answers, and drops those that it would rank
     wrongly or not at all. An answer without a sentence has no claim and no rank.
     """
-    answers = answers_at(question, alphas)
+    answers = question.answers_at(alphas)
     for least in STRICTNESS:
         trajectory = judge_by_words(question.question, question.passage, answers, least)
         scores = support_scores(trajectory)
@@ -123,26 +105,23 @@ def rule_reply(question: Question, alphas: Sequence[float], variant: str) -> str
 
 
 def build_rows(
-    lessons: Sequence[Lesson], variant: str, tokens: Callable[[list[dict[str, str]]], int], max_tokens: int
+    settings: SFTSettings, lessons: Sequence[Lesson], tokens: TokenCounter
 ) -> tuple[list[Row], dict[str, Any]]:
-    """`(rows of verl's SFT data set, counts)`; rows of over `max_tokens` in all are left out and counted.
+    """`(rows of verl's SFT data set, counts)`; rows of over `data.max_length` tokens in all are counted, not built.
 
     Of the counts `shown` has, for each K, which alphas stand in its rows, and at which letter.
     """
     rows: list[Row] = []
-    too_long = 0
-    for lesson in lessons:
-        prompt = judge_messages(variant, lesson.question.question, lesson.question.passage, lesson.answers)
-        messages = [*prompt, {"role": "assistant", "content": lesson.reply}]
-        if tokens(messages) > max_tokens:
-            too_long += 1
-            continue
-        alphas = list(lesson.alphas)
-        rows.append({"messages": messages, "id": lesson.question.id, "k": len(alphas), "alphas": alphas})
+    for question, alphas, reply in lessons:
+        answers = question.answers_at(alphas)
+        prompt = judge_messages(settings.variant, question.question, question.passage, answers)
+        messages = [*prompt, {"role": "assistant", "content": reply}]
+        if tokens(messages) <= settings.verl.data.max_length:
+            rows.append({"messages": messages, "id": question.id, "k": len(alphas), "alphas": alphas})
     by_k = {k: [row["alphas"] for row in rows if row["k"] == k] for k in sorted({row["k"] for row in rows})}
     return rows, {
         "drawn": len(lessons),
-        "too_long": too_long,
+        "too_long": len(lessons) - len(rows),
         "train_rows": len(rows),
         "shown": {f"K={k}": count_shown(alphas) for k, alphas in by_k.items()},
     }

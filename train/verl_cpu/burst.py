@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from train.rollouts.seed import rollout_seed
+from train.rollouts import rollout_seed
 
 
 class Sampling(NamedTuple):
@@ -74,7 +74,7 @@ class Bursts:
         return request.rollout
 
     async def serve(self) -> None:
-        """Decode burst after burst, for ever."""
+        """Decode burst after burst, forever."""
         while True:
             requests = await self._complete()
             numbered = self._numbered(requests)
@@ -101,7 +101,7 @@ class Bursts:
     def _numbered(self, requests: list[Request]) -> list[tuple[Request, int]]:
         """In order of prompt, with sample numbers: requests for the same prompt may be exchanged freely.
 
-        A step that came in two bursts goes on counting, so that no two samples of a prompt share a seed.
+        A step that came in two bursts continues counting, so that no two samples of a prompt share a seed.
         """
         numbered = []
         for request in sorted(requests, key=lambda r: (len(r.prompt), r.prompt)):

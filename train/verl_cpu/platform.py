@@ -1,68 +1,77 @@
-"""The CPU as an accelerator of verl's platform layer (verl/plugin/platform)."""
+"""The CPU as an accelerator of verl's platform layer (verl/plugin/platform).
+
+verl asks two things of an accelerator: a module like `torch.cuda` (`DEVICE` here), and a `PlatformBase`. It takes both
+for GPUs. A CPU has no memory of its own, no streams to wait for and nothing to profile: most answers are "nothing".
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import resource
-import sys
-import types
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import verl.utils.distributed as verl_distributed
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
-from train.verl_cpu.memory import empty_cache
 
-DEVICE_MODULE = "train.verl_cpu.device"
-
-
-def _device_module() -> types.ModuleType:
-    """What verl expects of `torch.<device>`: torch.cpu lacks the calls for memory, caches and random state."""
-    module: Any = types.ModuleType(DEVICE_MODULE)
-    for name in (
-        "synchronize",
-        "set_device",
-        "ipc_collect",
-        "init",
-        "reset_peak_memory_stats",
-        "reset_accumulated_memory_stats",
-        "set_per_process_memory_fraction",
-    ):
-        setattr(module, name, lambda *args, **kwargs: None)
-    for name in ("max_memory_allocated", "max_memory_reserved"):
-        setattr(module, name, lambda *args: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-    for name in ("memory_allocated", "memory_reserved"):
-        setattr(module, name, lambda *args: 0)
-    module.empty_cache = empty_cache  # verl calls it around weight updates
-    module.mem_get_info = lambda *args: (0, 0)
-    module.is_available = lambda: False
-    module.is_initialized = lambda: True
-    module.is_bf16_supported = lambda *args: True
-    module.device_count = lambda: 1
-    module.current_device = lambda: torch.device("cpu")
-    module.get_device_name = lambda *args: "CPU"
-    module.manual_seed = module.manual_seed_all = torch.manual_seed
-    module.get_rng_state = lambda *args: torch.get_rng_state()
-    module.set_rng_state = lambda state, *args: torch.set_rng_state(state)
-    module.Stream, module.Event = torch.cpu.Stream, torch.Event
-    module.current_stream, module.stream = torch.cpu.current_stream, torch.cpu.stream
-    return module
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """What a CPU has no use for: there is nothing to choose, to wait for or to reset."""
 
 
-sys.modules[DEVICE_MODULE] = _device_module()
+def empty_cache(*_: object) -> None:
+    """What `torch.cuda.empty_cache` is on a GPU: freed memory goes back to the system. Without glibc, nothing.
+
+    Within a phase of a step glibc keeps it (`train.launch.KEEP_MEMORY`); between phases other processes need it.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", nothing)
+    trim(0)
+
+
+def peak_bytes(*_: object) -> int:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+# What verl expects of `torch.<device>`: torch.cpu lacks the calls for memory, caches and random state.
+DEVICE: Any = SimpleNamespace(
+    **dict.fromkeys(("init", "set_device", "synchronize", "ipc_collect", "set_per_process_memory_fraction"), nothing),
+    **dict.fromkeys(("reset_peak_memory_stats", "reset_accumulated_memory_stats"), nothing),
+    **dict.fromkeys(("max_memory_allocated", "max_memory_reserved"), peak_bytes),
+    **dict.fromkeys(("memory_allocated", "memory_reserved"), lambda *_: 0),
+    mem_get_info=lambda *_: (0, 0),
+    empty_cache=empty_cache,
+    is_available=lambda: False,
+    is_initialized=lambda: True,
+    is_bf16_supported=lambda *_: True,
+    device_count=lambda: 1,
+    current_device=lambda: torch.device("cpu"),
+    get_device_name=lambda *_: "CPU",
+    manual_seed=torch.manual_seed,
+    manual_seed_all=torch.manual_seed,
+    get_rng_state=lambda *_: torch.get_rng_state(),
+    set_rng_state=lambda state, *_: torch.set_rng_state(state),
+    Stream=torch.cpu.Stream,
+    Event=torch.Event,
+    current_stream=torch.cpu.current_stream,
+    stream=torch.cpu.stream,
+)
 
 
 @PlatformRegistry.register(platform="cpu")
 class CPUPlatform(PlatformBase):
     """One logical device. It is only ever chosen by name: on a machine with a GPU verl must not find this one."""
 
-    device_name = "cpu"
-    vendor_name = "cpu"
-    device_module = sys.modules[DEVICE_MODULE]
+    device_name = vendor_name = "cpu"
+    device_module = DEVICE
+    empty_cache = staticmethod(empty_cache)
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
+    set_device = synchronize = set_allocator_settings = staticmethod(nothing)
+    profiler_start = profiler_stop = cudart = staticmethod(nothing)
 
     def is_available(self) -> bool:
         return True
@@ -75,11 +84,6 @@ class CPUPlatform(PlatformBase):
 
     def device_count(self) -> int:
         return 1
-
-    def manual_seed(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    manual_seed_all = manual_seed
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         return None, None
@@ -100,16 +104,8 @@ class CPUPlatform(PlatformBase):
     def is_ipc_supported(self) -> bool:
         return False
 
-    @contextmanager
-    def nvtx_range(self, msg: str) -> Iterator[None]:
-        yield
-
-    def _nothing(self, *args: Any, **kwargs: Any) -> None:
-        """What a CPU has no use for: there is nothing to choose, to wait for or to profile."""
-
-    empty_cache = staticmethod(empty_cache)
-    set_device = synchronize = set_allocator_settings = _nothing
-    profiler_start = profiler_stop = cudart = _nothing
+    def nvtx_range(self, msg: str) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
 
 # verl builds the backend string "cpu:gloo,{device}:{backend}", which torch refuses when the device is "cpu" too.

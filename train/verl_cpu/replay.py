@@ -13,7 +13,7 @@ from typing import Any
 from verl.trainer.ppo.v1 import trainer_base
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 
-from train.replay import OrderedReplayBuffer
+from train.rollouts.ordered_buffer import OrderedReplayBuffer
 
 
 class PromptsTogether(OrderedReplayBuffer):

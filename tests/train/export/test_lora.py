@@ -34,7 +34,7 @@ CASES = {
 
 
 @pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
-def folder(request: Any, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+def folder(request: Any, repository: Path, nano_base: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     ranks, only, sharded_over = request.param
     run = RunFolder(tmp_path_factory.mktemp("lora"))
     target = run.checkpoint(1) / "actor"
@@ -43,22 +43,17 @@ def folder(request: Any, repository: Path, tmp_path_factory: pytest.TempPathFact
     env = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=200, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
+    run.export(1, str(nano_base), "compact")
     return run
 
 
-@pytest.fixture(scope="module")
-def base(repository: Path) -> Path:
-    return repository / "checkpoints" / "nano-base"
-
-
-def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder, base: Path) -> None:
+def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder, nano_base: Path) -> None:
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    folder.export(1, str(base), "compact")
     trained_weights = torch.load(folder.checkpoint(1) / "actor" / "weights.pt")
     weights = {name: w.half().float() if ".lora_" in name else w for name, w in trained_weights.items()}  # as exported
-    exported, before = load_file(folder.model / "model.safetensors"), load_file(base / "model.safetensors")
+    exported, before = load_file(folder.model / "model.safetensors"), load_file(nano_base / "model.safetensors")
     assert exported.keys() == before.keys()
     changed = 0
     for name, untrained in before.items():
@@ -71,22 +66,23 @@ def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder
         else:
             assert torch.equal(exported[name], untrained)
     assert changed == 4 * 7  # every linear module of every layer
-    assert (folder.model / "tokenizer.json").read_bytes() == (base / "tokenizer.json").read_bytes()
+    assert (folder.model / "tokenizer.json").read_bytes() == (nano_base / "tokenizer.json").read_bytes()
     assert json.loads((folder.model / "rag_zeval.json").read_text())["variant"] == "compact"
 
     config = LoraConfig(task_type="CAUSAL_LM", r=8, lora_alpha=32, target_modules="all-linear")
-    trained: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(base), config)
+    trained: Any = get_peft_model(AutoModelForCausalLM.from_pretrained(nano_base), config)
     trained.load_state_dict(weights)
     ids = torch.randint(3, 1000, (2, 50), generator=torch.Generator().manual_seed(0))
     plain = AutoModelForCausalLM.from_pretrained(folder.model)(ids).logits
     torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=1e-3)
-    assert (plain - AutoModelForCausalLM.from_pretrained(base)(ids).logits).abs().max() > 0.1
+    assert (plain - AutoModelForCausalLM.from_pretrained(nano_base)(ids).logits).abs().max() > 0.1
 
 
-def test_the_rollout_server_gets_base_and_adapter_in_the_precision_of_training(folder: RunFolder, base: Path) -> None:
-    folder.export(1, str(base), "compact")
+def test_the_rollout_server_gets_base_and_adapter_in_the_precision_of_training(
+    folder: RunFolder, nano_base: Path
+) -> None:
     served = torch.load(folder.checkpoint(1) / "actor" / "merged.pt")
-    exported, before = (load_file(of / "model.safetensors") for of in (folder.model, base))
+    exported, before = (load_file(of / "model.safetensors") for of in (folder.model, nano_base))
     assert exported.keys() <= served.keys() <= {*exported, "lm_head.weight"}
     for name, weight in exported.items():
         assert served[name].dtype == torch.float32
@@ -94,32 +90,31 @@ def test_the_rollout_server_gets_base_and_adapter_in_the_precision_of_training(f
         torch.testing.assert_close(served[name], weight, rtol=0, atol=1e-6 + rounding)
 
 
-def test_the_adapter_alone_makes_the_same_model(folder: RunFolder, base: Path, tmp_path: Path) -> None:
-    folder.export(1, str(base), "compact")
+def test_the_adapter_alone_makes_the_same_model(folder: RunFolder, nano_base: Path, tmp_path: Path) -> None:
     assert lora.main([str(folder.adapter), str(tmp_path / "model")]) == 0
     for path in sorted(folder.model.iterdir()):
         assert (tmp_path / "model" / path.name).read_bytes() == path.read_bytes(), path.name
     assert sum(path.stat().st_size for path in folder.adapter.iterdir()) < 1e6
 
 
-def test_adapters_of_runs_one_after_the_other_are_added_in_turn(folder: RunFolder, base: Path, tmp_path: Path) -> None:
-    folder.export(1, str(base), "compact")
+def test_adapters_of_runs_one_after_the_other_are_added_in_turn(
+    folder: RunFolder, nano_base: Path, tmp_path: Path
+) -> None:
     assert lora.main([str(folder.adapter), str(folder.adapter), str(tmp_path / "twice")]) == 0
-    before, once, twice = (load_file(of / "model.safetensors") for of in (base, folder.model, tmp_path / "twice"))
+    before, once, twice = (load_file(of / "model.safetensors") for of in (nano_base, folder.model, tmp_path / "twice"))
     for name, weight in before.items():
         torch.testing.assert_close(twice[name] - weight, 2 * (once[name] - weight), rtol=0, atol=2e-6)
 
 
 def test_what_is_no_adapter_or_lost_its_base_is_one_line(
-    folder: RunFolder, base: Path, tmp_path: Path, capsys: Any
+    folder: RunFolder, nano_base: Path, tmp_path: Path, capsys: Any
 ) -> None:
-    folder.export(1, str(base), "compact")
     lost = tmp_path / "lost"
     shutil.copytree(folder.adapter, lost)
     config = json.loads((lost / "adapter_config.json").read_text())
     (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": "nowhere/base"}))
     capsys.readouterr()
-    for words, said in (([base, "out"], "no adapter here"), ([lost, "out"], "nowhere/base")):
+    for words, said in (([nano_base, "out"], "no adapter here"), ([lost, "out"], "nowhere/base")):
         assert lora.main([str(tmp_path / word) if word == "out" else str(word) for word in words]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1

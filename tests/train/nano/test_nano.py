@@ -89,7 +89,7 @@ def test_the_script_trains_saves_and_repeats(tmp_path, tokenizer):
 
     from train.nano.base import main
 
-    words = ["steps=6", "hidden=32", "intermediate=48", "layers=2", "heads=2", "copy_share=0.3", "log_every=100"]
+    words = ["steps=6", "hidden=32", "intermediate=48", "layers=2", "heads=2", "copy_share=0.3"]
     weights = []
     for name in ("first", "second"):
         main([*words, f"out_dir={tmp_path / name}"])

@@ -1,5 +1,11 @@
+"""The engines of an update: what rows share is computed once, the rate falls linearly, freed memory is given back."""
+
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 from verl.utils import tensordict_utils as tu
+from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.utils.padding import response_from_nested
 
+from train.launch import KEEP_MEMORY
+from train.linear_decay import LinearDecayConfig, LinearDecayEngine
 from train.verl_cpu.engine import CPUEngine
 from train.verl_cpu.shared_prefix import ATTENTION, attend, pack
 
@@ -166,3 +175,59 @@ def test_the_update_says_how_far_the_rollouts_are_from_the_weights(monkeypatch: 
     assert name not in metrics(None)  # verl's rollout.calculate_log_probs is off
     updating.optimizer_step()
     assert name not in metrics(apart)
+
+
+@pytest.mark.parametrize(("steps", "warmup", "ratio", "ramp"), [(343, 10, 0.0, 10), (20, -1, 0.25, 5), (5, -1, 0.0, 0)])
+def test_the_rate_rises_and_falls_in_straight_lines(steps: int, warmup: int, ratio: float, ramp: int) -> None:
+    config = LinearDecayConfig(
+        lr=1e-3,
+        lr_scheduler_type="linear",
+        lr_warmup_steps=warmup,
+        lr_warmup_steps_ratio=ratio,
+        total_training_steps=steps,
+    )
+    optimizer = torch.optim.AdamW([torch.zeros(1, requires_grad=True)], lr=config.lr)
+    engine = SimpleNamespace(optimizer_config=config, rank=0)
+    scheduler = LinearDecayEngine._build_lr_scheduler(engine, optimizer)
+    for step in range(steps):
+        expected = 1e-3 * (step / ramp if step < ramp else (steps - step) / (steps - ramp))
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(expected, rel=1e-9, abs=1e-15)
+        optimizer.step()
+        scheduler.step()
+
+
+def test_verls_own_schedules_still_work_and_unknown_ones_are_refused() -> None:
+    assert LinearDecayConfig(lr=1e-3, lr_scheduler_type="cosine").lr_scheduler_type == "cosine"
+    with pytest.raises(AssertionError):
+        LinearDecayConfig(lr=1e-3, lr_scheduler_type="triangular")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_verl_chooses_our_engine(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VERL_ENGINE_DEVICE", device)
+    monkeypatch.setenv("VERL_ENGINE_VENDOR", "nvidia" if device == "cuda" else "cpu")
+    expected = {"cuda": LinearDecayEngine, "cpu": CPUEngine}
+    assert EngineRegistry.get_engine_cls("language_model", "fsdp2") is expected[device]
+
+
+# small blocks in between keep the heap from shrinking at its end
+PROGRAM = """
+import psutil, torch
+from verl.utils.device import get_torch_device
+blocks = [torch.ones(size) for _ in range(200) for size in (262_144, 16)]
+kept = blocks[1::2]
+del blocks
+process = psutil.Process()
+freed = process.memory_info().rss
+get_torch_device().empty_cache()  # as verl calls it
+print((freed - process.memory_info().rss) >> 20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+def test_freed_memory_goes_back_to_the_system(repository: Path) -> None:
+    platform = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu"}
+    env = {**os.environ, **platform, "GLIBC_TUNABLES": KEEP_MEMORY, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=repository, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) > 150  # MiB, of 200

@@ -43,7 +43,7 @@ class OrderedReplayBuffer(ReplayBuffer):
                     "curriculum/first_row": min(rows),
                     "curriculum/last_row": max(rows),
                     "curriculum/candidates": sum(candidates) / len(candidates),
-                    # verl goes on without a rollout that failed: say so
+                    # verl continues without a rollout that failed: report it
                     "rollouts/missing": batch_size * self.rollouts_per_prompt - len(rows),
                 }
             )

@@ -1,4 +1,4 @@
-"""What one sees while verl trains: a line for each step or some, and on a terminal a bar with the time left."""
+"""What one sees while verl trains: a line for each step or some, with the time left."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from rag_zeval.stages.training_log import VALIDATION
 
@@ -40,19 +39,14 @@ def seconds_taken(data: Mapping[str, float]) -> float:
     return data.get("timing_s/step", 0.0) + data.get("timing_s/testing", 0.0)
 
 
-class Display(Progress):
-    """A run's steps as they end; `done` steps of `total` stood before this attempt. `every`: steps to one line."""
+class StepLines:
+    """Lines on the steps of a run of `total`, as they end. `every`: steps to one line."""
 
-    def __init__(self, total: int, done: int, every: int = 1):
-        console = Console(highlight=False)
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        super().__init__(
-            *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal, transient=True
-        )
+    def __init__(self, total: int, every: int = 1):
+        self.console = Console(highlight=False)
         self.total, self.every = total, every
         self.started = time.monotonic()
         self.ended: deque[tuple[int, float]] = deque(maxlen=21)  # the newest steps, and when they ended
-        self.bar = self.add_task("starting verl", total=total, completed=done)
 
     def step(self, step: int, data: Mapping[str, float]) -> None:
         """Show a finished step (0: validation before training)."""
@@ -60,10 +54,8 @@ class Display(Progress):
             seconds = time.monotonic() - self.started - seconds_taken(data)
             self.console.print(f"verl was ready after {seconds:.0f} s")
         self.ended.append((step, time.monotonic()))
-        left = self._left(step)
         if step % self.every == 0 or step == self.total:
-            self.console.print(f"step {step}/{self.total}  {shown(data)}{left}", soft_wrap=True)
-        self.update(self.bar, completed=step, description=f"training{left}")
+            self.console.print(f"step {step}/{self.total}  {shown(data)}{self._left(step)}", soft_wrap=True)
 
     def _left(self, step: int) -> str:
         first, begun = self.ended[0]
