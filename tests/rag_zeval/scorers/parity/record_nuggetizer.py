@@ -1,4 +1,4 @@
-"""What nuggetizer's own classes say when their judge, an OpenAI endpoint on this machine, decides as `graded.py`.
+"""What nuggetizer's own classes say when their judge, an OpenAI endpoint on this machine, decides as `nuggetizer.json` says.
 
 Run in the environment of requirements/parity/nuggetizer.txt, with the repository on PYTHONPATH.
 """
@@ -12,11 +12,11 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
-from graded import last_round, make_graded
-from recording import record
+from recording import instances_of, record
 
 from rag_zeval.scripted_judge import ScriptedJudge
 
+MOST, CREATIONS = 30, 5  # nuggets, and calls that make them, in open-rag-eval
 RELATED = 1  # the lowest grade of a chunk that nuggets are made from: the package leaves the choice to its caller
 KEPT = 20  # nuggets, as in the track that the package was written for; its own default is 30
 SCORES = {"nuggets_all": "all_score", "nuggets_all_strict": "strict_all_score"} | {
@@ -27,6 +27,15 @@ SUBSTITUTED = (
     "tiktoken's vocabulary, which is a download: it counts tokens, and the counts are thrown away",
     "creation: the package asks once for every ten chunks, and is given the nuggets that repeated calls end with",
 )
+
+
+def last_round(decisions: dict[str, Any]) -> list[int]:
+    """The nuggets that creation ends with: after CREATIONS calls, or as soon as there are MOST."""
+    made: list[int] = []
+    for made in decisions["rounds"][:CREATIONS]:
+        if len(made) >= MOST:
+            break
+    return made
 
 
 def reply(decisions: dict[str, Any], body: dict[str, Any]) -> str:
@@ -47,7 +56,7 @@ def main() -> None:
     from nuggetizer.core.types import Document, Query, Request
     from nuggetizer.models.nuggetizer import Nuggetizer
 
-    instances = make_graded()
+    instances = instances_of("nuggetizer")
     server = ScriptedJudge()
     os.environ["OPENAI_BASE_URL"] = server.url
     tiktoken.get_encoding = lambda name: SimpleNamespace(encode=str.split)
@@ -64,7 +73,7 @@ def main() -> None:
         for measure, name in SCORES.items():
             scores[measure][instance["id"]] = getattr(found, name)
     server.close()
-    record("nuggetizer", ["nuggetizer", "openai"], SUBSTITUTED, instances, scores)
+    record("nuggetizer", ["nuggetizer", "openai"], SUBSTITUTED, scores)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What open-rag-eval's own evaluators say when their judge, an OpenAI endpoint on this machine, decides as `graded.py`.
+"""What open-rag-eval's own evaluators say when their judge, an OpenAI endpoint on this machine, decides as
+`open_rag_eval.json` says.
 
 Run in the environment of requirements/parity/open-rag-eval.txt, with the repository on PYTHONPATH.
 """
@@ -16,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from graded import make_graded
-from recording import record
+from recording import instances_of, record
 
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -127,7 +127,7 @@ def main() -> None:
     from open_rag_eval.models import OpenAIModel
     from open_rag_eval.rag_results_loader import RAGResultsLoader
 
-    instances = make_graded()
+    instances = instances_of("open_rag_eval")
     server = ScriptedJudge()
     os.environ["OPENAI_API_KEY"] = "none"  # the client wants one
     model = OpenAIModel({"name": "judge", "api_key": "none", "base_url": server.url})
@@ -151,7 +151,7 @@ def main() -> None:
             steady["runs"].stats["consistency_adjusted_index"] if "runs" in steady else None
         )
     server.close()
-    record("open_rag_eval", ["open-rag-eval", "openai"], [SUBSTITUTED], instances, scores)
+    record("open_rag_eval", ["open-rag-eval", "openai"], [SUBSTITUTED], scores)
 
 
 if __name__ == "__main__":

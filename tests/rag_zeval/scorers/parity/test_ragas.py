@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from comparison import NEWER, Difference, Instance, Recorded
-from instances import MISCOUNTED, as_given, decided, make_claims, make_instances, statement, whose
+from instances import MISCOUNTED, as_given, decided, statement, whose
 
 from rag_zeval.models.embeddings import cosine
 from rag_zeval.scorers import ragas
@@ -106,6 +106,5 @@ def test_scores_are_those_of_ragas_but_for_its_listed_faults(name: str) -> None:
     RECORDED.compare(name, differences(name))
 
 
-def test_all_of_ours_were_recorded_on_all_instances() -> None:
+def test_all_of_ours_were_recorded() -> None:
     assert set(RECORDED.scores) == set(NAMES)
-    assert RECORDED.instances == [*make_instances(), *make_claims()]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from comparison import Difference, Instance, Recorded
-from instances import MISCOUNTED, as_given, labels, make_claims, make_instances, statement, whose
+from instances import MISCOUNTED, as_given, labels, statement, whose
 
 from rag_zeval.scorers import ragchecker
 
@@ -75,6 +75,5 @@ def test_scores_are_those_of_ragchecker_but_for_its_listed_faults(measure: str) 
     RECORDED.compare(measure, differences(measure))
 
 
-def test_all_of_ours_were_recorded_on_all_instances() -> None:
+def test_all_of_ours_were_recorded() -> None:
     assert set(RECORDED.scores) == set(MEASURES)
-    assert RECORDED.instances == [*make_instances(), *make_claims()]
