@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rag_zeval.files import Row, write_chunks
-from rag_zeval.report import TEMPLATES
+from rag_zeval.page_templates import TEMPLATES, templates
 from rag_zeval.report.embedded import embedded_rows
 from rag_zeval.report.scores import BINS, ScoreTable
 from rag_zeval.scoring.summary import frequent_statuses
@@ -24,29 +24,26 @@ def write_report(path: str | Path, rows: Iterable[Row]) -> None:
 
 
 def _pieces(rows: Iterable[Row]) -> Iterator[str]:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
     table = ScoreTable(rows)
-    style, *scripts = map(_template, ("report.css", "report.js", "case.js"))
+    names = ("report.css", "report.js", "case.js")
+    style, *scripts = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
     script = "\n".join(scripts)
-    return environment.get_template("report.html").generate(
-        table=table,
-        bins=BINS,
-        statuses=frequent_statuses(table.summary),
-        style=Markup(style),
-        style_hash=_csp_hash(style),
-        script=Markup(script),
-        script_hash=_csp_hash(script),
-        data=map(Markup, embedded_rows(rows, table)),
+    return (
+        templates(TEMPLATES, trim_blocks=True)
+        .get_template("report.html")
+        .generate(
+            table=table,
+            bins=BINS,
+            statuses=frequent_statuses(table.summary),
+            style=Markup(style),
+            style_hash=_csp_hash(style),
+            script=Markup(script),
+            script_hash=_csp_hash(script),
+            data=map(Markup, embedded_rows(rows, table)),
+        )
     )
-
-
-def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _csp_hash(text: str) -> str:

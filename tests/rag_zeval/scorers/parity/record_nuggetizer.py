@@ -1,4 +1,4 @@
-"""What nuggetizer's own classes say when their judge, an OpenAI endpoint on this machine, decides as `nuggetizer.json` says.
+"""What nuggetizer's own classes say when their judge, an OpenAI endpoint on this machine, decides as its file says.
 
 Run in the environment of requirements/parity/nuggetizer.txt, with the repository on PYTHONPATH.
 """
