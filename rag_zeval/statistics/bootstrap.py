@@ -23,10 +23,10 @@ Mask = NDArray[np.bool_]
 Clusters = NDArray[np.int64]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
-DRAWS = 10_000  # of `mean_interval`
-HELD = 8_000_000  # multiplicities kept for all statistics, to bound memory
-HELD_AS_BYTES = 8 * HELD  # and where they are more, in a byte each, which is as much memory
-BLOCK = 1_000_000  # of them made at a time where they are more
+DRAWS = 10_000  # of an interval, everywhere: slower measures take a fixed share of them
+WHOLE = 8_000_000  # multiplicities that a statistic gets at once
+HELD = 8 * WHOLE  # those kept for all statistics, in a byte each, to bound memory
+BLOCK = 1_000_000  # those made at a time, and handed on at a time where they are more than WHOLE
 IN_CACHE = 100_000  # numbers worked on at a time where they are used once: these stay in the cache
 LEAST_RUNS = 3  # from which one can speak of consistency
 
@@ -126,27 +126,26 @@ def consistency(values: Sequence[float]) -> float | None:
     return float(np.mean(values) / (1 + np.std(values))) if len(values) >= LEAST_RUNS else None
 
 
-@lru_cache(maxsize=4)
 def multiplicities(n: int, draws: int, seed: int) -> Floats:
     """Array (draws, n): how often each of n instances falls into each bootstrap sample of size n."""
-    return np.concatenate(list(_blocks(np.ones(n, dtype=np.int64), draws, seed)))
+    return _held(n, draws, seed).astype(np.float64)
 
 
-@lru_cache(maxsize=1)
-def _multiplicities_as_bytes(n: int, draws: int, seed: int) -> NDArray[np.uint8]:
-    """`multiplicities` of many instances: that one of them is drawn 256 times in a sample has a chance below 1e-500."""
+@lru_cache(maxsize=4)
+def _held(n: int, draws: int, seed: int) -> NDArray[np.uint8]:
+    """The same in a byte each: that one of 256 or more is drawn 256 times in a sample has a chance below 1e-500."""
     alike = np.ones(n, dtype=np.int64)
     return np.concatenate([block.astype(np.uint8) for block in _blocks(alike, draws, seed)])
 
 
-def _many_blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
-    """The rows of `multiplicities(n, draws, seed)` in parts, where they are too many to be held as they are."""
-    if n * draws > HELD_AS_BYTES:
+def _parts(n: int, draws: int, seed: int) -> Iterator[Floats]:
+    """The rows of `multiplicities(n, draws, seed)`, in as many parts as memory asks for."""
+    if n * draws > HELD:
         yield from _blocks(np.ones(n, dtype=np.int64), draws, seed)
         return
-    held, rows = _multiplicities_as_bytes(n, draws, seed), max(1, BLOCK // n)
+    rows = draws if n * draws <= WHOLE else max(1, BLOCK // n)
     for start in range(0, draws, rows):
-        yield held[start : start + rows].astype(np.float64)
+        yield _held(n, draws, seed)[start : start + rows].astype(np.float64)
 
 
 def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]:
@@ -173,9 +172,7 @@ def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
 def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
     n = int(columns_of(statistic, keep).max()) + 1
-    together = n * draws <= HELD  # then they are made once for all statistics
-    blocks = [multiplicities(n, draws, seed)] if together else _many_blocks(n, draws, seed)
-    return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
+    return np.concatenate([statistic.draws(keep, weights) for weights in _parts(n, draws, seed)])
 
 
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:

@@ -73,15 +73,16 @@ class Auroc:
         rows, found = max(1, BLOCK // max(1, len(levels))), []
         for start in range(0, len(weights), rows):
             some = weights[start : start + rows]
-            found.append(_auroc(np.asarray(some @ positive), np.asarray(some @ negative)))
+            right, wrong = np.asarray(some @ positive), np.asarray(some @ negative)  # texts by score, ascending
+            below = np.cumsum(wrong, axis=1) - wrong / 2
+            found.append(_quotient((right * below).sum(1), right.sum(1) * wrong.sum(1)))
         return np.concatenate(found)
 
 
-def _auroc(supported: Floats, unsupported: Floats) -> Floats:
-    """Of counts (draws, levels) of texts by score, the scores ascending."""
-    below = np.cumsum(unsupported, axis=1) - unsupported / 2
+def _quotient(top: Floats, bottom: Floats) -> Floats:
+    """NaN where it is undefined."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return (supported * below).sum(1) / (supported.sum(1) * unsupported.sum(1))
+        return top / bottom
 
 
 def confusion(says_supported: Mask, supported: Mask) -> Floats:
@@ -92,8 +93,7 @@ def confusion(says_supported: Mask, supported: Mask) -> Floats:
 
 def balanced_accuracy(sums: Floats) -> Floats:
     """Mean of the shares of supported and of unsupported texts that are told rightly, of sums of `confusion`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (sums[:, 0] / (sums[:, 0] + sums[:, 1]) + sums[:, 2] / (sums[:, 2] + sums[:, 3])) / 2
+    return (_quotient(sums[:, 0], sums[:, 0] + sums[:, 1]) + _quotient(sums[:, 2], sums[:, 2] + sums[:, 3])) / 2
 
 
 def f1_unsupported(sums: Floats) -> Floats:
@@ -103,20 +103,17 @@ def f1_unsupported(sums: Floats) -> Floats:
 
 def f1(sums: Floats) -> Floats:
     """2 · both / (found + there), of sums of what is found and there, what is found, what is there."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return 2 * sums[:, 0] / (sums[:, 1] + sums[:, 2])
+    return _quotient(2 * sums[:, 0], sums[:, 1] + sums[:, 2])
 
 
 def precision(sums: Floats) -> Floats:
     """both / found, of the same sums as `f1`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return sums[:, 0] / sums[:, 1]
+    return _quotient(sums[:, 0], sums[:, 1])
 
 
 def recall(sums: Floats) -> Floats:
     """both / there, of the same sums as `f1`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return sums[:, 0] / sums[:, 2]
+    return _quotient(sums[:, 0], sums[:, 2])
 
 
 def best_threshold(values: Floats, supported: Mask) -> float | None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from rag_zeval.statistics import bootstrap
 from rag_zeval.statistics.bootstrap import (
     Correlation,
     Ratio,
@@ -76,12 +77,11 @@ def test_interval_equals_resampling_in_a_loop_over_the_scored_instances(kind: st
 
 @pytest.mark.parametrize("held", [1, 50, 700, 1000, 10**7])
 def test_draws_are_the_same_in_however_many_parts_they_are_made(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag_zeval.statistics.bootstrap.HELD", held)
-    monkeypatch.setattr("rag_zeval.statistics.bootstrap.HELD_AS_BYTES", 2 * held)
-    monkeypatch.setattr("rag_zeval.statistics.bootstrap.BLOCK", held)
+    for name, value in {"WHOLE": held, "HELD": 2 * held, "BLOCK": held}.items():
+        monkeypatch.setattr(bootstrap, name, value)
     x, y = np.random.default_rng(0).normal(size=(2, 30))
     expected = np.random.default_rng(7).multinomial(30, np.full(30, 1 / 30), size=40)
-    multiplicities.cache_clear()
+    bootstrap._held.cache_clear()
     assert (multiplicities(30, 40, 7) == expected).all()
     for statistic in (Ratio(x, np.ones(30)), Correlation("kendall", x, y[:, None])):
         found = drawn(statistic, np.ones(30, dtype=bool), 40, 7)
