@@ -20,7 +20,8 @@ from rag_zeval.models.embeddings import Embedder, Vector
 from rag_zeval.models.language_model import Backend, Sampling
 from rag_zeval.replies.reading import READER
 from rag_zeval.rows import RowWriter
-from rag_zeval.scorers.asking import Failed, Judge, similarity_of
+from rag_zeval.scorers.asking import Judge, similarity_of
+from rag_zeval.scorers.score import Failed
 
 DUPLICATE = "says the same as another question"
 ALIKE = 0.9  # the cosine from which two questions are the same

@@ -16,20 +16,17 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from rag_zeval.judge.example import Example
+from rag_zeval.judge.needs import texts_of
 from rag_zeval.judge.prompt import Prompt, inputs_json
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.reading import EMPTY, READER, Unreadable, is_empty, read_json, read_text
-from rag_zeval.scorers.score import Score, Scored, Scorer, costs
+from rag_zeval.scorers.score import Failed, Score, Scored, Scorer, costs
 
 T = TypeVar("T")
 Item = TypeVar("Item")
-
-
-class Failed(Exception):
-    """There is no score for this answer; the message, without "failed: ", says why."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +185,33 @@ class Measure:
     only: tuple[str, Callable[[Example], bool]] | None = None
     lower_is_better: bool = False
 
+    @property
+    def asks(self) -> str:
+        """The models that it asks, in words."""
+        models = {"a judge": self.prompts, "an embedding model": self.embeds}
+        return ", ".join(model for model, asked in models.items() if asked)
+
+
+def one_question(name: str, read: Callable[[Any], Found], **inputs: str) -> Measure:
+    """A measure that asks a judge once about each answer, with the prompt `name`.
+
+    read: makes the value of the JSON in the reply, and raises Unreadable where it does not fit the question. inputs: by
+    the name that the prompt has for it, what is shown: "question", or a need (see `judge.needs`).
+
+        one_question("answered", read, question="question", answer="answer")
+    """
+    prompt = ScorerPrompt(name)
+
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
+        known: dict[str, Any] = {"question": example.question, "answer": answer}
+        for need in inputs.values():
+            if need not in known:
+                texts = texts_of(example, need)
+                known[need] = texts if need == "chunks" else texts[0]
+        return await judge.ask(prompt, read, **{key: known[need] for key, need in inputs.items()})
+
+    return Measure(name, steps, (prompt,), tuple(need for need in inputs.values() if need != "question"))
+
 
 class AskingScorer(Scorer):
     """A Measure by one judge (`backend`) and one model of sentences (`embedder`), each of which it may not need.
@@ -221,17 +245,14 @@ class AskingScorer(Scorer):
 
     async def _score(self, example: Example) -> Scored:
         judge = Judge(self._backend, self._embedder, self._sampling, self.timeout)
-        values = await asyncio.gather(*(self._value(judge, example, answer) for answer in example.answers))
-        scored = Scored(
-            example.id,
-            tuple(Score(None, f"failed: {v}") if isinstance(v, Failed) else Score(v.value) for v in values),
-            {"answers": [{} if isinstance(v, Failed) else dict(v.parts) for v in values]},
-            **costs(judge.answers),
-        )
+        judged = await asyncio.gather(*(self._answer(judge, example, answer) for answer in example.answers))
+        scores, parts = (list(column) for column in zip(*judged, strict=True))
+        scored = Scored(example.id, tuple(scores), {"answers": parts}, **costs(judge.answers))
         return replace(scored, final=False) if judge.late else scored
 
-    async def _value(self, judge: Judge, example: Example, answer: str) -> Found | Failed:
+    async def _answer(self, judge: Judge, example: Example, answer: str) -> tuple[Score, dict[str, Any]]:
         try:
-            return await self.measure.steps(judge, example, answer)
+            found = await self.measure.steps(judge, example, answer)
         except Failed as failure:
-            return failure
+            return Score(None, f"failed: {failure}"), {}
+        return Score(found.value), dict(found.parts)

@@ -38,7 +38,7 @@ class BertScore(Scorer):
     Raises InputError for a folder without a model, or with one whose layer is not known.
     """
 
-    name = "bert_score"
+    name, asks = "bert_score", "a folder of weights"
     needs = (ANY_ANSWER, "reference")
 
     def __init__(self, folder: str):

@@ -7,16 +7,15 @@ Papineni et al. 2002, through sacrebleu (whose own defaults, 13a tokens and expo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
 
 from rag_zeval.errors import needed
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.judge.words import composed, mostly_ascii, words
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import AnswerScorer
 
 
-class Bleu(Scorer):
+class Bleu(AnswerScorer):
     """BLEU in [0, 1] of each answer against the reference."""
 
     name = "bleu"
@@ -31,13 +30,9 @@ class Bleu(Scorer):
         # sacrebleu warns, at each call, that a sentence score without smoothing is often 0: here that is meant
         logging.getLogger("sacrebleu").setLevel(logging.ERROR)
 
-    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        for example in examples:
-            yield Scored(example.id, tuple(Score(self.value(answer, example.reference)) for answer in example.answers))
-
-    def value(self, answer: str, reference: str) -> float:
+    def value(self, example: Example, answer: str) -> float:
         """BLEU-4 of one answer; 0 for an empty one."""
-        tokens = str.split if mostly_ascii(answer, reference) else words
-        hypothesis, target = (" ".join(tokens(composed(text))) for text in (answer, reference))
+        tokens = str.split if mostly_ascii(answer, example.reference) else words
+        hypothesis, target = (" ".join(tokens(composed(text))) for text in (answer, example.reference))
         percent = self._bleu.sentence_score(hypothesis, [target]).score
         return min(float(percent), 100.0) / 100  # rounding may leave a little more than 100

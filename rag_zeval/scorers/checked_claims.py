@@ -14,10 +14,11 @@ from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.models.nli import Checker
-from rag_zeval.scorers.pieces import pieces
 from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.sentences import pieces
 from rag_zeval.text import one_line
 
+CHECKER = "a claim checker"
 SUPPORTED = 0.5  # the least support of a claim that counts as supported
 
 
@@ -28,7 +29,7 @@ class CheckedClaims(Scorer):
     claims in their order (null: the claim does not fit).
     """
 
-    name = "checked_claims"
+    name, asks = "checked_claims", f"{CHECKER}, a judge"
     needs = ("answer", "reference")
 
     def __init__(self, checker: Checker, judged: Mapping[str, Scored], judge: str):

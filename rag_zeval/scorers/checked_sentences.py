@@ -6,36 +6,28 @@ in pieces (see `checked_claims.support`). Of a claim, which is one sentence, it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from rag_zeval.judge.example import Example
 from rag_zeval.models.nli import Checker
-from rag_zeval.scorers.checked_claims import support
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.checked_claims import CHECKER, support
+from rag_zeval.scorers.score import AnswerScorer, Failed
 from rag_zeval.scorers.sentences import sentences_of
-from rag_zeval.text import one_line
 
 
-class CheckedSentences(Scorer):
+class CheckedSentences(AnswerScorer):
     """The smallest support of a sentence, in [0, 1]; no score if one does not fit, or for an answer without any."""
 
-    name = "checked_sentences"
+    name, asks = "checked_sentences", CHECKER
     needs = ("answer", "reference")
 
     def __init__(self, checker: Checker):
         self._checker = checker
         self.identity = f"checked sentences {checker.identity}"
 
-    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        for example in examples:
-            yield Scored(example.id, tuple(self._score(example.reference, answer) for answer in example.answers))
-
-    def _score(self, reference: str, answer: str) -> Score:
-        try:
-            found = [support(self._checker, reference, sentence) for sentence in sentences_of(answer)]
-        except Exception as error:  # out of memory, or what a checker's own code raises
-            return Score(None, f"failed: {one_line(f'{type(error).__name__}: {error}')}")
+    def value(self, example: Example, answer: str) -> float:
+        found = [support(self._checker, example.reference, sentence) for sentence in sentences_of(answer)]
         whole = [value for value in found if value is not None]
         if len(whole) < len(found):
-            return Score(None, "failed: a sentence, with one of the reference, does not fit the checker")
-        return Score(min(whole)) if whole else Score(None, "failed: no sentence")
+            raise Failed("a sentence, with one of the reference, does not fit the checker")
+        if not whole:
+            raise Failed("no sentence")
+        return min(whole)

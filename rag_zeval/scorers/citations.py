@@ -22,7 +22,8 @@ from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import one_of
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.score import Failed
 
 CITATION = ScorerPrompt("citation_support")
 SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}

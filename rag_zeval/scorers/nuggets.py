@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.example import Example
-from rag_zeval.judge.needs import given
+from rag_zeval.judge.needs import given, texts_of
 from rag_zeval.replies.reading import Unreadable
 from rag_zeval.replies.values import a_list, a_text, one_of
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, in_parts
+from rag_zeval.scorers.score import Failed
 from rag_zeval.scorers.umbrela import UMBRELA, grades_of
 
 CREATE, IMPORTANCE = ScorerPrompt("nuggets_create"), ScorerPrompt("nuggets_importance")
@@ -39,10 +40,8 @@ OKAY_WEIGHTS = {"all": 1.0, "vital": 0.0, "weighted": 0.5}  # of an okay nugget 
 
 async def _context(judge: Judge, example: Example) -> list[str]:
     """What nuggets are made from. Raises Failed if no chunk is related to the question."""
-    context = given(example, CONTEXT)
-    assert context is not None
-    if context.kind == "reference":
-        return [*context.texts]
+    if given(example, "chunks") is None:
+        return [*texts_of(example, CONTEXT)]
     grades = await grades_of(judge, example.question, example.chunks)
     related = [chunk for chunk, grade in zip(example.chunks, grades, strict=True) if grade >= RELATED]
     if not related:

@@ -21,8 +21,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.reading import Unreadable, list_items, quoted
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import f_beta
+from rag_zeval.scorers.score import Failed
 from rag_zeval.scorers.sentences import sentences_of
 
 STATEMENTS = ScorerPrompt("openeval_statements")

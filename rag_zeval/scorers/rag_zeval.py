@@ -30,7 +30,7 @@ class RagZeval(Scorer):
     keeps the format as the reward has it (None if no reply came), and "reply", as it came, where it could not be read.
     """
 
-    name = "rag_zeval"
+    name, asks = "rag_zeval", "a judge"
     needs = NEEDS
 
     def __init__(

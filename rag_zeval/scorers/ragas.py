@@ -16,7 +16,8 @@ from typing import Any
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.reading import Unreadable
 from rag_zeval.replies.values import a_list, a_text, yes_or_no
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, similarity_of, together
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, similarity_of, together
+from rag_zeval.scorers.score import Failed
 
 STATEMENTS, VERDICTS = ScorerPrompt("ragas_statements"), ScorerPrompt("ragas_verdicts")
 QUESTION, USEFUL_CHUNK = ScorerPrompt("ragas_question"), ScorerPrompt("ragas_useful_chunk")

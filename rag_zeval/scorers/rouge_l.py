@@ -7,14 +7,13 @@ Lin 2004, through Google's rouge-score.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 from rag_zeval.errors import needed
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANY_ANSWER
 from rag_zeval.judge.words import composed, mostly_ascii, words
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import AnswerScorer
 
 
 class _Words:
@@ -24,7 +23,7 @@ class _Words:
         return [word for word in words(text.lower()) if word[0].isalnum()]
 
 
-class RougeL(Scorer):
+class RougeL(AnswerScorer):
     """F1 in [0, 1] of the longest common subsequence of each answer and the reference."""
 
     name = "rouge_l"
@@ -38,12 +37,8 @@ class RougeL(Scorer):
         self._rouge = RougeScorer(["rougeL"], use_stemmer=False)
         self._any_script = RougeScorer(["rougeL"], tokenizer=_Words())
 
-    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        for example in examples:
-            yield Scored(example.id, tuple(Score(self.value(answer, example.reference)) for answer in example.answers))
-
-    def value(self, answer: str, reference: str) -> float:
+    def value(self, example: Example, answer: str) -> float:
         """ROUGE-L F1 of one answer; 0 for an empty one."""
-        answer, reference = composed(answer), composed(reference)
+        answer, reference = composed(answer), composed(example.reference)
         rouge = self._rouge if mostly_ascii(answer, reference) else self._any_script
         return float(rouge.score(target=reference, prediction=answer)["rougeL"].fmeasure)

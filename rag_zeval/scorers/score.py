@@ -18,7 +18,9 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import lacking
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, known_total
+from rag_zeval.text import one_line
 
+NO_MODEL = "no model"
 OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}}  # of parts by answer, that of one that was not judged
 
 
@@ -118,10 +120,15 @@ def _paid(one: Reply | Embedding) -> tuple[int, int] | None:
     return None if told[0] is None or told[1] is None else (told[0], told[1])
 
 
+class Failed(Exception):
+    """There is no score for this answer; the message, without "failed: ", says why."""
+
+
 class Scorer(ABC):
     """`identity` holds everything, besides the example, that can change a score.
 
     needs: what it needs of an example, see `judge.needs`; also: what else it looks at, where the example has it.
+    asks: the models that it asks, in words.
     prompt_hash: of what it asks a judge, if it asks one.
     `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
     where each is scored by itself.
@@ -131,6 +138,7 @@ class Scorer(ABC):
     identity: str
     needs: tuple[str, ...]
     also: tuple[str, ...] = ()
+    asks: str = NO_MODEL
     group: int | None = None
     prompt_hash: str | None = None
 
@@ -168,6 +176,26 @@ class Scorer(ABC):
     @abstractmethod
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         """One Scored per example, in any order; each has all that is needed."""
+
+
+class AnswerScorer(Scorer):
+    """Scores each answer by itself, in this process."""
+
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in examples:
+            yield Scored(example.id, tuple(self._score(example, answer) for answer in example.answers))
+
+    def _score(self, example: Example, answer: str) -> Score:
+        try:
+            return Score(self.value(example, answer))
+        except Failed as failure:
+            return Score(None, f"failed: {failure}")
+        except Exception as error:  # out of memory, or what a model's own code raises
+            return Score(None, f"failed: {one_line(f'{type(error).__name__}: {error}')}")
+
+    @abstractmethod
+    def value(self, example: Example, answer: str) -> float:
+        """The score of one answer of the example. Raises Failed where there is none."""
 
 
 def _with_places(scored: Scored, reasons: Sequence[str | None]) -> Scored:

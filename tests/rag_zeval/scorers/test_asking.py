@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from judge_by_prompt import JudgeByPrompt, Vectors
 
 from rag_zeval.judge.example import Example
-from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.scorers.asking import AskingScorer, Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.score import Scored
@@ -43,8 +41,8 @@ async def chain(judge: Judge, example: Example, answer: str) -> Found:
     return Found(total, {"words": len(answer.split())})
 
 
-def run(steps: Any, judge: Any, *examples: Example, needs: tuple[str, ...] = (), **more: Any) -> dict[str, Scored]:
-    scorer = AskingScorer(Measure("test", steps, (PROMPT,), needs), judge, Sampling(max_tokens=9), **more)
+def run(steps: Any, judge: Any, *examples: Example, **more: Any) -> dict[str, Scored]:
+    scorer = AskingScorer(Measure("test", steps, (PROMPT,), ()), judge, Sampling(max_tokens=9), **more)
     scored = list(scorer.score(examples))
     assert sorted(one.id for one in scored) == sorted(example.id for example in examples)
     return {one.id: one for one in scored}
@@ -128,17 +126,6 @@ def test_steps_together_share_rounds_and_fail_with_the_first_failure() -> None:
     assert [30] not in judge.batches
 
 
-def test_what_two_answers_or_two_scorers_ask_is_asked_once(tmp_path: Path) -> None:
-    judge, cache = Model(), ReplyCache(tmp_path / "replies.sqlite")
-    examples = [Example("1", "q", "r", ("a b", "a b c"))]
-    first = run(chain, CachedBackend(judge, cache), *examples)["1"]
-    assert judge.batches == [[100], [101], [102]]
-    assert (first.calls, first.cached, first.prompt_tokens) == (3, 2, 15)
-    second = run(chain, CachedBackend(judge, cache), *examples)["1"]
-    assert (second.calls, second.cached, second.prompt_tokens, len(judge.requests)) == (0, 5, 15, 3)
-    assert second.values == first.values
-
-
 def test_a_measure_asks_at_its_own_temperature_and_repeats_with_its_own_trials() -> None:
     async def warm(judge: Judge, example: Example, answer: str) -> Found:
         trials = (judge.ask(PROMPT, lambda value: int(value[0]), temperature=0.3, trial=t, n=1) for t in range(2))
@@ -149,15 +136,6 @@ def test_a_measure_asks_at_its_own_temperature_and_repeats_with_its_own_trials()
     run(chain, judge, Example("0", "q", "r", ("a",)))
     found = [(r.sampling.temperature, r.trial, r.sampling.top_p, r.sampling.max_tokens) for r in judge.requests]
     assert found == [(0.3, 0, 1.0, 9), (0.3, 1, 1.0, 9), (0.0, 0, 1.0, 9)]
-
-
-def test_an_example_without_what_is_needed_is_said_and_not_asked_about() -> None:
-    judge = Model()
-    there = Example("1", "q", "r", ("a",), truth="t", chunks=("c",))
-    scored = run(chain, judge, Example("2", "q", "r", ("a", "b")), there, needs=("truth", "chunks"))
-    assert [s.status for s in scored["2"].scores] == ["failed: no ground truth and no retrieved contexts"] * 2
-    assert (scored["2"].calls, scored["2"].final, scored["1"].values) == (0, True, (1000.0,))
-    assert judge.batches == [[100]]
 
 
 @pytest.mark.parametrize(

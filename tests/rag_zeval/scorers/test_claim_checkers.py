@@ -20,8 +20,8 @@ from rag_zeval.models.nli import NLI, Pair
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.checked_claims import CheckedClaims, support
 from rag_zeval.scorers.hhem import LONGEST_SOURCES, Hhem
-from rag_zeval.scorers.pieces import pieces
 from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.sentences import pieces
 
 MINICHECK = ["LABEL_0", "LABEL_1"]
 
@@ -75,19 +75,6 @@ def test_support_is_the_largest_that_a_piece_gives(sentences: list[str], window:
     for sentence in sentences:  # each claim finds the sentence that states it, wherever the cuts are
         assert support(Stub(stated, max(window, 10)), " ".join(sentences), sentence) == 1
     assert support(Stub(stated, window), " ".join(sentences), "word " * window) is None
-
-
-def test_support_by_a_model_is_the_pipelines_best_piece(write_nli: Any, tmp_path: Path) -> None:
-    from transformers import pipeline
-
-    folder = write_nli(tmp_path, MINICHECK, True)
-    document, claim = "the cat sat on a mat. The dog sat. A cat sat.", "the dog sat"
-    checker = NLI(str(folder))
-    cut = pieces(document, lambda piece: checker.fits((piece, claim)))
-    assert cut == ["the cat sat on a mat.", "The dog sat. A cat sat."]
-    classify = pipeline("text-classification", model=str(folder), top_k=None)
-    each = [{f["label"]: f["score"] for f in classify([f"{piece}</s>{claim}"])[0]}["LABEL_1"] for piece in cut]
-    assert support(checker, document, claim) == pytest.approx(max(each), abs=1e-5) and max(each) - min(each) > 1e-3
 
 
 def trajectory(*answers: list[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -18,15 +19,13 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, judged_by
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.checked_claims import CheckedClaims
-from rag_zeval.scorers.checked_sentences import CheckedSentences
-from rag_zeval.scorers.hhem import Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES, NEEDS, SCORERS, TEXT_SCORERS
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
+from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.text import is_blank
 
 BLANKS = ("", " \n\t\u3000", "\u200b", "\ufeff\u200e\u00ad\u2060")
@@ -55,43 +54,24 @@ class Asked:
 
     def __init__(self, name: str, folder: Path):
         self.judge, self.embedder, self.checker = ScriptedBackend(mock_reply), WordEmbedder(), Checker()
-        self.texts = 0  # that bert_score read
-        self.name, self.folder = name, folder
+        self.encoder = Mock(call_count=0)
+        self.name, self.folder = name, str(folder)
 
     @property
     def calls(self) -> int:
-        return self.judge.calls + self.embedder.calls + self.checker.calls + self.texts
+        return self.judge.calls + self.embedder.calls + self.checker.calls + self.encoder.call_count
 
     def score(self, example: Example) -> Scored:
-        (scored,) = self._scorer(example).score([example])
-        return scored
-
-    def _scorer(self, example: Example) -> Scorer:
-        if self.name in TEXT_SCORERS:
-            return TEXT_SCORERS[self.name]()
-        if self.name == BertScore.name:
-            return self._bert_score()
-        if self.name == Hhem.name:
-            return Hhem(self.checker)
-        if self.name == CheckedSentences.name:
-            return CheckedSentences(self.checker)
-        if self.name == RagZeval.name:
-            return RagZeval(self.judge, "paper", Sampling())
+        models, asking = Models(self.judge, self.embedder, self.checker, self.folder), Asking(variant="paper")
         if self.name == CheckedClaims.name:
-            judged = RagZeval(ScriptedBackend(mock_reply), "paper", Sampling())
-            return CheckedClaims(self.checker, {one.id: one for one in judged.score([example])}, "judge")
-        return AskingScorer(MEASURES[self.name], self.judge, Sampling(), self.embedder)
-
-    def _bert_score(self) -> BertScore:
-        scorer = BertScore(str(self.folder))
-        tokens = scorer._tokens
-
-        def counted(text: str) -> Any:
-            self.texts += 1
-            return tokens(text)
-
-        scorer._tokens = counted  # type: ignore[method-assign]
-        return scorer
+            judged = RagZeval(ScriptedBackend(mock_reply), "paper", Sampling()).score([example])
+            scorer: Scorer = CheckedClaims(self.checker, {one.id: one for one in judged}, "judge")
+        else:
+            scorer = open_scorer(self.name, models, asking)
+        if isinstance(scorer, BertScore):
+            self.encoder = scorer._tokens = Mock(wraps=scorer._tokens)  # type: ignore[method-assign]
+        (scored,) = scorer.score([example])
+        return scored
 
 
 @pytest.fixture(scope="module")

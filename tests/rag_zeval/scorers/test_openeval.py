@@ -11,8 +11,7 @@ from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.reading import Unreadable, list_items
-from rag_zeval.scorers.asking import Failed
-from rag_zeval.scorers.openeval import read_verdicts, recall
+from rag_zeval.scorers.openeval import read_verdicts
 
 ANSWER, TRUTH = "Ada wrote it in 1843. It is long.", "Ada wrote it."
 EXAMPLE = Example("x", "Who wrote it?", "r", (ANSWER,), truth=TRUTH, chunks=("Ada wrote it.", "In 1843."))
@@ -26,17 +25,6 @@ def statements(inputs: dict[str, Any]) -> str:
 
 def verdicts(*labels: str) -> str:
     return "\n".join(f"- Something. A reason. VERDICT: {label}" for label in labels)
-
-
-def test_faithfulness_is_the_share_that_passed() -> None:
-    reply = verdicts("PASSED", "**FAILED**", "PASSED")
-    judge = JudgeByPrompt({"openeval_statements": statements, "openeval_faithfulness": reply})
-    assert judge.score("openeval_faithfulness", EXAMPLE).values == (pytest.approx(2 / 3),)
-    assert judge.rounds == [
-        [("openeval_statements", {"question": "Who wrote it?", "sentences": ["Ada wrote it in 1843.", "It is long."]})],
-        [("openeval_faithfulness", {"context": "Ada wrote it.\nIn 1843.", "statements": OURS})],
-    ]
-    assert judge.temperatures == {1}
 
 
 @pytest.mark.parametrize(
@@ -118,12 +106,3 @@ def test_as_many_statements_and_verdicts_are_read_as_were_written(lines: list[tu
 def test_a_list_that_is_quoted_parted_or_elided_is_not_read(text: str) -> None:
     with pytest.raises(Unreadable):
         list_items(text)
-
-
-@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
-def test_recall_is_the_share_of_the_truth_that_was_found(tp: int, fp: int, fn: int) -> None:
-    if tp + fn:
-        assert recall(tp, fp, fn) * (tp + fn) == pytest.approx(tp)
-    else:
-        with pytest.raises(Failed, match="neither a true positive nor a false negative"):
-            recall(tp, fp, fn)

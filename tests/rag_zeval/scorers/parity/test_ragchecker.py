@@ -32,7 +32,7 @@ def replies(instance: Instance) -> dict[str, Any]:
 RECORDED = Recorded("ragchecker", replies)
 
 
-def padded_and_cut(instance: Instance) -> ragchecker.Checks:
+def padded_and_cut(instance: Instance) -> dict[str, list[list[bool]]]:
     """What refchecker takes a judge's lists of another length for, five claims a call."""
 
     def row(judged: list[str]) -> list[bool]:
@@ -43,18 +43,21 @@ def padded_and_cut(instance: Instance) -> ragchecker.Checks:
         return [label == "Entailment" for label in taken]
 
     decisions = instance["decisions"]
-    return ragchecker.Checks(
-        [row(decisions["correct"])],
-        [row(decisions["recalled"])],
-        [row(judged) for judged in decisions["supported"]],
-        [row(judged) for judged in decisions["retrieved"]],
-    )
+    return {
+        "correct": [row(decisions["correct"])],
+        "recalled": [row(decisions["recalled"])],
+        "supported": [row(judged) for judged in decisions["supported"]],
+        "retrieved": [row(judged) for judged in decisions["retrieved"]],
+    }
 
 
 def differences(measure: str) -> dict[str, Difference]:
     """By instance; the faults as docs/scorers.md names them."""
     name = measure.removeprefix("ragchecker_")
-    value = getattr(ragchecker, name)
+
+    def of_what_came(instance: Instance) -> float:
+        return ragchecker.value_of(name, padded_and_cut(instance))
+
     padded = "pads missing labels with Neutral and cuts extra ones"
     empty = "gives 0 to an answer or a ground truth without claims"
     no_answer = (empty, lambda instance: 0.0, "no claims in the answer")
@@ -62,7 +65,7 @@ def differences(measure: str) -> dict[str, Difference]:
     about_answer, about_truth = (name in f"{of} {OF_BOTH}".split() for of in (OF_ANSWER, OF_TRUTH))
     return RECORDED.of_kinds(
         {
-            **dict.fromkeys(MISCOUNTED, (padded, lambda instance: value(padded_and_cut(instance)), "expected ")),
+            **dict.fromkeys(MISCOUNTED, (padded, of_what_came, "expected ")),
             **({"answer without claims": no_answer} if about_answer else {}),
             **({"ground truth without claims": no_truth} if about_truth else {}),
             "no claims at all": no_answer if about_answer else no_truth,
