@@ -14,7 +14,7 @@ from rag_zeval.cases.case import ALL, NO_SLICE
 from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import lower_is_better
-from rag_zeval.statistics.bootstrap import DRAWS, Estimate, mean_estimates
+from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, mean_estimates
 from rag_zeval.statistics.discriminative_power import holm, randomisation_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
@@ -44,9 +44,9 @@ class Difference:
 
     slice_tag: str
     n: int
-    first: Estimate | None
-    second: Estimate | None
-    change: Estimate | None
+    first: BootstrapEstimate | None
+    second: BootstrapEstimate | None
+    change: BootstrapEstimate | None
     sd: float | None
     p: float
     p_holm: float | None = None
@@ -95,7 +95,7 @@ def compare(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: in
     random signs there are more if so many slices and metrics are tested that Holm's correction asks for smaller p.
 
         comparison = compare(read_side("old.jsonl"), read_side("new.jsonl"), "rag_zeval")
-        comparison.overall.change  # B - A: Estimate(value=-0.081, low=-0.112, high=-0.05)
+        comparison.overall.change  # B - A: BootstrapEstimate(value=-0.081, low=-0.112, high=-0.05)
     """
     ours, theirs = first.judged[metric], second.judged[metric]
     cases = list(dict.fromkeys([*ours, *theirs]))

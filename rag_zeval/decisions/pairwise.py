@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_zeval.decisions.sides import Side
-from rag_zeval.statistics.bootstrap import DRAWS, Estimate, mean_estimates
+from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, mean_estimates
 from rag_zeval.statistics.discriminative_power import discriminative_power
 from rag_zeval.statistics.weighted_correlations import Floats
 
@@ -21,7 +21,7 @@ class System:
     name: str
     scored: int
     cases: int
-    mean: Estimate | None
+    mean: BootstrapEstimate | None
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SystemPair:
     first: str
     second: str
     n: int
-    change: Estimate | None
+    change: BootstrapEstimate | None
     p_holm: float
 
 
@@ -71,6 +71,6 @@ def compare_pairwise(sides: Sequence[Side], metric: str, draws: int = DRAWS, see
     )
 
 
-def _mean(values: Floats, draws: int, seed: int) -> Estimate | None:
+def _mean(values: Floats, draws: int, seed: int) -> BootstrapEstimate | None:
     there = values[~np.isnan(values)]
     return mean_estimates(there[:, None], draws, seed)[0] if len(there) else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rag_zeval.decisions.comparison import Comparison, Coverage, Difference
-from rag_zeval.statistics.bootstrap import Estimate
+from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.text import one_line
 
 DASH = "–"
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")
 
 
-def shown(estimate: Estimate | None, number: str = ".3f") -> str:
+def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
     """The value with its interval; `number` is how each is formatted."""
     if estimate is None:
         return DASH

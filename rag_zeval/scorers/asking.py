@@ -23,10 +23,10 @@ from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.reading import EMPTY, READER, Unreadable, is_empty, read_json, read_text
+from rag_zeval.replies.values import a_list, one_of
 from rag_zeval.scorers.score import Failed, Score, Scored, Scorer, costs
 
 T = TypeVar("T")
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -149,12 +149,30 @@ async def together(*questions: Awaitable[T]) -> list[T]:
     return cast("list[T]", results)
 
 
-async def in_parts(
-    items: Sequence[Item], size: int, ask: Callable[[Sequence[Item]], Awaitable[Sequence[T]]]
-) -> list[T]:
-    """The results of all items in their order, asked for `size` items at a time, side by side."""
+async def labels_of(
+    judge: Judge,
+    prompt: Prompt,
+    labels: Sequence[str],
+    name: str,
+    items: Sequence[Any],
+    size: int,
+    under: str | None = None,
+    **inputs: Any,
+) -> list[str]:
+    """One of the labels for each item, in their order, asked for `size` items at a time, side by side.
+
+    name: what the prompt calls the items; under: the key of the list of labels in its reply, None where it is all.
+    """
+
+    async def of_part(part: Sequence[Any]) -> list[str]:
+        def read(value: Any) -> list[str]:
+            listed = value if under is None else value[under]
+            return [one_of(label, labels) for label in a_list(listed, len(part))]
+
+        return await judge.ask(prompt, read, **inputs, **{name: part})
+
     parts = [items[at : at + size] for at in range(0, len(items), size)]
-    return [result for results in await together(*map(ask, parts)) for result in results]
+    return [label for of_one in await together(*map(of_part, parts)) for label in of_one]
 
 
 @dataclass(frozen=True)

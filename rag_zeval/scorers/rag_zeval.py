@@ -1,4 +1,4 @@
-"""RAG-Zeval as a scorer: one call judges all answers of an example; the score is supported claims / claims."""
+"""The judge of this house among the scorers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ STRICT = "ok"  # Evaluation.status when the strict parser read the reply
 
 
 class RagZeval(Scorer):
-    """S(y) in [0, 1] by the model behind `backend`.
+    """RAG-Zeval as a scorer: one call judges all answers of an example; the score is supported claims / claims.
 
+    In [0, 1], by the model behind `backend`.
     variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
     structured: whether the JSON schema of the reply is sent with each request.
     patterns: whether a reply that cannot be read is read by regular expressions, as the paper does (status "patterns").

@@ -16,15 +16,15 @@ from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.values import a_list, a_text, one_of
-from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, in_parts, together
+from rag_zeval.replies.values import a_list, a_text
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, labels_of, together
 from rag_zeval.scorers.score import Failed
 
 CLAIMS, CHECK = ScorerPrompt("ragchecker_claims"), ScorerPrompt("ragchecker_check")
 LABELS = ("Entailment", "Neutral", "Contradiction")
 CLAIMS_A_CALL = 5
 Claim = list[str]
-Row = list[bool]  # of each claim, whether a text entails it
+Verdicts = list[bool]  # of each claim, whether a text entails it
 
 
 async def claims_of(judge: Judge, question: str, text: str, whose: str) -> list[Claim]:
@@ -40,16 +40,11 @@ def _read_claims(value: Any) -> list[Claim]:
     return [list(triplet) for triplet in dict.fromkeys(map(tuple, triplets))]
 
 
-async def entailed(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> Row:
+async def entailed(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> Verdicts:
     """Of each claim, whether the reference entails it (a call for every five)."""
-
-    async def labels_of(some: Sequence[Claim]) -> list[str]:
-        def read(value: Any) -> list[str]:
-            return [one_of(label, LABELS) for label in a_list(value, len(some))]
-
-        return await judge.ask(CHECK, read, question=question, reference=reference, claims=some)
-
-    return [label == "Entailment" for label in await in_parts(claims, CLAIMS_A_CALL, labels_of)]
+    shown = {"question": question, "reference": reference}
+    labels = await labels_of(judge, CHECK, LABELS, "claims", claims, CLAIMS_A_CALL, **shown)
+    return [label == "Entailment" for label in labels]
 
 
 # The measures. Their parameters name the checks that they need: arrays of booleans, whether a text entails a claim.
@@ -60,7 +55,7 @@ async def entailed(judge: Judge, question: str, claims: Sequence[Claim], referen
 FORMULAS: dict[str, Callable[..., float]] = {
     "precision": lambda correct: correct.mean(),
     "recall": lambda recalled: recalled.mean(),
-    "f1": lambda correct, recalled: harmonic_mean((correct.mean(), recalled.mean())),
+    "f1": lambda correct, recalled: harmonic_mean((float(correct.mean()), float(recalled.mean()))),
     "faithfulness": lambda supported: supported.any(0).mean(),
     "claim_recall": lambda retrieved: retrieved.any(0).mean(),
     "context_precision": lambda retrieved: retrieved.any(1).mean(),
@@ -87,7 +82,7 @@ NEEDS = {  # of checks
 }
 
 
-def value_of(name: str, checks: Mapping[str, Sequence[Row]]) -> float:
+def value_of(name: str, checks: Mapping[str, Sequence[Verdicts]]) -> float:
     """A formula's value. checks: by name, a row for each text; of "correct" and "recalled" there is one."""
     import numpy as np
 
@@ -111,7 +106,7 @@ def _measure(name: str) -> Measure:
         extracted = await together(*(claims_of(judge, question, texts[whose], whose) for whose in sources))
         claims = dict(zip(sources, extracted, strict=True))
 
-        async def rows(check: str) -> list[Row]:
+        async def rows(check: str) -> list[Verdicts]:
             return await together(
                 *(entailed(judge, question, claims[WHOSE_CLAIMS[check]], text) for text in against[check])
             )

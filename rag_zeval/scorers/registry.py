@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+from inspect import getdoc
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from rag_zeval.files import read_json
@@ -24,12 +25,9 @@ from rag_zeval.scorers import (
 )
 from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.bleu import Bleu
-from rag_zeval.scorers.checked_claims import CHECKER, CheckedClaims
-from rag_zeval.scorers.checked_sentences import CheckedSentences
-from rag_zeval.scorers.hhem import Hhem
+from rag_zeval.scorers.claim_checkers import CHECKER, CheckedClaims, CheckedSentences, Hhem
+from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scorers.score import NO_MODEL, Scorer
 from rag_zeval.scorers.word_rule import WordMajority, WordRule
 
@@ -66,17 +64,17 @@ class Line(NamedTuple):
 
 def overview() -> list[Line]:
     """A line for every scorer of the registry, in its order."""
-    modules = [scorer.__module__ for scorer in CLASSES]
-    modules += [family.__name__ for family in FAMILIES for _ in family.MEASURES]
+    described = [*CLASSES, *(family for family in FAMILIES for _ in family.MEASURES)]  # where the method is
     costs: dict[str, list[int | None]] = read_json(COSTS)
     return [
-        Line(one.name, _title(module), _needs(one), *costs.get(one.name, (None, None)))
-        for one, module in zip(EVERY, modules, strict=True)
+        Line(one.name, _title(method), _needs(one), *costs.get(one.name, (None, None)))
+        for one, method in zip(EVERY, described, strict=True)
     ]
 
 
-def _title(module: str) -> str:
-    return (sys.modules[module].__doc__ or "").partition("\n")[0].rstrip(".")
+def _title(method: type[Scorer] | ModuleType) -> str:
+    """The first line of its docstring, or of that of the class it is derived from."""
+    return (getdoc(method) or "").partition("\n")[0].rstrip(".")
 
 
 def _needs(scorer: type[Scorer] | Measure) -> str:

@@ -149,19 +149,18 @@ class Scorer(ABC):
         can be asked about.
         """
         without: deque[Scored] = deque()
-        cut: dict[str, tuple[str | None, ...]] = {}
+        cut: dict[str, tuple[str | None, ...]] = {}  # why some answers were left out, by example
 
         def judgeable() -> Iterator[Example]:
             for example in examples:
                 reasons = self.lacking(example)
-                if all(reasons):
-                    without.append(Scored(example.id, tuple(Score(None, str(reason)) for reason in reasons)))
-                elif any(reasons):
+                there = tuple(answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason)
+                if not there:
+                    without.append(_with_places(Scored(example.id, ()), reasons))
+                    continue
+                if any(reasons):
                     cut[example.id] = reasons
-                    there = [answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason]
-                    yield replace(example, answers=tuple(there), unanswered=())
-                else:
-                    yield example
+                yield replace(example, answers=there, unanswered=()) if any(reasons) else example
 
         for scored in self.judge(judgeable()):
             while without:

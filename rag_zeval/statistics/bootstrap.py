@@ -8,10 +8,11 @@ instance are drawn together; so are the instances of a cluster, where a statisti
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,25 +32,27 @@ IN_CACHE = 100_000  # numbers worked on at a time where they are used once: thes
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
-class Statistic(Protocol):
+class Statistic(ABC):
     """A number computed from instances, some of which may be left out (`keep`) or drawn several times.
 
+    Draws are kept by the object: it is hashed as itself, not by its values.
     One that has an attribute `clusters` (instances,) is drawn by clusters: `weights` then has a column for each cluster
     with a kept instance, as `columns_of` numbers them (Cameron, Gelbach and Miller 2008, Review of Economics and
     Statistics 90(3), 414-427, on resampling whole clusters).
     """
 
-    def __hash__(self) -> int:
-        """Of the object, not of its values: draws are kept by it."""
-
     def point(self, keep: Mask) -> float:
         """The value on the kept instances; NaN where it is undefined."""
+        columns = int(columns_of(self, keep).max(initial=-1)) + 1
+        return float(self.draws(keep, np.ones((1, columns)))[0])
 
+    @abstractmethod
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         """The value at each row of `weights` (draws, kept instances or clusters); NaN where it is undefined."""
 
     def instances(self, keep: Mask) -> Floats | None:
         """What each kept instance brings, where the value is their mean; None where it is not a mean over instances."""
+        return None
 
 
 def columns_of(statistic: Statistic, keep: Mask) -> Clusters:
@@ -61,7 +64,7 @@ def columns_of(statistic: Statistic, keep: Mask) -> Clusters:
 
 
 @dataclass(frozen=True, eq=False)
-class Ratio:
+class Ratio(Statistic):
     """Sum of `top` over sum of `bottom`, both (instances,): with `bottom` all ones it is a mean."""
 
     top: Floats
@@ -70,16 +73,13 @@ class Ratio:
     def instances(self, keep: Mask) -> Floats | None:
         return self.top[keep] if (self.bottom[keep] == 1).all() else None
 
-    def point(self, keep: Mask) -> float:
-        return float(self.draws(keep, np.ones((1, int(keep.sum()))))[0])
-
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             return (weights @ self.top[keep]) / (weights @ self.bottom[keep])
 
 
 @dataclass(frozen=True, eq=False)
-class Correlation:
+class Correlation(Statistic):
     """`kind` of correlation ("pearson", "spearman", "kendall": tau-b) between a scorer and its annotators.
 
     `x` (instances,) holds the scorer's value, `y` (instances, annotators) the labels: each label is a row of its own.
@@ -88,9 +88,6 @@ class Correlation:
     kind: str
     x: Floats
     y: Floats
-
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
 
     def point(self, keep: Mask) -> float:
         with needed("scipy", "a correlation"):
@@ -196,7 +193,7 @@ def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[flo
 
 
 @dataclass(frozen=True)
-class Estimate:
+class BootstrapEstimate:
     """A value and its 95% interval."""
 
     value: float
@@ -204,7 +201,7 @@ class Estimate:
     high: float
 
 
-def mean_estimates(values: Floats, draws: int, seed: int) -> list[Estimate]:
+def mean_estimates(values: Floats, draws: int, seed: int) -> list[BootstrapEstimate]:
     """The mean of each column of `values` (instances, columns), with its 95% percentile bootstrap interval.
 
     There must be an instance; a draw takes it with all its columns. The interval is that of `interval` but for the
@@ -217,7 +214,7 @@ def mean_estimates(values: Floats, draws: int, seed: int) -> list[Estimate]:
         chosen = random.integers(n, size=(min(rows, draws - start), n))
         means.append(np.stack([column.take(chosen).mean(1) for column in columns], axis=1))
     bounds = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0)
-    return [Estimate(*map(float, column)) for column in zip(values.mean(0), *bounds, strict=True)]
+    return [BootstrapEstimate(*map(float, column)) for column in zip(values.mean(0), *bounds, strict=True)]
 
 
 def share_interval(hits: int, n: int) -> tuple[float, float]:

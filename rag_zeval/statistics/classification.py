@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_zeval.errors import needed
-from rag_zeval.statistics.bootstrap import BLOCK, Clusters, Mask, columns_of
+from rag_zeval.statistics.bootstrap import BLOCK, Clusters, Mask, Statistic, columns_of
 from rag_zeval.statistics.weighted_correlations import Floats
 
 Formula = Callable[[Floats], Floats]  # sums (draws, k) -> values (draws,), NaN where it is undefined
 
 
 @dataclass(frozen=True, eq=False)
-class OfSums:
-    """A formula of sums over instances, such as F1 of counts: a Statistic.
+class OfSums(Statistic):
+    """A formula of sums over instances, such as F1 of counts.
 
     parts: (instances, k), what each instance adds to each of the k sums; clusters: (instances,), to which it belongs.
     """
@@ -30,12 +30,6 @@ class OfSums:
     formula: Formula
     clusters: Clusters
 
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
-
-    def point(self, keep: Mask) -> float:
-        return float(self.formula(self.parts[keep].sum(axis=0, keepdims=True))[0])
-
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         column, n = columns_of(self, keep), weights.shape[1]
         of_clusters = np.stack([np.bincount(column, part, n) for part in self.parts[keep].T], axis=1)
@@ -43,7 +37,7 @@ class OfSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Auroc:
+class Auroc(Statistic):
     """Share of pairs of a supported and an unsupported text in which the supported one scores higher, in [0, 1].
 
     A tie counts 1/2 (Mann and Whitney 1947). values: (instances,); supported: (instances,); clusters: as in OfSums.
@@ -52,12 +46,6 @@ class Auroc:
     values: Floats
     supported: Mask
     clusters: Clusters
-
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
-
-    def point(self, keep: Mask) -> float:
-        return float(self.draws(keep, np.ones((1, int(columns_of(self, keep).max(initial=-1)) + 1)))[0])
 
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         with needed("scipy", "the area under a curve"):

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_zeval.judge.words import words
-from rag_zeval.statistics.bootstrap import DRAWS, IN_CACHE, Clusters, Estimate, Mask, columns_of, interval
+from rag_zeval.statistics.bootstrap import (
+    DRAWS,
+    IN_CACHE,
+    BootstrapEstimate,
+    Clusters,
+    Mask,
+    Statistic,
+    columns_of,
+    interval,
+)
 from rag_zeval.statistics.weighted_correlations import Floats, weighted_spearman
 
 NO_SPREAD = 1e-12  # 1 - r² below this: one ranking is the other, and rounding is all that is left
@@ -56,8 +65,8 @@ class Bias:
     and those of them whose support is known.
     """
 
-    correlation: Estimate | None
-    partial: Estimate | None
+    correlation: BootstrapEstimate | None
+    partial: BootstrapEstimate | None
     n: int
     n_known: int
 
@@ -81,8 +90,8 @@ def judge_bias(answers: Sequence[JudgedAnswer], draws: int = DRAWS // 10, seed: 
 
 
 @dataclass(frozen=True, eq=False)
-class RankCorrelation:
-    """Spearman's rho of x and y, each (answers,), with z held fixed if it is given; a `bootstrap.Statistic`.
+class RankCorrelation(Statistic):
+    """Spearman's rho of x and y, each (answers,), with z held fixed if it is given.
 
     Partial: (r_xy - r_xz r_yz) / sqrt((1 - r_xz²)(1 - r_yz²)) of Spearman's r, as R's ppcor has it (Kim 2015,
     Communications for Statistical Applications and Methods 22(6), 665-674). NaN where one of them is constant, or where
@@ -93,12 +102,6 @@ class RankCorrelation:
     y: Floats
     z: Floats | None
     clusters: Clusters
-
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
-
-    def point(self, keep: Mask) -> float:
-        return float(self.draws(keep, np.ones((1, len(np.unique(self.clusters[keep])))))[0])
 
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         columns = columns_of(self, keep)
@@ -122,7 +125,7 @@ class RankCorrelation:
 
 def _estimate(
     answers: Sequence[JudgedAnswer], feature: Callable[[JudgedAnswer], float], partial: bool, draws: int, seed: int
-) -> Estimate | None:
+) -> BootstrapEstimate | None:
     if not answers:
         return None
     scores, supports = (np.array([getattr(of, name) for of in answers], dtype=float) for name in ("score", "support"))
@@ -131,7 +134,7 @@ def _estimate(
     statistic = RankCorrelation(values, scores, supports if partial else None, prompts)
     everything = np.ones(len(answers), dtype=bool)
     value, bounds = statistic.point(everything), interval(statistic, everything, draws, seed)
-    return None if np.isnan(value) or bounds is None else Estimate(value, *bounds)
+    return None if np.isnan(value) or bounds is None else BootstrapEstimate(value, *bounds)
 
 
 def _spoken(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from scipy import stats
 
 from rag_zeval.decisions.comparison import Comparison, compare
 from rag_zeval.decisions.sides import Side
-from rag_zeval.statistics.bootstrap import Estimate
+from rag_zeval.statistics.bootstrap import BootstrapEstimate
 
 MakeSide = Callable[..., Side]
 Scores = Mapping[str, float | None]
@@ -102,7 +102,7 @@ def test_exchanging_the_sides_turns_every_sign(side: MakeSide, a: Scores, b: Sco
     for one, other in [(there.overall, back.overall), *((one, by_slice[one.slice_tag]) for one in there.slices)]:
         assert (one.change is None) == (other.change is None)
         if one.change and other.change:
-            turned = Estimate(-other.change.value, -other.change.high, -other.change.low)
+            turned = BootstrapEstimate(-other.change.value, -other.change.high, -other.change.low)
             assert vars(one.change) == pytest.approx(vars(turned), abs=1e-12)
     assert {one.first.case for one in there.worse} == {one.first.case for one in back.better}
     if there.bounds:

@@ -97,14 +97,6 @@ def test_a_quote_leads_to_its_place(browser: Any, write_page: Any, make_row: Mak
     assert browser.texts(".verdict") == ["✓ supported", "✗ not supported"]
 
 
-def test_a_reply_that_could_not_be_read_is_shown_raw(browser: Any, write_page: Any, make_row: MakeRow) -> None:
-    failed = {"statuses": ["failed: format: no list"], "trajectory": None, "reply": "I <b>refuse</b>."}
-    browser.open(write_page([make_row("1", [None], **failed)]))
-    browser.press("j", "Enter")
-    assert browser.texts(".reply") == ["I <b>refuse</b>."]
-    assert "failed: format: no list" in browser.texts(".open .status")[0]
-
-
 def test_systems_and_trials_and_references_stand_beside_each_other(
     browser: Any, write_page: Any, make_row: MakeRow, make_claim: Any
 ) -> None:

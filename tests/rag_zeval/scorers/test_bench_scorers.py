@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_zeval.judge.example import Example
-from rag_zeval.scorers.bleu import Bleu
-from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.overlap import Bleu, RougeL
 
 WORDS = st.lists(st.sampled_from("the cat sat on a mat . The x1".split()), max_size=14).map(" ".join)
 ASCII = st.text(st.characters(codec="ascii"), max_size=40)

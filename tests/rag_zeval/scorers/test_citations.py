@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt
 
 from rag_zeval.judge.example import Example
-from rag_zeval.scorers.citations import Part, parts_of
+from rag_zeval.scorers.citations import CitingText, parts_of
 
 LEVELS = {"all": "full_support", "some": "partial_support", "none": "no_support"}
 ANSWER = "One [1][2]. Two [2], [0, 4]. Three."
@@ -59,7 +59,7 @@ def test_values_and_calls_are_those_worked_out_by_hand(name: str, value: float) 
     ],
 )
 def test_parts_are_the_texts_up_to_their_citations(answer: str, parts: list[tuple[str, tuple[int, ...]]]) -> None:
-    assert parts_of(answer) == [Part(*part) for part in parts]
+    assert parts_of(answer) == [CitingText(*part) for part in parts]
 
 
 WORDS = st.text("abc .,", min_size=1).filter(lambda text: any(map(str.isalpha, text)))
@@ -72,7 +72,7 @@ def test_what_was_cited_is_found_again(parts: list[tuple[str, tuple[int, ...]]],
         return str([*numbers]) if listed else "".join(f"[{n}]" for n in numbers)
 
     answer = "".join(f"{text}{block(numbers)}" for text, numbers in parts) + rest
-    assert parts_of(answer) == [Part(text.strip(), numbers) for text, numbers in [*parts, (rest, ())]]
+    assert parts_of(answer) == [CitingText(text.strip(), numbers) for text, numbers in [*parts, (rest, ())]]
 
 
 @given(st.text())

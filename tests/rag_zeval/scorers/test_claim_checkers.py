@@ -18,8 +18,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.nli import NLI, Pair
 from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.checked_claims import CheckedClaims, support
-from rag_zeval.scorers.hhem import LONGEST_SOURCES, Hhem
+from rag_zeval.scorers.claim_checkers import LONGEST_SOURCES, CheckedClaims, Hhem, support
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sentences import pieces
 

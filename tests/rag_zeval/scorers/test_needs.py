@@ -20,7 +20,7 @@ from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, judged_by
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.checked_claims import CheckedClaims
+from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES, NEEDS, SCORERS, TEXT_SCORERS
 from rag_zeval.scorers.score import Scored, Scorer
@@ -89,7 +89,6 @@ def whole(name: str) -> Example:
 
 
 def without(example: Example, fields: Sequence[str], text: str) -> Example:
-    """The example with blank fields."""
     blank = {"truth": text, "reference": text, "chunks": (text,) * 2}
     return replace(example, **{field: blank[field] for field in fields})
 

@@ -28,12 +28,10 @@ def as_given(instance: dict[str, Any], judgements: list[Any]) -> list[Any]:
 
 
 def distinct(claims: list[list[str]]) -> list[list[str]]:
-    """The claims without repetitions, in their order."""
     return [list(claim) for claim in dict.fromkeys(map(tuple, claims))]
 
 
 def statement(claim: list[str]) -> str:
-    """A claim as a sentence."""
     return f"{' '.join(claim)}."
 
 

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
+from graded_replies import Judge
 from recording import instances_of, record
 
 from rag_zeval.scripted_judge import ScriptedJudge
@@ -38,16 +39,14 @@ def last_round(decisions: dict[str, Any]) -> list[int]:
     return made
 
 
-def reply(decisions: dict[str, Any], body: dict[str, Any]) -> str:
+def reply(instance: dict[str, Any], body: dict[str, Any]) -> str:
     """The decision as the Python list that the prompt asks for."""
     role, prompt = (message["content"] for message in body["messages"])
     if role.startswith("You are NuggetizeLLM"):
-        return repr([decisions["nuggets"][at][0] for at in last_round(decisions)])
+        return repr([instance["decisions"]["nuggets"][at][0] for at in last_round(instance["decisions"])])
     asked = ast.literal_eval(re.findall(r"Nugget List: (\[.*\])\n", prompt)[-1])
-    known = {nugget: (important, held) for nugget, important, held in decisions["nuggets"]}
-    if role.startswith("You are NuggetizeScoreLLM"):
-        return repr([known[nugget][0] for nugget in asked])
-    return repr([known[nugget][1] for nugget in asked][: len(asked) - decisions["labels_missing"]])
+    judge = Judge(instance)
+    return repr(judge.importance(asked) if role.startswith("You are NuggetizeScoreLLM") else judge.assignment(asked))
 
 
 def main() -> None:
@@ -63,9 +62,8 @@ def main() -> None:
     nuggetizer = Nuggetizer(model="judge", api_keys="none", scorer_max_nuggets=KEPT)
     scores: dict[str, dict[str, float | None]] = {measure: {} for measure in SCORES}
     for instance in instances:
-        decisions = instance["decisions"]
-        server.replies = lambda body, decisions=decisions: reply(decisions, body)
-        graded = zip(instance["chunks"], decisions["grades"], strict=True)
+        server.replies = lambda body, instance=instance: reply(instance, body)
+        graded = zip(instance["chunks"], instance["decisions"]["grades"], strict=True)
         related = [Document(chunk[:9], chunk) for chunk, grade in graded if grade >= RELATED]
         made = nuggetizer.create(Request(Query(instance["id"], instance["question"]), related))
         assigned = nuggetizer.assign(instance["question"], instance["answer"], made)

@@ -115,7 +115,6 @@ def sample_of(instance: dict[str, Any]) -> dict[str, Any]:
 
 
 async def score(name: str, instance: dict[str, Any]) -> float:
-    """The value of the class in metrics/_*.py."""
     metric = METRICS[name][0]()
     if name != "answer_similarity":
         metric.llm = JudgeOfText(Judge(instance))
@@ -126,7 +125,6 @@ async def score(name: str, instance: dict[str, Any]) -> float:
 
 
 async def newer_score(name: str, instance: dict[str, Any]) -> float:
-    """The value of the class in metrics/collections."""
     _, kind, given = METRICS[name]
     clients: dict[str, Any] = {}
     if name != "answer_similarity":

@@ -20,7 +20,6 @@ from recording import instances_of, record
 
 
 def scores(instance: dict[str, Any]) -> dict[str, float]:
-    """The eleven values by their names."""
     chunks = [RetrievedDoc(text=chunk) for chunk in instance["chunks"]]
     result = RAGResult(instance["id"], instance["question"], instance["truth"], instance["answer"], chunks)
     checker = RAGChecker(custom_llm_api_func=lambda prompts: [reply(instance, prompt) for prompt in prompts])

@@ -18,7 +18,6 @@ DECIMALS = 12  # of a score: what is left of rounding by another processor
 
 
 def instances_of(name: str) -> list[dict[str, Any]]:
-    """The instances of `<name>.json`."""
     recorded: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / f"{name}.json").read_text())
     return recorded["instances"]
 

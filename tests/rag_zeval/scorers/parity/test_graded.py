@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from comparison import ENOUGH, Instance, Recorded, differences_of
+from graded_replies import Judge
 
 from rag_zeval.scorers import answered, citations, nuggets, umbrela
 from rag_zeval.statistics.bootstrap import consistency
@@ -123,30 +124,14 @@ WHY = {
 
 
 def replies(instance: Instance) -> dict[str, Any]:
-    """What our judge says: the recorded decisions, by prompt."""
-    decisions, chunks = instance["decisions"], instance["chunks"]
-    importance = {nugget: label for nugget, label, _ in decisions["nuggets"]}
-    held = {nugget: label for nugget, _, label in decisions["nuggets"]}
-    rounds = [[decisions["nuggets"][at][0] for at in made] for made in decisions["rounds"]] or [[]]
-
-    def created(before: list[str]) -> list[str]:
-        done = rounds.index(before) + 1 if before in rounds else 0
-        return rounds[min(done, len(rounds) - 1)]
-
-    def supported(statement: str, passage: str) -> str:
-        (part,) = (part for part in decisions["parts"] if part["text"] in statement)
-        return part["support"][str(chunks.index(passage) + 1)]
-
-    def labels(nuggets: list[str]) -> list[str]:
-        return [held[nugget] for nugget in nuggets][: len(nuggets) - decisions["labels_missing"]]
-
+    judge = Judge(dict(instance))
     return {
-        "umbrela": lambda given: {"M": 0, "T": 0, "O": decisions["grades"][chunks.index(given["passage"])]},
-        "nuggets_create": lambda given: {"nuggets": created(given["nuggets"])},
-        "nuggets_importance": lambda given: {"labels": [importance[nugget] for nugget in given["nuggets"]]},
-        "nuggets_assignment": lambda given: {"labels": labels(given["nuggets"])},
-        "citation_support": lambda given: {"support": supported(given["statement"], given["passage"])},
-        "answered": {"answered": decisions["answered"]},
+        "umbrela": lambda given: {"M": 0, "T": 0, "O": judge.grade(given["passage"])},
+        "nuggets_create": lambda given: {"nuggets": judge.created(given["nuggets"])},
+        "nuggets_importance": lambda given: {"labels": judge.importance(given["nuggets"])},
+        "nuggets_assignment": lambda given: {"labels": judge.assignment(given["nuggets"])},
+        "citation_support": lambda given: {"support": judge.support(given["statement"], given["passage"])},
+        "answered": {"answered": judge.answered()},
     }
 
 

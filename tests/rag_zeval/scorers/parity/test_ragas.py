@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from comparison import NEWER, Difference, Instance, Recorded
-from instances import MISCOUNTED, as_given, decided, statement, whose
+from instances import MISCOUNTED, as_given
+from ragas_replies import Judge
 
 from rag_zeval.models.embeddings import cosine
 from rag_zeval.scorers import ragas
 
-
-def replies(instance: Instance) -> dict[str, Any]:
-    """The instance's decisions as a judge with our prompts spells them."""
-    decisions = instance["decisions"]
-    guesses = iter(decisions["guesses"])
-
-    def judged(key: str, row: list[int]) -> Any:
-        return [{"statement": "one", "reason": "so", key: one} for one in as_given(instance, row)]
-
-    def statements(given: dict[str, Any]) -> Any:
-        claims = decisions[f"{whose(instance, given['answer'])}_claims"]
-        return {"statements": list(map(statement, claims))}
-
-    def verdicts(given: dict[str, Any]) -> Any:
-        inferred = decided(decisions["answer_claims"], decisions["inferred"])
-        return judged("verdict", [inferred[one] for one in given["statements"]])
-
-    def useful_chunk(given: dict[str, Any]) -> Any:
-        useful = decisions[f"useful_for_{whose(instance, given['answer'])}"]
-        return {"reason": "so", "verdict": useful[instance["chunks"].index(given["context"])]}
-
-    def correctness(given: dict[str, Any]) -> Any:
-        correct = decided(decisions["answer_claims"], decisions["correct"])
-        missing = decided(decisions["truth_claims"], decisions["missing"])
-        lists: dict[str, list[dict[str, str]]] = {"TP": [], "FP": [], "FN": []}
-        for one in as_given(instance, given["answer"]):
-            lists["TP" if correct[one] == "Entailment" else "FP"].append({"statement": one, "reason": "so"})
-        lists["FN"] = [{"statement": one, "reason": "so"} for one in given["ground_truth"] if missing[one]]
-        return lists
-
-    return {
-        "ragas_statements": statements,
-        "ragas_verdicts": verdicts,
-        "ragas_question": lambda given: next(guesses),
-        "ragas_useful_chunk": useful_chunk,
-        "ragas_attributed": lambda given: judged("attributed", decisions["attributed"]),
-        "ragas_correctness": correctness,
-    }
-
-
-RECORDED = Recorded("ragas", replies)
+RECORDED = Recorded("ragas", lambda instance: Judge(dict(instance)).replies())
 
 
 def differences(name: str) -> dict[str, Difference]:
-    """By instance; the faults as docs/scorers.md names them."""
 
     def weighted(f1: float, instance: Instance) -> float:
         vectors = instance["decisions"]["vectors"]

@@ -17,7 +17,6 @@ OF_BOTH = "noise_sensitivity_in_relevant noise_sensitivity_in_irrelevant"
 
 
 def replies(instance: Instance) -> dict[str, Any]:
-    """The instance's decisions as a judge with our prompts spells them."""
 
     def check(given: dict[str, Any]) -> Any:
         known = labels(instance, given["reference"])
@@ -52,7 +51,6 @@ def padded_and_cut(instance: Instance) -> dict[str, list[list[bool]]]:
 
 
 def differences(measure: str) -> dict[str, Difference]:
-    """By instance; the faults as docs/scorers.md names them."""
     name = measure.removeprefix("ragchecker_")
 
     def of_what_came(instance: Instance) -> float:

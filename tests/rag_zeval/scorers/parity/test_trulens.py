@@ -48,7 +48,6 @@ WHY = {
 
 
 def replies(instance: Instance) -> dict[str, Any]:
-    """What our judge says: the recorded decisions, by prompt."""
     decisions = instance["decisions"]
     sentences = {text: score for text, _, score in decisions["sentences"]}
 
