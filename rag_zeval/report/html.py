@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from rag_zeval.files import Row, write_chunks
@@ -20,30 +20,24 @@ def write_report(path: str | Path, rows: Iterable[Row]) -> None:
     `rows` is gone through twice, a row at a time. The file is replaced in one step. All text of the rows is data: it is
     escaped, the page may run no script but its own, and it may load nothing.
     """
-    write_chunks(Path(path), _pieces(rows))
-
-
-def _pieces(rows: Iterable[Row]) -> Iterator[str]:
     from markupsafe import Markup
 
     table = ScoreTable(rows)
     names = ("report.css", "report.js", "case.js")
     style, *scripts = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
     script = "\n".join(scripts)
-    return (
-        templates(TEMPLATES, trim_blocks=True)
-        .get_template("report.html")
-        .generate(
-            table=table,
-            bins=BINS,
-            statuses=frequent_statuses(table.summary),
-            style=Markup(style),
-            style_hash=_csp_hash(style),
-            script=Markup(script),
-            script_hash=_csp_hash(script),
-            data=map(Markup, embedded_rows(rows, table)),
-        )
+    template = templates(TEMPLATES, trim_blocks=True).get_template("report.html")
+    pieces = template.generate(
+        table=table,
+        bins=BINS,
+        statuses=frequent_statuses(table.summary),
+        style=Markup(style),
+        style_hash=_csp_hash(style),
+        script=Markup(script),
+        script_hash=_csp_hash(script),
+        data=map(Markup, embedded_rows(rows, table)),
     )
+    write_chunks(Path(path), pieces)
 
 
 def _csp_hash(text: str) -> str:

@@ -75,7 +75,8 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
     values = evaluation.scores or [None] * answers
     failed = evaluation.status.startswith("failed")
     reason = evaluation.status if failed else "failed: no claims"
-    replied = evaluation.reply is not None
+    replied, trajectory = evaluation.reply is not None, evaluation.trajectory
+    strict = evaluation.status == STRICT and bool(trajectory) and claims_hold_text(trajectory or (), variant)
     reply = Reply(
         evaluation.reply,
         "ok" if replied else evaluation.status,
@@ -92,15 +93,10 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
         evaluation.id,
         tuple(Score(value, reason if value is None else evaluation.status) for value in values),
         {
-            "trajectory": as_json(evaluation.trajectory) if evaluation.trajectory else None,
+            "trajectory": as_json(trajectory) if trajectory else None,
             "status": evaluation.status,
-            "strict": _keeps_format(evaluation, variant) if replied else None,
-            "reply": evaluation.reply if evaluation.trajectory is None else None,
+            "strict": strict if replied else None,
+            "reply": evaluation.reply if trajectory is None else None,
         },
         **costs([reply]),
     )
-
-
-def _keeps_format(evaluation: Evaluation, variant: str) -> bool:
-    trajectory = evaluation.trajectory
-    return evaluation.status == STRICT and bool(trajectory) and claims_hold_text(trajectory or (), variant)

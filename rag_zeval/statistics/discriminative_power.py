@@ -48,10 +48,8 @@ def discriminative_power(systems: Mapping[str, Scores], alpha: float = 0.05, see
     names = list(itertools.combinations(values, 2))
     # so many that the smallest p-value is well below what Holm asks of the first pair
     resamples = max(DRAWS, math.ceil(20 * len(names) / alpha))
-    differences = []
-    for first, second in names:
-        difference = values[first] - values[second]
-        differences.append(difference[~np.isnan(difference)])
+    whole = (values[first] - values[second] for first, second in names)
+    differences = [difference[~np.isnan(difference)] for difference in whole]
     adjusted = holm([randomisation_p(difference, resamples, seed) for difference in differences])
     pairs = [
         Pair(first, second, len(d), float(d.mean()) if len(d) else 0.0, p)

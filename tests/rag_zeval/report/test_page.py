@@ -238,24 +238,23 @@ def test_only_unsupported_claims_are_left_and_a_slice_is_chosen_in_its_table(
     assert browser.ids() == ["2", "3"]
 
 
-PLACES = "question reference answers claim quote analysis reply reasons".split()
+WORD = "Zürich's <Ort>"
+IN_ROW: dict[str, Row] = {  # the changes that put it there
+    "question": {"question": f"about {WORD}."},
+    "reference": {"reference": f"about {WORD}."},
+    "answers": {"answers": [f"in {WORD}"]},
+    "reply": {"trajectory": None, "scores": [None], "statuses": ["failed: x"], "reply": WORD},
+    "reasons": {"parts": {"answers": [{"reasoning": WORD}]}},
+}
+IN_CLAIM: dict[str, Row] = {
+    "claim": {"claim": WORD}, "quote": {"grounding_evidence": [WORD]}, "analysis": {"analysis": WORD}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", [*IN_ROW, *IN_CLAIM])
 def test_search_finds_every_text(place: str, browser: Any, write_page: Any, make_row: MakeRow, make_claim: Any) -> None:
-    word = "Zürich's <Ort>"
-    claims = [[{**make_claim("Said.", True, word if place == "quote" else "It is so."), "analysis": "Clear."}]]
-    claims[0][0] |= {"claim": word} if place == "claim" else {"analysis": word} if place == "analysis" else {}
-    change: Row = {}
-    if place in ("question", "reference"):
-        change = {place: f"about {word}."}
-    elif place == "answers":
-        change = {place: [f"in {word}"]}
-    elif place == "reply":
-        change = {"trajectory": None, "scores": [None], "statuses": ["failed: x"], "reply": word}
-    elif place == "reasons":
-        change = {"parts": {"answers": [{"reasoning": word}]}}
-    browser.open(write_page([make_row("1"), make_row("2", claims, **change), make_row("3")]))
+    claims = [[{**make_claim("Said.", True, "It is so."), **IN_CLAIM.get(place, {})}]]
+    browser.open(write_page([make_row("1"), make_row("2", claims, **IN_ROW.get(place, {})), make_row("3")]))
     browser.search("<ort> zürich")
     assert browser.ids() == ["2"]
     browser.search("<ort> zurich")

@@ -103,25 +103,19 @@ def test_json_that_is_all_there_counts_though_the_reply_was_cut_off_and_other_te
     assert run(text, Model(fate), example)["0"].scores[0].status == "failed: reply cut off at 9 tokens"
 
 
-def test_steps_together_share_rounds_and_fail_with_the_first_failure() -> None:
-    async def counted(judge: Judge, start: int, length: int) -> int:
-        total = 0
-        for at in range(start, start + length):
-            total += await number(judge, at)
-        return total
-
+def test_questions_together_share_a_round_and_fail_with_the_first_failure() -> None:
     async def wide(judge: Judge, example: Example, answer: str) -> Found:
-        sums = await together(counted(judge, 1, 2), counted(judge, 10, 0), counted(judge, 20, 3))
-        more = await number(judge, 30)
-        return Found(sum(sums) + more, {"sums": sums})
+        found = await together(number(judge, 1), chained(judge, 2, 3), number(judge, 20))
+        return Found(sum(found) + await number(judge, 30), {})
 
-    judge = Model()
-    scored = run(wide, judge, Example("0", "q", "r", ("a",)))["0"]
-    assert judge.batches == [[1, 20], [2, 21], [22], [30]]
-    assert scored.parts["answers"][0]["sums"] == [30, 0, 630] and scored.values == (960.0,)
-    lost = {n: Reply(None, f"failed: lost {n}", calls=1) for n in (2, 20)}
-    judge = Model(lost)
-    assert run(wide, judge, Example("0", "q", "r", ("a",)))["0"].scores[0].status == "failed: lost 2"
+    async def chained(judge: Judge, *numbers: int) -> int:
+        return sum([await number(judge, n) for n in numbers])
+
+    judge, example = Model(), Example("0", "q", "r", ("a",))
+    assert run(wide, judge, example)["0"].values == (560.0,)
+    assert judge.batches == [[1, 2, 20], [3], [30]]
+    judge = Model({n: Reply(None, f"failed: lost {n}", calls=1) for n in (3, 20)})
+    assert run(wide, judge, example)["0"].scores[0].status == "failed: lost 3"
     assert [30] not in judge.batches
 
 

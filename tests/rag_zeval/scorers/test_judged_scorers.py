@@ -131,6 +131,7 @@ TEMPERATURES = {
     "ragas_answer_similarity": set(),
     "embedding_similarity": set(),
 }
+WITHOUT_PARTS = ("ragas_answer_similarity", "ccrs_cc", "ccrs_qr", "ccrs_id", "ccrs_ir")
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -141,6 +142,7 @@ def test_values_and_calls_are_those_worked_out_by_hand(name: str) -> None:
     assert scored.values == (pytest.approx(value),) and scored.scores[0].status == "ok"
     assert (scored.calls, scored.final) == (calls, True)
     assert judge.temperatures == TEMPERATURES.get(name, TEMPERATURES.get(name.partition("_")[0], {0}))
+    assert scored.parts["answers"] != [{}] or name in WITHOUT_PARTS
     assert {inputs.get("question", "Which facts x?") for _, inputs in judge.asked} <= {"Which facts x?"}
 
 

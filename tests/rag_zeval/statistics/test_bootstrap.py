@@ -61,20 +61,6 @@ def test_a_draw_is_what_scipy_gives_on_the_resampled_rows(case: tuple[Correlatio
     assert found == pytest.approx(by_scipy(correlation.kind, x, y), abs=1e-9, nan_ok=True)
 
 
-@pytest.mark.parametrize("kind", sorted(SCIPY))
-def test_interval_equals_resampling_in_a_loop_over_the_scored_instances(kind: str) -> None:
-    rng = np.random.default_rng(3)
-    x, y = rng.normal(size=40).round(1), rng.integers(-2, 3, size=(40, 2)).astype(float)
-    x[5] = np.nan
-    scored = ~np.isnan(x)
-    loop = []
-    for times in multiplicities(39, 200, 7).astype(int):
-        chosen = np.repeat(np.flatnonzero(scored), times)
-        loop.append(by_scipy(kind, np.repeat(x[chosen], 2), y[chosen].ravel()))
-    low, high = interval(Correlation(kind, x, y), scored, 200, 7) or (None, None)
-    assert (low, high) == pytest.approx(tuple(np.percentile(loop, [2.5, 97.5])), abs=1e-9)
-
-
 @pytest.mark.parametrize("held", [1, 50, 700, 1000, 10**7])
 def test_draws_are_the_same_in_however_many_parts_they_are_made(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WHOLE": held, "HELD": 2 * held, "BLOCK": held}.items():
