@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.page_templates import templates
+from rag_zeval.templates import templates
 
 TEMPLATES = Path(__file__).parent / "templates"
 DASH = "-"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from rag_zeval import __version__
 from rag_zeval.files import flat, read_card, read_json, write_text
-from rag_zeval.page_templates import templates
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
+from rag_zeval.templates import templates
 from train.settings import TrainSettings, binding_settings
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from rag_zeval.decisions.comparison import Changed, Comparison
 from rag_zeval.decisions.wording import COLUMNS, cells, notes
 from rag_zeval.files import write_chunks
 from rag_zeval.judge.example import Example
-from rag_zeval.page_templates import TEMPLATES, templates
 from rag_zeval.report.judgement import judged
 from rag_zeval.results import Judged
+from rag_zeval.templates import TEMPLATES, templates
 
 SHOWN = 10  # questions that got worse, and as many that got better
 

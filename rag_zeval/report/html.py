@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rag_zeval.files import Row, write_chunks
-from rag_zeval.page_templates import TEMPLATES, templates
 from rag_zeval.report.embedded import embedded_rows
 from rag_zeval.report.scores import BINS, ScoreTable
 from rag_zeval.scoring.summary import frequent_statuses
+from rag_zeval.templates import TEMPLATES, templates
 
 
 def write_report(path: str | Path, rows: Iterable[Row]) -> None:

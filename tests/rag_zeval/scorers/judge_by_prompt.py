@@ -40,10 +40,6 @@ class JudgeByPrompt(BatchedModel):
         return [question for batch in self.rounds for question in batch]
 
     @property
-    def prompts(self) -> list[list[str]]:
-        return [[prompt for prompt, _ in batch] for batch in self.rounds]
-
-    @property
     def temperatures(self) -> set[float]:
         return {request.sampling.temperature for request in self.requests}
 

@@ -73,8 +73,3 @@ def test_what_was_cited_is_found_again(parts: list[tuple[str, tuple[int, ...]]],
 
     answer = "".join(f"{text}{block(numbers)}" for text, numbers in parts) + rest
     assert parts_of(answer) == [CitingText(text.strip(), numbers) for text, numbers in [*parts, (rest, ())]]
-
-
-@given(st.text())
-def test_any_text_has_parts(answer: str) -> None:
-    assert all(part.text for part in parts_of(answer))

@@ -46,7 +46,7 @@ def test_correctness_compares_the_statements_of_both(labels: str, by_recall: flo
         (score,) = judge.score(measure, EXAMPLE).scores
         assert score.value == (None if value is None else pytest.approx(value))
         assert score.status.startswith("failed: " if value is None else "ok")
-        assert judge.prompts == [["openeval_statements"] * 2, ["openeval_correctness"]]
+        assert [prompt for prompt, _ in judge.rounds[0]] == ["openeval_statements"] * 2 and len(judge.rounds) == 2
         assert judge.rounds[1][0][1] == {"question": "Who wrote it?", "answer": OURS, "ground_truth": THEIRS}
         assert judge.temperatures == {1}
 
