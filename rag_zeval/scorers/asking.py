@@ -37,10 +37,11 @@ class ScorerPrompt(Prompt):
 
 
 class Judge:
-    """Whom a scorer asks about one example: a model, and a model of sentences, each of which it may not need.
+    """Sends a scorer's requests about one example: to a judge (`model`) and to an embedding model (`embedder`).
 
-    sampling: the longest reply and the seed; timeout: seconds after which nothing further is asked. `answers` are the
-    replies and vectors that came, `late` says that the time was over.
+    A scorer that does not need one of them passes None. sampling: sets max_tokens and the seed. timeout: after so many
+    seconds every further request fails. `answers` collects the replies and vectors that came; `late` is true once the
+    timeout has passed.
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class Judge:
     async def ask(
         self, prompt: Prompt, read: Callable[[Any], T], *, temperature: float = 0.0, trial: int = 0, **inputs: Any
     ) -> T:
-        """What `read` makes of the JSON in the reply to a prompt about `inputs` (they stand in it as one JSON object).
+        """Send a prompt and return what `read` makes of the JSON in the reply.
 
-        `read` gets what `reading.read_json` found. A reply that was cut off counts if its JSON is whole and comes
-        first. `trial` numbers repeated samples of one question.
-        Raises Failed when no reply came, and when `read` raises Unreadable.
+        The prompt shows `inputs` as one JSON object. `read` gets what `reading.read_json` found. A truncated reply
+        counts if its JSON is complete and comes first. `trial` numbers repeated samples of one question.
+        Raises Failed if no reply came, or if `read` raises Unreadable.
 
             statements = await judge.ask(STATEMENTS, read_statements, question=question, answer=answer)
         """
@@ -78,9 +79,10 @@ class Judge:
         temperature: float = 0.0,
         **inputs: Any,
     ) -> T:
-        """The same of a reply that is plain text: `read` gets what `reading.read_text` leaves, see there for `spelled`.
+        """Send a prompt and return what `read` makes of the reply as plain text.
 
-        A reply that was cut off does not count.
+        `read` gets what `reading.read_text` leaves; `spelled` is explained there. A truncated reply never counts.
+        Raises Failed as `ask` does.
         """
         reply = await self._reply(prompt, temperature, 0, inputs)
         if reply.status == "truncated":
@@ -185,13 +187,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Measure:
-    """A scorer to be run by `AskingScorer`: `steps(judge, example, answer)` asks with `prompts` and gives one
-    answer's value.
+    """A scorer that `AskingScorer` runs: `steps(judge, example, answer)` sends `prompts` and values one answer.
 
-    needs, also: as of a Scorer; one that does not need the "answer" judges what was retrieved, and does not look at it.
-    only: what it judges, in words, and whether an example has it: a benchmark of which none does is left out. embeds:
-    whether texts are embedded. Without prompts no judge is asked. lower_is_better: whether a better answer has a lower
-    value.
+    needs, also: as in Scorer. A measure that does not need the "answer" judges what was retrieved.
+    embeds: whether it embeds texts. A measure without prompts calls no judge.
+    only: what it judges, in words, and a test whether an example has it. A benchmark without such examples is skipped.
+    lower_is_better: whether a better answer has a lower value.
     """
 
     name: str
@@ -232,11 +233,11 @@ def one_question(name: str, read: Callable[[Any], Found], **inputs: str) -> Meas
 
 
 class AskingScorer(Scorer):
-    """A Measure by one judge (`backend`) and one model of sentences (`embedder`), each of which it may not need.
+    """Runs a Measure with a judge (`backend`) and an embedding model (`embedder`); None for one that it does not need.
 
-    sampling: the longest reply and the seed; the temperature is the measure's own, without top-p.
-    timeout: seconds after which nothing further is asked for an example; a single reply has its own limit (`Endpoint`).
-    `parts` of a row: "answers", for each answer what its value was made of ({} where there is none).
+    sampling: sets max_tokens and the seed; the measure sets its own temperature, and top-p is 1.
+    timeout: seconds after which an example gets no further request; a single request has its own limit (`Endpoint`).
+    `parts` of a row: "answers", for each answer what its value was computed from ({} if there is no value).
     """
 
     def __init__(

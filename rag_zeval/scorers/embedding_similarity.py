@@ -1,7 +1,7 @@
 """Cosine of an answer's vector and the ground truth's, and whether it is above a threshold; no judge is asked.
 
 The rule-based check of a practitioner's text ("Automated RAG System Evaluations", emumba.com). Its threshold is "a
-predefined percentage": the number is ours, and means something else with every model of sentences. The value is the
+predefined percentage": the number is ours, and means something else with every embedding model. The value is the
 cosine, in [-1, 1]; the decision stands in the parts. Compared is the ground truth where there is one, else a
 reference of the example's own.
 """

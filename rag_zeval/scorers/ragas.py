@@ -5,7 +5,7 @@ Values are in [0, 1], but for the two with a cosine, which may be below 0.
 Known differences: the prompts are in our words, and the longest reply is the bench's own (the original's 1,024 tokens
 cut long answers off); judgements that are missing or too many make a failure (the original divides by what the judge
 happens to return); an answer, or a ground truth, without any statement has no score (the original's correctness of two
-empty ones is 1); a reply that cannot be read is not sent back to be mended.
+empty ones is 1); a reply that cannot be read is not sent back to be fixed.
 """
 
 from __future__ import annotations

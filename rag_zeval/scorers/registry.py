@@ -49,10 +49,10 @@ COSTS = Path(__file__).with_name("costs.json")
 
 
 class Line(NamedTuple):
-    """A scorer's name, the method it belongs to, what it needs besides question and answer, what it asks.
+    """A scorer's name, its method, what it needs besides question and answer, and what it costs.
 
-    calls, tokens: for a question with two answers of four sentences and five chunks, by a judge that goes by the
-    letter; None where nothing is asked. `python -m experiments.timing.call_costs` measures them.
+    calls, tokens: for a question with two answers of four sentences and five chunks, with the rule-based mock judge;
+    None if it calls no model. `python -m experiments.timing.call_costs` measures them.
     """
 
     name: str

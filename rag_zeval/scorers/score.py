@@ -1,8 +1,7 @@
 """Scorers: each takes Examples and yields a Scored for each, with a Score for every answer.
 
-What lacks something that a scorer needs never reaches it: it has no score, says why, and costs nothing.
-
-A text scorer (`bleu`, `rouge_l`) needs no model; a judge (`rag_zeval`) is run once per model.
+`Scorer.score` filters out what cannot be judged: an answer without something that the scorer needs has no score, says
+why, and costs nothing.
 """
 
 from __future__ import annotations
@@ -95,9 +94,9 @@ def costs(replies: Sequence[Reply | Embedding]) -> dict[str, Any]:
 
 
 def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:
-    """Tokens of prompts and of replies that a judge is paid for; None if those of one call are not known.
+    """Tokens of prompts and of replies that the judge bills; None if those of one call are unknown.
 
-    Where no judge is asked, those that a model of sentences is paid for.
+    For a scorer that calls no judge: what the embedding model bills.
     """
     every = list(replies)
     prompt = completion = 0
@@ -143,10 +142,13 @@ class Scorer(ABC):
     prompt_hash: str | None = None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        """One Scored per example, in any order.
+        """Yield one Scored per example, in any order.
 
-        An answer without what is needed has no score, and the others are judged without it. Examples are taken as they
-        can be asked about.
+        An answer that lacks something has no score; the others of its example are judged without it. Examples are read
+        from the iterable only as fast as they can be judged.
+
+            for scored in scorer.score(examples):
+                print(scored.id, scored.values)
         """
         without: deque[Scored] = deque()
         cut: dict[str, tuple[str | None, ...]] = {}  # why some answers were left out, by example
@@ -169,12 +171,12 @@ class Scorer(ABC):
         yield from without
 
     def lacking(self, example: Example) -> tuple[str | None, ...]:
-        """Of each answer, the status that says what is missing to judge it; None: nothing is."""
+        """The status of each answer that cannot be judged, such as "failed: no ground truth"; None for the others."""
         return lacking(example, self.needs)
 
     @abstractmethod
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        """One Scored per example, in any order; each has all that is needed."""
+        """Yield one Scored per example, in any order. Every example has what the scorer needs."""
 
 
 class AnswerScorer(Scorer):

@@ -109,7 +109,12 @@ class Correlation(Statistic):
 
 
 def mean(values: Sequence[float | None]) -> tuple[Ratio, Mask]:
-    """The mean of the values that are there, and which ones are."""
+    """The mean of the values that are not None, as a statistic, and the mask (instances,) of those.
+
+    statistic, scored = mean([0.5, None, 1.0])
+    statistic.point(scored)  # 0.75
+    interval(statistic, scored, DRAWS, seed=0)
+    """
     scored = np.array([value is not None for value in values], dtype=bool)
     return Ratio(np.array([value or 0.0 for value in values]), np.ones(len(values))), scored
 
@@ -160,7 +165,7 @@ def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]
 def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
     """The statistic at each bootstrap draw (draws,) of the kept instances or clusters, of which there must be one.
 
-    Computed once for an interval and all tests: two statistics with as many of them get the same draws.
+    The result is cached, for an interval and all tests. Two statistics with equally many instances get the same draws.
     """
     return _drawn(statistic, keep.tobytes(), draws, seed)
 
@@ -180,9 +185,11 @@ def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple
 def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[float, float]:
     """95% percentile bootstrap interval of the mean of all values, whole groups drawn together.
 
-    groups: values that hang together (the answers of one question), at least one group, none of them empty.
-    Efron and Tibshirani 1993, chapter 13; DRAWS resamples of as many groups as there are. Groups with equal sum and
-    length are drawn as one kind: shares of a few claims have few values, and 10,000 groups take no longer than 100.
+    groups: values that belong together (the answers of one question); at least one group, none of them empty.
+    Efron and Tibshirani 1993, chapter 13, with DRAWS resamples of as many groups as there are. Groups with equal sum
+    and length are drawn as one kind: shares of a few claims have few values, and 10,000 groups take no longer than 100.
+
+        mean_interval([[1.0, 0.5], [0.0]])  # two questions, one of them with two answers
     """
     totals = np.array([(sum(group), len(group)) for group in groups], dtype=np.float64)
     kinds, alike = np.unique(totals, axis=0, return_counts=True)
@@ -204,8 +211,8 @@ class BootstrapEstimate:
 def mean_estimates(values: Floats, draws: int, seed: int) -> list[BootstrapEstimate]:
     """The mean of each column of `values` (instances, columns), with its 95% percentile bootstrap interval.
 
-    There must be an instance; a draw takes it with all its columns. The interval is that of `interval` but for the
-    random numbers: here a draw is a list of instances, which for thousands of them is ten times as fast.
+    There must be at least one instance; a draw takes it with all its columns. The result differs from `interval` only
+    by the random numbers: here a draw is a list of instances, which is ten times as fast for thousands of them.
     """
     random, rows, n = np.random.default_rng(seed), max(1, IN_CACHE // len(values)), len(values)
     columns = np.ascontiguousarray(values.T)

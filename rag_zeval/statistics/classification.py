@@ -80,7 +80,10 @@ def confusion(says_supported: Mask, supported: Mask) -> Floats:
 
 
 def balanced_accuracy(sums: Floats) -> Floats:
-    """Mean of the shares of supported and of unsupported texts that are told rightly, of sums of `confusion`."""
+    """Mean of the shares of supported and of unsupported texts that are classified correctly, from sums of `confusion`.
+
+    In [0, 1]; NaN if one of the two classes is empty.
+    """
     return (_quotient(sums[:, 0], sums[:, 0] + sums[:, 1]) + _quotient(sums[:, 2], sums[:, 2] + sums[:, 3])) / 2
 
 

@@ -1,4 +1,4 @@
-"""A judge and a model of sentences in this process, and an example, for the tests of scorers."""
+"""A judge and an embedding model in this process, and an example, for the tests of scorers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class JudgeByPrompt(BatchedModel):
 
 
 class Vectors:
-    """A model of sentences: `vector_of(text)`, and a failure where that is None."""
+    """An embedding model: `vector_of(text)`, and a failure where that is None."""
 
     name = identity = "vectors"
     at_once = 1

@@ -50,7 +50,7 @@ class Checker:
 
 
 class Asked:
-    """The scorer of a name by a judge that goes by the letter; `calls`: how often it asked anything of any model."""
+    """The scorer of a name with the rule-based mock judge; `calls`: how often it asked anything of any model."""
 
     def __init__(self, name: str, folder: Path):
         self.judge, self.embedder, self.checker = ScriptedBackend(mock_reply), WordEmbedder(), Checker()
