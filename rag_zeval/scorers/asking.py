@@ -171,7 +171,8 @@ async def labels_of(
             listed = value if under is None else value[under]
             return [one_of(label, labels) for label in a_list(listed, len(part))]
 
-        return await judge.ask(prompt, read, **inputs, **{name: part})
+        shown: dict[str, Any] = {**inputs, name: part}
+        return await judge.ask(prompt, read, **shown)
 
     parts = [items[at : at + size] for at in range(0, len(items), size)]
     return [label for of_one in await together(*map(of_part, parts)) for label in of_one]

@@ -89,18 +89,12 @@ def test_a_failure_is_that_of_its_answer_and_only_a_lost_reply_is_asked_for_agai
     assert [102] not in judge.batches  # what would have come next is not asked
 
 
-def test_json_that_is_all_there_counts_though_the_reply_was_cut_off_and_other_text_does_not() -> None:
-    fate = {0: Reply("[7]\n\nNote that bo", "truncated", 1, 9, calls=1)}
-
-    async def text(judge: Judge, example: Example, answer: str) -> Found:
-        return Found(await judge.ask_text(PROMPT, len, n=0), {})
-
+def test_json_that_is_all_there_counts_though_the_reply_was_cut_off() -> None:
     async def data(judge: Judge, example: Example, answer: str) -> Found:
         return Found(await number(judge, 0), {})
 
-    example = Example("0", "q", "r", ("a",))
-    assert run(data, Model(fate), example)["0"].values == (7.0,)
-    assert run(text, Model(fate), example)["0"].scores[0].status == "failed: reply cut off at 9 tokens"
+    cut = {0: Reply("[7]\n\nNote that bo", "truncated", 1, 9, calls=1)}
+    assert run(data, Model(cut), Example("0", "q", "r", ("a",)))["0"].values == (7.0,)
 
 
 def test_questions_together_share_a_round_and_fail_with_the_first_failure() -> None:

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_by_prompt import example_of
+from judge_by_prompt import CheckerStub, example_of
 from tiny_bert import write_bert
 
 from rag_zeval.judge.evaluator import Evaluator
@@ -36,30 +36,18 @@ RETRIEVAL = [name for name, needs in NEEDS.items() if not set(ANSWERS) & set(nee
 OVERLAP = [name for name, needs in NEEDS.items() if ANY_ANSWER in needs]  # an empty text is an answer to them
 
 
-class Checker:
-    """A claim checker that supports half of what is stated, and all that is not; it counts what it is asked."""
-
-    identity, calls = "checker", 0
-
-    def fits(self, pair: Any) -> bool:
-        return True
-
-    def score(self, pairs: Sequence[Any]) -> list[float | None]:
-        self.calls += len(pairs)
-        return [0.5 if hypothesis in premise else 1.0 for premise, hypothesis in pairs]
-
-
 class Asked:
     """The scorer of a name with the rule-based mock judge; `calls`: how often it asked anything of any model."""
 
     def __init__(self, name: str, folder: Path):
-        self.judge, self.embedder, self.checker = ScriptedBackend(mock_reply), WordEmbedder(), Checker()
+        self.judge, self.embedder = ScriptedBackend(mock_reply), WordEmbedder()
+        self.checker = CheckerStub(lambda premise, hypothesis: 0.5 if hypothesis in premise else 1.0)
         self.encoder = Mock(call_count=0)
         self.name, self.folder = name, str(folder)
 
     @property
     def calls(self) -> int:
-        return self.judge.calls + self.embedder.calls + self.checker.calls + self.encoder.call_count
+        return self.judge.calls + self.embedder.calls + len(self.checker.asked) + self.encoder.call_count
 
     def score(self, example: Example) -> Scored:
         models, asking = Models(self.judge, self.embedder, self.checker, self.folder), Asking(variant="paper")

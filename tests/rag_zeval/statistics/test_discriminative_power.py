@@ -10,10 +10,8 @@ from scipy import stats
 
 from rag_zeval.statistics.discriminative_power import Pair, discriminative_power, holm, randomisation_p
 
-FEW = settings(max_examples=10)
 
-
-@FEW
+@settings(max_examples=10)
 @given(st.lists(st.floats(-1, 1, width=16), min_size=1, max_size=6))
 def test_p_is_the_share_of_signs_with_as_large_a_mean(differences: list[float]) -> None:
     _, (pair,) = discriminative_power({"a": differences, "b": [0.0] * len(differences)})
