@@ -14,6 +14,8 @@ from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import texts_of
+from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
+from rag_zeval.judge.scoring import support_score
 from rag_zeval.models.nli import Checker
 from rag_zeval.scorers.score import AnswerScorer, Failed, Score, Scored, Scorer
 from rag_zeval.scorers.sentences import pieces, sentences_of
@@ -116,7 +118,8 @@ class CheckedClaims(Scorer):
         whole = [value for value in found if value is not None]
         if len(whole) < len(found):
             return Score(None, "failed: a claim, with a sentence of the reference, does not fit the checker"), found
-        return Score(sum(value >= SUPPORTED for value in whole) / len(whole)), found
+        checked = (AtomicClaim(claim, value >= SUPPORTED) for claim, value in zip(claims, whole, strict=True))
+        return Score(support_score(CandidateEvaluation("A", tuple(checked)))), found
 
 
 def _claims(parts: Mapping[str, Any]) -> list[list[str]] | None:

@@ -64,10 +64,8 @@ class Line(NamedTuple):
 
 def overview() -> list[Line]:
     """A line for every scorer of the registry, in its order."""
-    described: list[type[Scorer] | ModuleType] = [
-        *CLASSES,
-        *(family for family in FAMILIES for _ in family.MEASURES),
-    ]  # where the method is
+    # what describes each one's method
+    described: list[type[Scorer] | ModuleType] = [*CLASSES, *(family for family in FAMILIES for _ in family.MEASURES)]
     costs: dict[str, list[int | None]] = read_json(COSTS)
     return [
         Line(one.name, _title(method), _needs(one), *costs.get(one.name, (None, None)))

@@ -124,7 +124,7 @@ BY_HAND = {  # values and calls
     "is_correct": (0, 1),
     "embedding_similarity": (COSINE, 2),
 }
-TEMPERATURES = {
+TEMPERATURES = {  # 0 for all others
     "ares": {1},
     "openeval": {1},
     "ragas_answer_relevancy": {0.3},
