@@ -122,8 +122,10 @@ def ragas_differences(name: str) -> dict[str, Difference]:
     return RAGAS.of_kinds(kinds.get(name, {}))
 
 
-COMPARED = dict.fromkeys(RAGAS.scores, (RAGAS, ragas_differences))
-COMPARED |= dict.fromkeys(RAGCHECKER.scores, (RAGCHECKER, ragchecker_differences))
+COMPARED = {
+    **dict.fromkeys(RAGAS.scores, (RAGAS, ragas_differences)),
+    **dict.fromkeys(RAGCHECKER.scores, (RAGCHECKER, ragchecker_differences)),
+}
 
 
 @pytest.mark.parametrize("name", COMPARED)
