@@ -30,7 +30,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.progress import Progress
 from rag_zeval.rows import RowWriter, StoredRows
-from rag_zeval.scorers.checked_claims import CheckedClaims
+from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scorers.sft_ranker import SftRanker

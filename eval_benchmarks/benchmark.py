@@ -45,7 +45,7 @@ class Metric:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanOfMetrics:
+class MeanOfMetrics(Statistic):
     """The mean of metrics over the same instances, each on those that it scored: a Statistic like those it is made of.
 
     Metrics of several trials, or of several data sets (each on its own instances). A draw takes the same instances for

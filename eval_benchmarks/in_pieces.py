@@ -12,8 +12,8 @@ from dataclasses import replace
 from rag_zeval.judge.example import Example
 from rag_zeval.models.embeddings import Embedder
 from rag_zeval.models.language_model import Backend, known_total
-from rag_zeval.scorers.pieces import pieces
 from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.sentences import pieces
 
 SHARE = 2  # question, reference and answers may take 1/2 of a judge's window; the rest is for instructions and reply
 

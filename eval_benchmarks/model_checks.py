@@ -14,7 +14,7 @@ from rag_zeval.models.endpoint import KEY_ENV
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.nli import wants_code
 from rag_zeval.models.open import can_constrain, check_spec
-from rag_zeval.scorers.checked_claims import CheckedClaims
+from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
 
 RUNS = Path("runs")  # what the stages write: a model listed from there may simply not be trained yet

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rag_zeval.templates import templates
+
 TEMPLATES = Path(__file__).parent / "templates"
 DASH = "-"
 
 
 def fill(template: str, /, **values: Any) -> str:
     """The template with its values. Raises jinja2's UndefinedError for one that is not given."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    layout = Environment(
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
-    )
+    layout = templates(TEMPLATES, trim_blocks=True, keep_trailing_newline=True)
     layout.filters.update(figure=figure, change=change)
     return layout.get_template(template).render(**values)
 

@@ -118,7 +118,17 @@ def _trajectory(variant: Variant, inputs: dict[str, Any]) -> list[dict[str, Any]
     return candidates
 
 
-LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
+class _Replies(dict[str, Callable[[dict[str, Any]], Any]]):
+    """Replies by prompt; to any other prompt of ours, the one that it shows: `such as {"score": 35}`."""
+
+    def __missing__(self, prompt: str) -> Callable[[dict[str, Any]], Any]:
+        shown = re.search(r"such as (\{.*?\})", "".join(_prompts()[prompt]))
+        assert shown, f"prompt {prompt} must show a reply: such as {{...}}"
+        reply = json.loads(shown[1])
+        return lambda inputs: reply
+
+
+_LISTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     **{name: partial(_trajectory, variant) for name, variant in VARIANTS.items()},
     "ragchecker_claims": lambda inputs: [[one, "is", "so"] for one in sentences(inputs["text"])],
     "ragchecker_check": lambda inputs: [
@@ -184,3 +194,4 @@ LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
     "question_unanswerable": _unanswerable_question,
     "question_answered": lambda inputs: {"answered": any(_holds(inputs["question"], p) for p in inputs["passages"])},
 }
+LITERAL = _Replies(_LISTED)

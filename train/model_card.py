@@ -16,6 +16,7 @@ from rag_zeval import __version__
 from rag_zeval.files import flat, read_card, read_json, write_text
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import Steps, validation_rewards
+from rag_zeval.templates import templates
 from train.settings import TrainSettings, binding_settings
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -46,18 +47,10 @@ def write_model_card(model: Path, settings: TrainSettings, manifest: Mapping[str
 
     The base is named by its folder's name or its name on the hub; no path of this machine is shown.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     base, local, shown = settings.base_model, settings.base_is_local, card_settings(settings.config)
     verl = settings.verl
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        undefined=StrictUndefined,
-        finalize=escape,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    text = environment.get_template("model_card.md").render(
+    card = templates(TEMPLATES, finalize=escape, trim_blocks=True, keep_trailing_newline=True)
+    text = card.get_template("model_card.md").render(
         **{key: value for key, value in manifest.items() if key != "config"},
         config=settings,
         best=settings.export == "best",

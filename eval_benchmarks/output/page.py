@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_benchmarks.output.curves import DPI
-from rag_zeval import report
+from rag_zeval import templates as shared
 
 TEMPLATES = Path(__file__).parent / "templates"
 CSS_DPI = 96
@@ -16,10 +16,7 @@ CSS_DPI = 96
 
 def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
     """The page; a lone surrogate in a judge's text becomes a question mark."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader([TEMPLATES, report.TEMPLATES])
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+    environment = shared.templates(TEMPLATES, shared.TEMPLATES)
     environment.filters.update(filters or {})
     return environment.get_template(template).render(**values).encode("utf-8", "replace").decode("utf-8")
 

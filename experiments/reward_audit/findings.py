@@ -11,7 +11,7 @@ from rag_zeval.judge.schema import LETTERS, AtomicClaim
 from rag_zeval.judge.scoring import support_score
 from rag_zeval.scorers.word_rule import content_words
 from rag_zeval.stages import world
-from rag_zeval.statistics.bootstrap import Estimate, mean_interval, share_interval
+from rag_zeval.statistics.bootstrap import BootstrapEstimate, mean_interval, share_interval
 from rag_zeval.statistics.judge_bias import FEATURES, JudgedAnswer, judge_bias
 
 Values = Callable[[Reply], list[float]]
@@ -290,7 +290,7 @@ def _judged(replies: Sequence[Reply]) -> list[JudgedAnswer]:
     ]
 
 
-def _estimated(estimate: Estimate | None, n: int) -> Measured:
+def _estimated(estimate: BootstrapEstimate | None, n: int) -> Measured:
     if estimate is None:
         return Measured(None, None, None, n)
     return Measured(estimate.value, estimate.low, estimate.high, n)

@@ -1,6 +1,7 @@
 """Count what each scorer asks of a judge: `python -m experiments.timing.call_costs`.
 
-It prints the table of docs/scorer-costs.md, and writes rag_zeval/scorers/costs.json, which `rag-zeval scorers` shows.
+It prints the table of docs/scorer-costs.md, and writes it there and into rag_zeval/scorers/costs.json, which
+`rag-zeval scorers` shows. Run it when a scorer was added or its prompts have changed.
 
 The input is 60 questions of the nano world. Each has a ground truth, five retrieved chunks and two answers; an answer
 has four sentences and cites two of the chunks. Every scorer judges them alone, with an empty cache. The judge is the
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rag_zeval.files import write_json
+from rag_zeval.files import write_json, write_text
 from rag_zeval.judge.example import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
@@ -28,6 +29,7 @@ from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.stages import world
 from rag_zeval.streams import exit_status, run_command
 
+DOCS = Path(__file__).parents[2] / "docs" / "scorer-costs.md"
 PAIRS, SEED, CHUNKS = 60, 20261121, 5
 HEADS = """\
 | scorer | judge calls | texts embedded | prompt tokens | reply tokens | tokens ÷ RAG-Zeval's |
@@ -72,10 +74,13 @@ def measure(name: str) -> Cost:
 def call_costs() -> None:
     costs = {name: measure(name) for name in (RagZeval.name, *MEASURES)}
     write_json(COSTS, {name: [round(cost.calls), round(cost.tokens)] for name, cost in costs.items()})
-    print(HEADS)
+    table = [HEADS]
     for name, cost in sorted(costs.items(), key=lambda item: (item[1].tokens, item[0])):
         numbers = f"{cost.calls:.2f} | {cost.embedded:.2f} | {cost.prompt_tokens:,.0f} | {cost.reply_tokens:,.0f}"
-        print(f"| `{name}` | {numbers} | {cost.tokens / costs[RagZeval.name].tokens:.2f} |")
+        table.append(f"| `{name}` | {numbers} | {cost.tokens / costs[RagZeval.name].tokens:.2f} |")
+    print("\n".join(table))
+    text, _, _ = DOCS.read_text(encoding="utf-8").partition(HEADS)
+    write_text(DOCS, "\n".join([text + table[0], *table[1:], ""]))
 
 
 def main(argv: Sequence[str]) -> int:

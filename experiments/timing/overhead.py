@@ -38,11 +38,11 @@ from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.progress import Progress
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
+from rag_zeval.statistics.bootstrap import DRAWS
 from rag_zeval.streams import exit_status, run_command
 
 OPEN = 64  # requests at once
 ROWS, PAIRS = 2_000, 3
-DRAWS = 1_000
 CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a town"], "analysis": "It says so."}
 REPLY = json.dumps([{"id": id_, "answer": f"Answer {id_}.", "atomic_claims": [CLAIM] * 3} for id_ in "AB"])
 
@@ -71,7 +71,7 @@ def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
     with Progress(Console(stderr=True, force_terminal=False)) as progress:
         scored = score(job, out / job.file, progress)
     trial = Trial(benchmark, scorer.name, job.model, job.file, scorer.identity, None, scored)
-    rows = summary_rows(group_trials([trial]), DRAWS, seed=0)
+    rows = summary_rows(group_trials([trial]), DRAWS // 10, seed=0)
     assert all(row["coverage"] == 1 for row in rows)
 
 

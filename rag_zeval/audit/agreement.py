@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_zeval.errors import needed
-from rag_zeval.statistics.bootstrap import Mask, multiplicities
+from rag_zeval.statistics.bootstrap import DRAWS, Mask, multiplicities
 from rag_zeval.statistics.weighted_correlations import Floats
 
 Ints = NDArray[np.intp]
 
-DRAWS = 2_000
+RESAMPLES = DRAWS // 5
 SEED = 0
 
 
@@ -162,7 +162,7 @@ def _tables(first: Ints, second: Ints, shape: tuple[int, int], times: Floats) ->
 
 
 def estimate(measure: Measure, ratings: Ratings) -> Statistic:
-    """The measure with its 95% interval, from DRAWS bootstrap draws of whole cases.
+    """The measure with its 95% interval, from RESAMPLES bootstrap draws of whole cases.
 
     The interval is Hesterberg's expanded percentile one (2015, The American Statistician 69, 371-386),
     whose levels are those of Student's t with cases - 1 degrees of freedom. Each draw also gets a row of average
@@ -194,8 +194,8 @@ def _draws(ratings: Ratings) -> tuple[Ratings, Floats]:
     # rows of a case with the same two values are one of their weight: thousands of grades become a few hundred rows
     kinds, of_kind = np.unique(np.stack([of_row, ratings.first, ratings.second]), axis=1, return_inverse=True)
     weights = np.bincount(of_kind.ravel(), ratings.weights)
-    times = multiplicities(len(cases), DRAWS, SEED)[:, kinds[0].astype(int)] * weights
-    spread = np.random.default_rng(SEED + 1).gamma(1 / k**2, size=(DRAWS, k**2)) * ratings.weights.mean()
+    times = multiplicities(len(cases), RESAMPLES, SEED)[:, kinds[0].astype(int)] * weights
+    spread = np.random.default_rng(SEED + 1).gamma(1 / k**2, size=(RESAMPLES, k**2)) * ratings.weights.mean()
     first = np.concatenate([kinds[1], np.repeat(values, k)])
     second = np.concatenate([kinds[2], np.tile(values, k)])
     return dataclasses.replace(ratings, first=first, second=second), np.concatenate([times, spread], axis=1)

@@ -15,7 +15,7 @@ from rag_zeval.cases.case import ALL, NO_SLICE
 from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.scorers.registry import lower_is_better
-from rag_zeval.statistics.bootstrap import DRAWS, Estimate, mean_estimates
+from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, mean_estimates
 from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
@@ -45,9 +45,9 @@ class Difference:
 
     slice_tag: str
     n: int
-    first: Estimate | None
-    second: Estimate | None
-    change: Estimate | None
+    first: BootstrapEstimate | None
+    second: BootstrapEstimate | None
+    change: BootstrapEstimate | None
     sd: float | None
     p: float
     p_holm: float | None = None
@@ -96,7 +96,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
     random signs there are more if so many slices and metrics are tested that Holm's correction asks for smaller p.
 
         comparison = compare_sides(read_side("old.jsonl"), read_side("new.jsonl"), "rag_zeval")
-        comparison.overall.change  # B - A: Estimate(value=-0.081, low=-0.112, high=-0.05)
+        comparison.overall.change  # B - A: BootstrapEstimate(value=-0.081, low=-0.112, high=-0.05)
     """
     ours, theirs = first.judged[metric], second.judged[metric]
     cases, scores = _scores([first, second], metric)
@@ -176,7 +176,7 @@ class SystemMean:
     name: str
     scored: int
     cases: int
-    mean: Estimate | None
+    mean: BootstrapEstimate | None
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class SystemPair:
     first: str
     second: str
     n: int
-    change: Estimate | None
+    change: BootstrapEstimate | None
     p_holm: float
 
 
@@ -219,6 +219,6 @@ def compare_pairwise(sides: Sequence[Side], metric: str, draws: int = DRAWS, see
     return Pairwise(metric, tuple(systems), tuple(pairs), power)
 
 
-def _mean(values: Floats, draws: int, seed: int) -> Estimate | None:
+def _mean(values: Floats, draws: int, seed: int) -> BootstrapEstimate | None:
     there = values[~np.isnan(values)]
     return mean_estimates(there[:, None], draws, seed)[0] if len(there) else None

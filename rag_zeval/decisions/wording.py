@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rag_zeval.decisions.comparison import Changed, Comparison, Coverage, Difference, Pairwise
 from rag_zeval.results import Judged
-from rag_zeval.statistics.bootstrap import Estimate
+from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
@@ -17,7 +17,7 @@ DASH = "–"
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")
 
 
-def shown(estimate: Estimate | None, number: str = ".3f") -> str:
+def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
     """The value with its interval; `number` is how each is formatted."""
     if estimate is None:
         return DASH

@@ -27,7 +27,8 @@ from rag_zeval.models.language_model import Backend, Sampling
 from rag_zeval.replies.reading import READER
 from rag_zeval.replies.values import a_list, a_text, yes_or_no
 from rag_zeval.rows import RowWriter
-from rag_zeval.scorers.asking import Failed, Judge, similarity_of
+from rag_zeval.scorers.asking import Judge, similarity_of
+from rag_zeval.scorers.score import Failed
 
 NO_QUESTION = "the model found nothing to ask"
 NOT_VERBATIM = "its chunk does not contain the snippet word for word"

@@ -119,7 +119,7 @@ def _forget(metric: Metric, examples: Sequence[Example]) -> None:
 def _of_claims(plan: Plan, writer: RowWriter) -> Iterator[Metric]:
     """The metrics of `checked_claims`, on the trajectories that the judge gave in its first trial."""
     from rag_zeval.models.nli import open_checker
-    from rag_zeval.scorers.checked_claims import CheckedClaims
+    from rag_zeval.scorers.claim_checkers import CheckedClaims
 
     checker = open_checker(str(plan.judges.claim_checker), False)
     for source in plan.sources:

@@ -45,6 +45,13 @@ def given(example: Example, need: str) -> Given | None:
     return None
 
 
+def texts_of(example: Example, need: str) -> tuple[str, ...]:
+    """The texts that an example has of a need which it is known to have."""
+    found = given(example, need)
+    assert found is not None
+    return found.texts
+
+
 def _given(example: Example, field: str) -> Given:
     if field == "reference":
         return Given(example.reference_kind, (example.reference,))

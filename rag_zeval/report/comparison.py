@@ -10,20 +10,19 @@ from rag_zeval.decisions.comparison import Changed, Comparison
 from rag_zeval.decisions.wording import COLUMNS, cells, notes
 from rag_zeval.files import write_chunks
 from rag_zeval.judge.example import Example
-from rag_zeval.report import TEMPLATES
 from rag_zeval.report.judgement import judged
 from rag_zeval.results import Judged
+from rag_zeval.templates import TEMPLATES, templates
 
 SHOWN = 10  # questions that got worse, and as many that got better
 
 
 def write_page(path: Path, names: Sequence[str], comparisons: Sequence[Comparison]) -> None:
     """Write the page of the comparisons of two sides, by their names. All text in it is escaped."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("comparison.html").generate(
-        names=names, columns=COLUMNS, metrics=[_metric(one) for one in comparisons]
+    page = (
+        templates(TEMPLATES)
+        .get_template("comparison.html")
+        .generate(names=names, columns=COLUMNS, metrics=[_metric(one) for one in comparisons])
     )
     write_chunks(path, (piece.encode("utf-8", "replace") for piece in page))
 

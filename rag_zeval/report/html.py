@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from rag_zeval.files import Row, write_chunks
-from rag_zeval.report import TEMPLATES
 from rag_zeval.report.embedded import embedded_rows
 from rag_zeval.report.scores import BINS, ScoreTable
 from rag_zeval.scoring.summary import frequent_statuses
+from rag_zeval.templates import TEMPLATES, templates
 
 
 def write_report(path: str | Path, rows: Iterable[Row]) -> None:
@@ -20,20 +20,14 @@ def write_report(path: str | Path, rows: Iterable[Row]) -> None:
     `rows` is gone through twice, a row at a time. The file is replaced in one step. All text of the rows is data: it is
     escaped, the page may run no script but its own, and it may load nothing.
     """
-    write_chunks(Path(path), _pieces(rows))
-
-
-def _pieces(rows: Iterable[Row]) -> Iterator[str]:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
     table = ScoreTable(rows)
-    style, *scripts = map(_template, ("report.css", "report.js", "case.js"))
+    names = ("report.css", "report.js", "case.js")
+    style, *scripts = ((TEMPLATES / name).read_text(encoding="utf-8") for name in names)
     script = "\n".join(scripts)
-    return environment.get_template("report.html").generate(
+    template = templates(TEMPLATES, trim_blocks=True).get_template("report.html")
+    pieces = template.generate(
         table=table,
         bins=BINS,
         statuses=frequent_statuses(table.summary),
@@ -43,10 +37,7 @@ def _pieces(rows: Iterable[Row]) -> Iterator[str]:
         script_hash=_csp_hash(script),
         data=map(Markup, embedded_rows(rows, table)),
     )
-
-
-def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+    write_chunks(Path(path), pieces)
 
 
 def _csp_hash(text: str) -> str:

@@ -9,19 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import yes_or_no
-from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
-
-ANSWERED = ScorerPrompt("answered")
+from rag_zeval.scorers.asking import Found, one_question
 
 
-async def _answered(judge: Judge, example: Example, answer: str) -> Found:
-    def read(value: Any) -> bool:
-        return yes_or_no(value["answered"])
-
-    answered = await judge.ask(ANSWERED, read, question=example.question, answer=answer)
+def _read(value: Any) -> Found:
+    answered = yes_or_no(value["answered"])
     return Found(float(answered), {"answered": answered})
 
 
-MEASURES = (Measure("answered", _answered, (ANSWERED,), ("answer",)),)
+MEASURES = (one_question("answered", _read, question="question", answer="answer"),)

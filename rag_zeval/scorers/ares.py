@@ -17,7 +17,6 @@ temperature, it is 1, the default of its endpoint.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
 
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.loose_json import Unreadable
@@ -25,7 +24,6 @@ from rag_zeval.replies.reading import quoted, stands_alone
 from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
 
 CONTEXT_RELEVANCE = ScorerPrompt("ares_context_relevance")
-FAITHFULNESS, ANSWER_RELEVANCE = ScorerPrompt("ares_answer_faithfulness"), ScorerPrompt("ares_answer_relevance")
 TEMPERATURE = 1.0
 LABELS = {
     True: re.compile(r"\[\s*\[?\s*Yes\s*\]?\s*\]", re.IGNORECASE),
@@ -52,52 +50,23 @@ def _ends(before: str, after: str) -> bool:
     return before.rstrip(" *_`").endswith((".", "!", "?")) and not after.strip(_END)
 
 
-async def _relevant(judge: Judge, example: Example) -> bool:
-    question, document = example.question, example.reference
-    return await judge.ask_text(
-        CONTEXT_RELEVANCE, read_label, spelled=SPELLED, temperature=TEMPERATURE, question=question, document=document
-    )
-
-
-async def _context_relevance(judge: Judge, example: Example, answer: str) -> Found:
-    relevant = await _relevant(judge, example)
-    return Found(float(relevant), {"document_relevant": relevant})
-
-
-def _if_relevant(prompt: ScorerPrompt) -> Callable[[Judge, Example, str], Awaitable[Found]]:
-    """What asks for the label of an answer, if the document is relevant."""
+def _measure(prompt: ScorerPrompt, *needs: str) -> Measure:
+    """The measure that asks for a label, where the document is relevant."""
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
-        relevant = await _relevant(judge, example)
-        if not relevant:
-            return Found(0.0, {"document_relevant": False})
-        question, document = example.question, example.reference
-        label = await judge.ask_text(
-            prompt,
-            read_label,
-            spelled=SPELLED,
-            temperature=TEMPERATURE,
-            question=question,
-            document=document,
-            answer=answer,
-        )
-        return Found(float(label), {"document_relevant": True})
+        async def label(prompt: ScorerPrompt, **inputs: str) -> bool:
+            inputs = {"question": example.question, "document": example.reference, **inputs}
+            return await judge.ask_text(prompt, read_label, spelled=SPELLED, temperature=TEMPERATURE, **inputs)
 
-    return steps
+        relevant = await label(CONTEXT_RELEVANCE)
+        value = relevant if prompt is CONTEXT_RELEVANCE or not relevant else await label(prompt, answer=answer)
+        return Found(float(value), {"document_relevant": relevant})
+
+    return Measure(prompt.name, steps, tuple(dict.fromkeys((CONTEXT_RELEVANCE, prompt))), needs)
 
 
 MEASURES = (
-    Measure("ares_context_relevance", _context_relevance, (CONTEXT_RELEVANCE,), ("reference",)),
-    Measure(
-        "ares_answer_faithfulness",
-        _if_relevant(FAITHFULNESS),
-        (CONTEXT_RELEVANCE, FAITHFULNESS),
-        ("answer", "reference"),
-    ),
-    Measure(
-        "ares_answer_relevance",
-        _if_relevant(ANSWER_RELEVANCE),
-        (CONTEXT_RELEVANCE, ANSWER_RELEVANCE),
-        ("answer", "reference"),
-    ),
+    _measure(CONTEXT_RELEVANCE, "reference"),
+    _measure(ScorerPrompt("ares_answer_faithfulness"), "answer", "reference"),
+    _measure(ScorerPrompt("ares_answer_relevance"), "answer", "reference"),
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
 from rag_zeval.judge.example import Example
+from rag_zeval.judge.needs import texts_of
 from rag_zeval.judge.prompt import Prompt, inputs_json
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
@@ -23,14 +24,10 @@ from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.replies.reading import EMPTY, READER, is_empty, read_json, read_text
-from rag_zeval.scorers.score import Score, Scored, Scorer, costs
+from rag_zeval.replies.values import a_list, one_of
+from rag_zeval.scorers.score import Failed, Score, Scored, Scorer, costs
 
 T = TypeVar("T")
-Item = TypeVar("Item")
-
-
-class Failed(Exception):
-    """There is no score for this answer; the message, without "failed: ", says why."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +38,11 @@ class ScorerPrompt(Prompt):
 
 
 class Judge:
-    """Whom a scorer asks about one example: a model, and a model of sentences, each of which it may not need.
+    """Sends a scorer's requests about one example: to a judge (`model`) and to an embedding model (`embedder`).
 
-    sampling: the longest reply and the seed; timeout: seconds after which nothing further is asked. `answers` are the
-    replies and vectors that came, `late` says that the time was over.
+    A scorer that does not need one of them passes None. sampling: sets max_tokens and the seed. timeout: after so many
+    seconds every further request fails. `answers` collects the replies and vectors that came; `late` is true once the
+    timeout has passed.
     """
 
     def __init__(
@@ -58,11 +56,11 @@ class Judge:
     async def ask(
         self, prompt: Prompt, read: Callable[[Any], T], *, temperature: float = 0.0, trial: int = 0, **inputs: Any
     ) -> T:
-        """What `read` makes of the JSON in the reply to a prompt about `inputs` (they stand in it as one JSON object).
+        """Send a prompt and return what `read` makes of the JSON in the reply.
 
-        `read` gets what `reading.read_json` found. A reply that was cut off counts if its JSON is whole and comes
-        first. `trial` numbers repeated samples of one question.
-        Raises Failed when no reply came, and when `read` raises Unreadable.
+        The prompt shows `inputs` as one JSON object. `read` gets what `reading.read_json` found. A truncated reply
+        counts if its JSON is complete and comes first. `trial` numbers repeated samples of one question.
+        Raises Failed if no reply came, or if `read` raises Unreadable.
 
             statements = await judge.ask(STATEMENTS, read_statements, question=question, answer=answer)
         """
@@ -82,9 +80,10 @@ class Judge:
         temperature: float = 0.0,
         **inputs: Any,
     ) -> T:
-        """The same of a reply that is plain text: `read` gets what `reading.read_text` leaves, see there for `spelled`.
+        """Send a prompt and return what `read` makes of the reply as plain text.
 
-        A reply that was cut off does not count.
+        `read` gets what `reading.read_text` leaves; `spelled` is explained there. A truncated reply never counts.
+        Raises Failed as `ask` does.
         """
         reply = await self._reply(prompt, temperature, 0, inputs)
         if reply.status == "truncated":
@@ -153,12 +152,31 @@ async def together(*questions: Awaitable[T]) -> list[T]:
     return cast("list[T]", results)
 
 
-async def in_parts(
-    items: Sequence[Item], size: int, ask: Callable[[Sequence[Item]], Awaitable[Sequence[T]]]
-) -> list[T]:
-    """The results of all items in their order, asked for `size` items at a time, side by side."""
+async def labels_of(
+    judge: Judge,
+    prompt: Prompt,
+    labels: Sequence[str],
+    name: str,
+    items: Sequence[Any],
+    size: int,
+    under: str | None = None,
+    **inputs: Any,
+) -> list[str]:
+    """One of the labels for each item, in their order, asked for `size` items at a time, side by side.
+
+    name: what the prompt calls the items; under: the key of the list of labels in its reply, None where it is all.
+    """
+
+    async def of_part(part: Sequence[Any]) -> list[str]:
+        def read(value: Any) -> list[str]:
+            listed = value if under is None else value[under]
+            return [one_of(label, labels) for label in a_list(listed, len(part))]
+
+        shown: dict[str, Any] = {**inputs, name: part}
+        return await judge.ask(prompt, read, **shown)
+
     parts = [items[at : at + size] for at in range(0, len(items), size)]
-    return [result for results in await together(*map(ask, parts)) for result in results]
+    return [label for of_one in await together(*map(of_part, parts)) for label in of_one]
 
 
 @dataclass(frozen=True)
@@ -171,13 +189,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Measure:
-    """A scorer to be run by `AskingScorer`: `steps(judge, example, answer)` asks with `prompts` and gives one
-    answer's value.
+    """A scorer that `AskingScorer` runs: `steps(judge, example, answer)` sends `prompts` and values one answer.
 
-    needs, also: as of a Scorer; one that does not need the "answer" judges what was retrieved, and does not look at it.
-    only: what it judges, in words, and whether an example has it: a benchmark of which none does is left out. embeds:
-    whether texts are embedded. Without prompts no judge is asked. lower_is_better: whether a better answer has a lower
-    value.
+    needs, also: as in Scorer. A measure that does not need the "answer" judges what was retrieved.
+    embeds: whether it embeds texts. A measure without prompts calls no judge.
+    only: what it judges, in words, and a test whether an example has it. A benchmark without such examples is skipped.
+    lower_is_better: whether a better answer has a lower value.
     """
 
     name: str
@@ -189,13 +206,40 @@ class Measure:
     only: tuple[str, Callable[[Example], bool]] | None = None
     lower_is_better: bool = False
 
+    @property
+    def asks(self) -> str:
+        """The models that it asks, in words."""
+        models = {"a judge": self.prompts, "an embedding model": self.embeds}
+        return ", ".join(model for model, asked in models.items() if asked)
+
+
+def one_question(name: str, read: Callable[[Any], Found], **inputs: str) -> Measure:
+    """A measure that asks a judge once about each answer, with the prompt `name`.
+
+    read: makes the value of the JSON in the reply, and raises Unreadable where it does not fit the question. inputs: by
+    the name that the prompt has for it, what is shown: "question", or a need (see `judge.needs`).
+
+        one_question("answered", read, question="question", answer="answer")
+    """
+    prompt = ScorerPrompt(name)
+
+    async def steps(judge: Judge, example: Example, answer: str) -> Found:
+        known: dict[str, Any] = {"question": example.question, "answer": answer}
+        for need in inputs.values():
+            if need not in known:
+                texts = texts_of(example, need)
+                known[need] = texts if need == "chunks" else texts[0]
+        return await judge.ask(prompt, read, **{key: known[need] for key, need in inputs.items()})
+
+    return Measure(name, steps, (prompt,), tuple(need for need in inputs.values() if need != "question"))
+
 
 class AskingScorer(Scorer):
-    """A Measure by one judge (`backend`) and one model of sentences (`embedder`), each of which it may not need.
+    """Runs a Measure with a judge (`backend`) and an embedding model (`embedder`); None for one that it does not need.
 
-    sampling: the longest reply and the seed; the temperature is the measure's own, without top-p.
-    timeout: seconds after which nothing further is asked for an example; a single reply has its own limit (`Endpoint`).
-    `parts` of a row: "answers", for each answer what its value was made of ({} where there is none).
+    sampling: sets max_tokens and the seed; the measure sets its own temperature, and top-p is 1.
+    timeout: seconds after which an example gets no further request; a single request has its own limit (`Endpoint`).
+    `parts` of a row: "answers", for each answer what its value was computed from ({} if there is no value).
     """
 
     def __init__(
@@ -222,17 +266,14 @@ class AskingScorer(Scorer):
 
     async def _score(self, example: Example) -> Scored:
         judge = Judge(self._backend, self._embedder, self._sampling, self.timeout)
-        values = await asyncio.gather(*(self._value(judge, example, answer) for answer in example.answers))
-        scored = Scored(
-            example.id,
-            tuple(Score(None, f"failed: {v}") if isinstance(v, Failed) else Score(v.value) for v in values),
-            {"answers": [{} if isinstance(v, Failed) else dict(v.parts) for v in values]},
-            **costs(judge.answers),
-        )
+        judged = await asyncio.gather(*(self._answer(judge, example, answer) for answer in example.answers))
+        scores, parts = (list(column) for column in zip(*judged, strict=True))
+        scored = Scored(example.id, tuple(scores), {"answers": parts}, **costs(judge.answers))
         return replace(scored, final=False) if judge.late else scored
 
-    async def _value(self, judge: Judge, example: Example, answer: str) -> Found | Failed:
+    async def _answer(self, judge: Judge, example: Example, answer: str) -> tuple[Score, dict[str, Any]]:
         try:
-            return await self.measure.steps(judge, example, answer)
+            found = await self.measure.steps(judge, example, answer)
         except Failed as failure:
-            return failure
+            return Score(None, f"failed: {failure}"), {}
+        return Score(found.value), dict(found.parts)

@@ -1,8 +1,7 @@
-"""BERTScore F1 (Zhang et al. 2020, arXiv:1904.09675), greedy matching of tokens by the cosine of their hidden states.
+"""BERTScore, as the package bert-score 0.3.13 has it by default: no idf, no rescaling.
 
-As the package bert-score 0.3.13 does by default: no idf, no rescaling; the layer is the one its table has for the
-model; [CLS] and [SEP] may be matched but do not count; 0 if the answer or the reference has no token. Known
-difference: a text longer than the model's window has no score (the package cuts it).
+The layer is the one its table has for the model; [CLS] and [SEP] may be matched but do not count; 0 if the answer or
+the reference has no token. Known difference: a text longer than the model's window has no score (the package cuts it).
 """
 
 from __future__ import annotations
@@ -33,12 +32,13 @@ LAYERS = {
 
 
 class BertScore(Scorer):
-    """F1 in [0, 1] of each answer against the reference, by a local folder's model; its parts are P and R.
+    """BERTScore F1 (Zhang et al. 2020, arXiv:1904.09675), greedy matching of tokens by cosine of their hidden states.
 
+    In [0, 1], of each answer against the reference, by a local folder's model; its parts are P and R.
     Raises InputError for a folder without a model, or with one whose layer is not known.
     """
 
-    name = "bert_score"
+    name, asks = "bert_score", "a folder of weights"
     needs = (ANY_ANSWER, "reference")
 
     def __init__(self, folder: str):

@@ -13,24 +13,17 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable
 from typing import Any
 from unicodedata import category
 
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import given
 from rag_zeval.replies.values import a_number
-from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, one_question
 
-COHERENCE, RELEVANCE, DENSITY = ScorerPrompt("ccrs_cc"), ScorerPrompt("ccrs_qr"), ScorerPrompt("ccrs_id")
-CORRECTNESS, RECALL = ScorerPrompt("ccrs_ac"), ScorerPrompt("ccrs_ir")
+CORRECTNESS = ScorerPrompt("ccrs_ac")
 EXACT_MATCH_WEIGHT = 0.7  # of answer correctness; the rest is the judge's
-INPUTS: dict[str, Callable[[Example, str], Any]] = {
-    "question": lambda example, answer: example.question,
-    "context": lambda example, answer: list(example.chunks),
-    "answer": lambda example, answer: answer,
-    "ground_truth": lambda example, answer: example.truth or "",
-}
+QUESTION, CONTEXT, ANSWER = {"question": "question"}, {"context": "chunks"}, {"answer": "answer"}  # inputs
 
 
 def normalised(text: str) -> str:
@@ -47,39 +40,28 @@ def exact_match(answer: str, truth: str) -> bool:
     return normalised(answer) != "" and normalised(answer) == normalised(truth)
 
 
-def answer_correctness(matches: bool, judged: float) -> float:
-    """0.7 · exact match + 0.3 · the judge's value, both in [0, 1]."""
-    return EXACT_MATCH_WEIGHT * matches + (1 - EXACT_MATCH_WEIGHT) * judged
+def _share(value: Any) -> float:
+    """The judge's number, in [0, 1]."""
+    return a_number(value["score"], 0, 100) / 100
 
 
-async def _judged(judge: Judge, prompt: ScorerPrompt, example: Example, answer: str, inputs: str) -> float:
-    """The judge's number about the inputs, in [0, 1] (1 call)."""
-
-    def read(value: Any) -> float:
-        return a_number(value["score"], 0, 100) / 100
-
-    return await judge.ask(prompt, read, **{name: INPUTS[name](example, answer) for name in inputs.split()})
+def _read(value: Any) -> Found:
+    return Found(_share(value), {})
 
 
 async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Found:
-    inputs = "answer ground_truth context" if given(example, "chunks") else "answer ground_truth"
-    judged = await _judged(judge, CORRECTNESS, example, answer, inputs)
-    matches = exact_match(answer, example.truth or "")
-    return Found(answer_correctness(matches, judged), {"exact_match": matches, "judged": judged})
-
-
-def _measure(prompt: ScorerPrompt, inputs: str, *needed: str) -> Measure:
-    async def steps(judge: Judge, example: Example, answer: str) -> Found:
-        value = await _judged(judge, prompt, example, answer, inputs)
-        return Found(value, {})
-
-    return Measure(prompt.name, steps, (prompt,), ("answer", *needed))
+    truth = example.truth or ""
+    context: dict[str, Any] = {"context": example.chunks} if given(example, "chunks") else {}
+    judged = await judge.ask(CORRECTNESS, _share, answer=answer, ground_truth=truth, **context)
+    matches = exact_match(answer, truth)
+    value = EXACT_MATCH_WEIGHT * matches + (1 - EXACT_MATCH_WEIGHT) * judged
+    return Found(value, {"exact_match": matches, "judged": judged})
 
 
 MEASURES = (
-    _measure(COHERENCE, "question context answer", "chunks"),
-    _measure(RELEVANCE, "question answer"),
-    _measure(DENSITY, "question context answer", "chunks"),
+    one_question("ccrs_cc", _read, **QUESTION, **CONTEXT, **ANSWER),
+    one_question("ccrs_qr", _read, **QUESTION, **ANSWER),
+    one_question("ccrs_id", _read, **QUESTION, **CONTEXT, **ANSWER),
     Measure(CORRECTNESS.name, _answer_correctness, (CORRECTNESS,), ("answer", "truth"), ("chunks",)),
-    _measure(RECALL, "answer ground_truth", "truth"),
+    one_question("ccrs_ir", _read, **ANSWER, ground_truth="truth"),
 )

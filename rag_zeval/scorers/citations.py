@@ -22,28 +22,29 @@ from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import one_of
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.score import Failed
 
 CITATION = ScorerPrompt("citation_support")
 SUPPORT = {"full_support": 1.0, "partial_support": 0.5, "no_support": 0.0}
 _MARK = r"\[[0-9]{1,3}(?:\s*,\s*[0-9]{1,3})*\]"  # [1] or [1, 2]
 _BLOCK = re.compile(rf"({_MARK}(?:[\s,;]*{_MARK})*)")
-Judged = Sequence[tuple[int, float]]  # of a part: the numbers it cites, and the support by each
+SupportByNumber = Sequence[tuple[int, float]]  # of a part: the numbers it cites, and the support by each
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of an answer, and the distinct numbers it cites."""
+class CitingText:
+    """A part of an answer, and the distinct numbers of chunks that it cites."""
 
     text: str
     cited: tuple[int, ...]
 
 
-def parts_of(answer: str) -> list[Part]:
+def parts_of(answer: str) -> list[CitingText]:
     """An answer's parts in order; what has no letter or digit (a full stop after a citation) is none."""
     pieces = _BLOCK.split(answer)  # text, block, text, ..., text
     return [
-        Part(text.strip(), tuple(dict.fromkeys(map(int, re.findall("[0-9]+", block)))))
+        CitingText(text.strip(), tuple(dict.fromkeys(map(int, re.findall("[0-9]+", block)))))
         for text, block in zip(pieces[::2], [*pieces[1::2], ""], strict=True)
         if re.search(r"\w", text)
     ]
@@ -60,7 +61,7 @@ async def _support(judge: Judge, statement: str, number: int, chunks: Sequence[s
     return await judge.ask(CITATION, read, statement=statement, passage=chunks[number - 1])
 
 
-def precision(parts: Sequence[Judged]) -> float:
+def precision(parts: Sequence[SupportByNumber]) -> float:
     """Mean over the cited numbers of the mean support by each. Raises Failed if nothing is cited."""
     by_number: dict[int, list[float]] = {}
     for number, support in (pair for part in parts for pair in part):
@@ -70,17 +71,17 @@ def precision(parts: Sequence[Judged]) -> float:
     return sum(sum(each) / len(each) for each in by_number.values()) / len(by_number)
 
 
-def recall(parts: Sequence[Judged]) -> float:
+def recall(parts: Sequence[SupportByNumber]) -> float:
     """Mean over the parts of the mean support of each; 0 for one that cites nothing."""
     return sum(sum(support for _, support in part) / len(part) for part in parts if part) / len(parts)
 
 
-def f1(parts: Sequence[Judged]) -> float:
+def f1(parts: Sequence[SupportByNumber]) -> float:
     """Harmonic mean of the two; 0 if one is 0. Raises Failed if nothing is cited."""
     return harmonic_mean((precision(parts), recall(parts)))
 
 
-def _measure(value: Callable[[Sequence[Judged]], float]) -> Measure:
+def _measure(value: Callable[[Sequence[SupportByNumber]], float]) -> Measure:
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         parts = parts_of(answer)
         if not parts:

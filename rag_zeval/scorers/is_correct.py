@@ -12,26 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rag_zeval.judge.example import Example
-from rag_zeval.judge.needs import given
 from rag_zeval.replies.values import a_text, yes_or_no
-from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt
-
-PROMPT = ScorerPrompt("is_correct")
-SOURCE = "truth or reference"
+from rag_zeval.scorers.asking import Found, one_question
 
 
-async def _steps(judge: Judge, example: Example, answer: str) -> Found:
-    def read(value: Any) -> tuple[bool, str]:
-        return yes_or_no(value["is_correct"]), a_text(value["reasoning"])
-
-    source = given(example, SOURCE)
-    assert source is not None
-    (text,) = source.texts
-    is_correct, reasoning = await judge.ask(
-        PROMPT, read, question=example.question, ground_truth_source=text, answer=answer
-    )
+def _read(value: Any) -> Found:
+    is_correct, reasoning = yes_or_no(value["is_correct"]), a_text(value["reasoning"])
     return Found(float(is_correct), {"is_correct": is_correct, "reasoning": reasoning})
 
 
-MEASURES = (Measure(PROMPT.name, _steps, (PROMPT,), ("answer", SOURCE)),)
+MEASURES = (
+    one_question("is_correct", _read, question="question", ground_truth_source="truth or reference", answer="answer"),
+)

@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rag_zeval.judge.example import Example
-from rag_zeval.judge.needs import given
+from rag_zeval.judge.needs import given, texts_of
 from rag_zeval.replies.loose_json import Unreadable
-from rag_zeval.replies.values import a_list, a_text, one_of
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts
+from rag_zeval.replies.values import a_list, a_text
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, labels_of
+from rag_zeval.scorers.score import Failed
 from rag_zeval.scorers.umbrela import UMBRELA, grades_of
 
 CREATE, IMPORTANCE = ScorerPrompt("nuggets_create"), ScorerPrompt("nuggets_importance")
@@ -39,10 +40,8 @@ OKAY_WEIGHTS = {"all": 1.0, "vital": 0.0, "weighted": 0.5}  # of an okay nugget 
 
 async def _context(judge: Judge, example: Example) -> list[str]:
     """What nuggets are made from. Raises Failed if no chunk is related to the question."""
-    context = given(example, CONTEXT)
-    assert context is not None
-    if context.kind == "reference":
-        return [*context.texts]
+    if given(example, "chunks") is None:
+        return [*texts_of(example, CONTEXT)]
     grades = await grades_of(judge, example.question, example.chunks)
     related = [chunk for chunk, grade in zip(example.chunks, grades, strict=True) if grade >= RELATED]
     if not related:
@@ -72,20 +71,6 @@ def _read_nuggets(value: Any) -> list[str]:
     return nuggets
 
 
-async def _labelled(
-    judge: Judge, prompt: ScorerPrompt, labels: Sequence[str], nuggets: Sequence[str], **inputs: Any
-) -> list[str]:
-    """The label of each nugget (a call for every ten)."""
-
-    async def labels_of(some: Sequence[str]) -> list[str]:
-        def read(value: Any) -> list[str]:
-            return [one_of(label, labels) for label in a_list(value["labels"], len(some))]
-
-        return await judge.ask(prompt, read, **inputs, nuggets=some)
-
-    return await in_parts(nuggets, NUGGETS_A_CALL, labels_of)
-
-
 def mean_support(vital: Sequence[bool], support: Sequence[float], okay_weight: float) -> float:
     """Mean support of nuggets, in [0, 1], where an okay one weighs `okay_weight` and a vital one 1.
 
@@ -104,10 +89,22 @@ def _measure(score: str, strict: bool) -> Measure:
         question = example.question
         context = await _context(judge, example)
         created = await nuggets_of(judge, question, context)
-        importance = await _labelled(judge, IMPORTANCE, (VITAL, OKAY), created, question=question)
+        importance = await labels_of(
+            judge, IMPORTANCE, (VITAL, OKAY), "nuggets", created, NUGGETS_A_CALL, "labels", question=question
+        )
         ranked = sorted(zip(created, importance, strict=True), key=lambda pair: pair[1] != VITAL)[:KEPT]
         nuggets = [nugget for nugget, _ in ranked]
-        labels = await _labelled(judge, ASSIGNMENT, (*SUPPORT,), nuggets, question=question, answer=answer)
+        labels = await labels_of(
+            judge,
+            ASSIGNMENT,
+            (*SUPPORT,),
+            "nuggets",
+            nuggets,
+            NUGGETS_A_CALL,
+            "labels",
+            question=question,
+            answer=answer,
+        )
         vital = [label == VITAL for _, label in ranked]
         support = [float(SUPPORT[label] == 1) if strict else SUPPORT[label] for label in labels]
         parts = {"nuggets": nuggets, "vital": vital, "labels": labels}

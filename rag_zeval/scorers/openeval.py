@@ -22,8 +22,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.replies.reading import list_items, quoted
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
-from rag_zeval.scorers.ragas import f_beta
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.ragas import f1_of_counts
+from rag_zeval.scorers.score import Failed
 from rag_zeval.scorers.sentences import sentences_of
 
 STATEMENTS = ScorerPrompt("openeval_statements")
@@ -126,5 +127,5 @@ def _correctness(value: Callable[[int, int, int], float]) -> Callable[[Judge, Ex
 MEASURES = (
     Measure("openeval_faithfulness", _faithfulness, (STATEMENTS, FAITHFULNESS), ("answer", "chunks")),
     Measure("openeval_correctness", _correctness(recall), (STATEMENTS, CORRECTNESS), ("answer", "truth")),
-    Measure("openeval_correctness_f1", _correctness(f_beta), (STATEMENTS, CORRECTNESS), ("answer", "truth")),
+    Measure("openeval_correctness_f1", _correctness(f1_of_counts), (STATEMENTS, CORRECTNESS), ("answer", "truth")),
 )

@@ -1,4 +1,4 @@
-"""RAG-Zeval as a scorer: one call judges all answers of an example; the score is supported claims / claims."""
+"""The judge of this house among the scorers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ STRICT = "ok"  # Evaluation.status when the strict parser read the reply
 
 
 class RagZeval(Scorer):
-    """S(y) in [0, 1] by the model behind `backend`.
+    """RAG-Zeval as a scorer: one call judges all answers of an example; the score is supported claims / claims.
 
+    In [0, 1], by the model behind `backend`.
     variant: the prompt's; None takes the one the checkpoint was trained on, else "paper".
     structured: whether the JSON schema of the reply is sent with each request.
     patterns: whether a reply that cannot be read is read by regular expressions, as the paper does (status "patterns").
@@ -30,7 +31,7 @@ class RagZeval(Scorer):
     keeps the format as the reward has it (None if no reply came), and "reply", as it came, where it could not be read.
     """
 
-    name = "rag_zeval"
+    name, asks = "rag_zeval", "a judge"
     needs = NEEDS
 
     def __init__(
@@ -74,7 +75,8 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
     values = evaluation.scores or [None] * answers
     failed = evaluation.status.startswith("failed")
     reason = evaluation.status if failed else "failed: no claims"
-    replied = evaluation.reply is not None
+    replied, trajectory = evaluation.reply is not None, evaluation.trajectory
+    strict = evaluation.status == STRICT and bool(trajectory) and claims_hold_text(trajectory or (), variant)
     reply = Reply(
         evaluation.reply,
         "ok" if replied else evaluation.status,
@@ -91,15 +93,10 @@ def _scored(evaluation: Evaluation, answers: int, variant: str) -> Scored:
         evaluation.id,
         tuple(Score(value, reason if value is None else evaluation.status) for value in values),
         {
-            "trajectory": as_json(evaluation.trajectory) if evaluation.trajectory else None,
+            "trajectory": as_json(trajectory) if trajectory else None,
             "status": evaluation.status,
-            "strict": _keeps_format(evaluation, variant) if replied else None,
-            "reply": evaluation.reply if evaluation.trajectory is None else None,
+            "strict": strict if replied else None,
+            "reply": evaluation.reply if trajectory is None else None,
         },
         **costs([reply]),
     )
-
-
-def _keeps_format(evaluation: Evaluation, variant: str) -> bool:
-    trajectory = evaluation.trajectory
-    return evaluation.status == STRICT and bool(trajectory) and claims_hold_text(trajectory or (), variant)

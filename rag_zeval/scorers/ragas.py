@@ -5,7 +5,7 @@ Values are in [0, 1], but for the two with a cosine, which may be below 0.
 Known differences: the prompts are in our words, and the longest reply is the bench's own (the original's 1,024 tokens
 cut long answers off); judgements that are missing or too many make a failure (the original divides by what the judge
 happens to return); an answer, or a ground truth, without any statement has no score (the original's correctness of two
-empty ones is 1); a reply that cannot be read is not sent back to be mended.
+empty ones is 1); a reply that cannot be read is not sent back to be fixed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.replies.values import a_list, a_text, yes_or_no
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, similarity_of, together
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, similarity_of, together
+from rag_zeval.scorers.score import Failed
 
 STATEMENTS, VERDICTS = ScorerPrompt("ragas_statements"), ScorerPrompt("ragas_verdicts")
 QUESTION, USEFUL_CHUNK = ScorerPrompt("ragas_question"), ScorerPrompt("ragas_useful_chunk")
@@ -76,10 +77,10 @@ async def _useful_chunks(judge: Judge, example: Example, answer: str) -> Found:
     def read(value: Any) -> bool:
         return yes_or_no(value["verdict"])
 
-    chunks = (
-        judge.ask(USEFUL_CHUNK, read, question=example.question, context=c, answer=answer) for c in example.chunks
+    question, chunks = example.question, example.chunks
+    useful = await together(
+        *(judge.ask(USEFUL_CHUNK, read, question=question, context=chunk, answer=answer) for chunk in chunks)
     )
-    useful = await together(*chunks)
     return Found(average_precision(useful), {"useful": useful})
 
 
@@ -91,18 +92,17 @@ async def _context_recall(judge: Judge, example: Example, answer: str) -> Found:
     def read(value: Any) -> list[bool]:
         return [yes_or_no(one["attributed"]) for one in a_list(value)]
 
-    truth = example.truth or ""
-    context = _context(example)
-    attributed = await judge.ask(ATTRIBUTED, read, question=example.question, context=context, answer=truth)
+    attributed = await judge.ask(
+        ATTRIBUTED, read, question=example.question, context=_context(example), answer=example.truth
+    )
     if not attributed:
         raise Failed("no sentences in the ground truth")
     return Found(sum(attributed) / len(attributed), {"attributed": attributed})
 
 
-def f_beta(tp: int, fp: int, fn: int, beta: float = 1.0) -> float:
-    """F-beta from counts, in [0, 1]; 0 without a true positive."""
-    weight = beta * beta
-    return (1 + weight) * tp / ((1 + weight) * tp + weight * fn + fp) if tp else 0.0
+def f1_of_counts(tp: int, fp: int, fn: int) -> float:
+    """F1, in [0, 1]; 0 without a true positive."""
+    return 2 * tp / (2 * tp + fn + fp) if tp else 0.0
 
 
 async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Found:
@@ -120,7 +120,7 @@ async def _answer_correctness(judge: Judge, example: Example, answer: str) -> Fo
 
     counts = await judge.ask(CORRECTNESS, read, question=example.question, answer=ours, ground_truth=theirs)
     cosine = await judge.similarity(truth, answer)
-    f1 = f_beta(counts["TP"], counts["FP"], counts["FN"])
+    f1 = f1_of_counts(counts["TP"], counts["FP"], counts["FN"])
     value = FACTUALITY_WEIGHT * f1 + (1 - FACTUALITY_WEIGHT) * cosine
     return Found(value, {"statements": ours, "ground_truth": theirs, **counts, "f1": f1, "cosine": cosine})
 
@@ -131,8 +131,7 @@ def _statement(value: Any) -> str:
 
 
 async def _answer_similarity(judge: Judge, example: Example, answer: str) -> Found:
-    value = await judge.similarity(example.truth or "", answer)
-    return Found(value, {})
+    return Found(await judge.similarity(example.truth or "", answer), {})
 
 
 MEASURES = (

@@ -10,20 +10,21 @@ found has no score (the original's is 0); nothing a model writes is evaluated as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from statistics import harmonic_mean
 from typing import Any
 
 from rag_zeval.judge.example import Example
-from rag_zeval.replies.values import a_list, a_text, one_of
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, in_parts, together
+from rag_zeval.replies.values import a_list, a_text
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, labels_of, together
+from rag_zeval.scorers.score import Failed
 
 CLAIMS, CHECK = ScorerPrompt("ragchecker_claims"), ScorerPrompt("ragchecker_check")
 LABELS = ("Entailment", "Neutral", "Contradiction")
 CLAIMS_A_CALL = 5
 Claim = list[str]
-Row = list[bool]  # of each claim, whether a text entails it
+Verdicts = list[bool]  # of each claim, whether a text entails it
 
 
 async def claims_of(judge: Judge, question: str, text: str, whose: str) -> list[Claim]:
@@ -39,110 +40,38 @@ def _read_claims(value: Any) -> list[Claim]:
     return [list(triplet) for triplet in dict.fromkeys(map(tuple, triplets))]
 
 
-async def entailed(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> Row:
+async def entailed(judge: Judge, question: str, claims: Sequence[Claim], reference: str) -> Verdicts:
     """Of each claim, whether the reference entails it (a call for every five)."""
-
-    async def labels_of(some: Sequence[Claim]) -> list[str]:
-        def read(value: Any) -> list[str]:
-            return [one_of(label, LABELS) for label in a_list(value, len(some))]
-
-        return await judge.ask(CHECK, read, question=question, reference=reference, claims=some)
-
-    return [label == "Entailment" for label in await in_parts(claims, CLAIMS_A_CALL, labels_of)]
+    shown = {"question": question, "reference": reference}
+    labels = await labels_of(judge, CHECK, LABELS, "claims", claims, CLAIMS_A_CALL, **shown)
+    return [label == "Entailment" for label in labels]
 
 
-def share(row: Sequence[bool]) -> float:
-    """The share of true ones, in [0, 1]."""
-    return sum(row) / len(row)
-
-
-def any_of(rows: Sequence[Row]) -> Row:
-    """Of each claim, whether any of the texts entails it (one row a text)."""
-    return [any(column) for column in zip(*rows, strict=True)]
-
-
-@dataclass(frozen=True)
-class Checks:
-    """What the values are made of: rows of verdicts, one for each text that the claims were checked against.
-
-    correct: the answer's claims by the ground truth; recalled: the ground truth's claims by the answer; supported and
-    retrieved: the answer's and the ground truth's claims by each retrieved chunk. Empty where a measure asks for none.
-    """
-
-    correct: list[Row] = field(default_factory=list)
-    recalled: list[Row] = field(default_factory=list)
-    supported: list[Row] = field(default_factory=list)
-    retrieved: list[Row] = field(default_factory=list)
-
-
-def precision(checks: Checks) -> float:
-    """The share of the answer's claims that are correct."""
-    return share(any_of(checks.correct))
-
-
-def recall(checks: Checks) -> float:
-    """The share of the ground truth's claims that the answer has."""
-    return share(any_of(checks.recalled))
-
-
-def f1(checks: Checks) -> float:
-    """Harmonic mean of precision and recall; 0 if one is 0."""
-    return harmonic_mean((precision(checks), recall(checks)))
-
-
-def faithfulness(checks: Checks) -> float:
-    """The share of the answer's claims that some chunk entails."""
-    return share(any_of(checks.supported))
-
-
-def claim_recall(checks: Checks) -> float:
-    """The share of the ground truth's claims that some chunk entails."""
-    return share(any_of(checks.retrieved))
-
-
-def context_precision(checks: Checks) -> float:
-    """The share of chunks that are relevant: that entail a claim of the ground truth."""
-    return share([any(row) for row in checks.retrieved])
-
-
-def context_utilization(checks: Checks) -> float:
-    """Of the ground truth's claims that some chunk entails, the share that the answer has; 0 if there are none."""
-    used = [has for has, there in zip(any_of(checks.recalled), any_of(checks.retrieved), strict=True) if there]
-    return share(used) if used else 0.0
-
-
-def hallucination(checks: Checks) -> float:
-    """The share of the answer's claims that no chunk entails and that are incorrect."""
-    return share([not there and not right for there, right in _there_and_right(checks)])
-
-
-def self_knowledge(checks: Checks) -> float:
-    """The share of the answer's claims that no chunk entails and that are correct."""
-    return share([not there and right for there, right in _there_and_right(checks)])
-
-
-def _there_and_right(checks: Checks) -> list[tuple[bool, bool]]:
-    return list(zip(any_of(checks.supported), any_of(checks.correct), strict=True))
-
-
-def noise_sensitivity_in_relevant(checks: Checks) -> float:
-    """The share of the answer's claims that are incorrect and that a relevant chunk entails."""
-    return share([relevant and not right for (_, right), relevant in _with_relevance(checks)])
-
-
-def noise_sensitivity_in_irrelevant(checks: Checks) -> float:
-    """The share of the answer's claims that are incorrect and that only irrelevant chunks entail."""
-    return share([there and not right and not relevant for (there, right), relevant in _with_relevance(checks)])
-
-
-def _with_relevance(checks: Checks) -> list[tuple[tuple[bool, bool], bool]]:
-    """The same, each with whether a relevant chunk entails the claim."""
-    relevant = [
-        [any(truths) and one for one in row] for row, truths in zip(checks.supported, checks.retrieved, strict=True)
-    ]
-    return list(zip(_there_and_right(checks), any_of(relevant), strict=True))
-
-
+# The measures. Their parameters name the checks that they need: arrays of booleans, whether a text entails a claim.
+# correct (n,): the answer's claims by the ground truth; recalled (m,): the ground truth's claims by the answer.
+# supported (k, n) and retrieved (k, m): the answer's and the ground truth's claims by each of the k chunks.
+# So `supported.any(0)` says which of the answer's claims some chunk entails, and `retrieved.any(1)` which chunks are
+# relevant.
+FORMULAS: dict[str, Callable[..., float]] = {
+    "precision": lambda correct: correct.mean(),
+    "recall": lambda recalled: recalled.mean(),
+    "f1": lambda correct, recalled: harmonic_mean((float(correct.mean()), float(recalled.mean()))),
+    "faithfulness": lambda supported: supported.any(0).mean(),
+    "claim_recall": lambda retrieved: retrieved.any(0).mean(),
+    "context_precision": lambda retrieved: retrieved.any(1).mean(),
+    "context_utilization": lambda recalled, retrieved: recalled[retrieved.any(0)].mean() if retrieved.any() else 0.0,
+    "noise_sensitivity_in_relevant": lambda correct, supported, retrieved: (
+        ~correct & supported[retrieved.any(1)].any(0)
+    ).mean(),
+    "noise_sensitivity_in_irrelevant": lambda correct, supported, retrieved: (
+        ~correct & supported.any(0) & ~supported[retrieved.any(1)].any(0)
+    ).mean(),
+    "hallucination": lambda correct, supported: (~correct & ~supported.any(0)).mean(),
+    "self_knowledge": lambda correct, supported: (correct & ~supported.any(0)).mean(),
+}
+NOISE = ("noise_sensitivity_in_relevant", "noise_sensitivity_in_irrelevant")
+LOWER_IS_BETTER = (*NOISE, "hallucination", "self_knowledge")
+ONE_TEXT = ("correct", "recalled")  # checks against a single one
 ANSWER, TRUTH = "answer", "ground truth"
 WHOSE_CLAIMS = {"correct": ANSWER, "recalled": TRUTH, "supported": ANSWER, "retrieved": TRUTH}  # by check
 NEEDS = {  # of checks
@@ -153,9 +82,21 @@ NEEDS = {  # of checks
 }
 
 
-def _measure(value: Callable[[Checks], float], wanted: str, lower_is_better: bool = False) -> Measure:
-    """The measure that makes the wanted checks, and its value of them."""
-    checks = wanted.split()
+def value_of(name: str, checks: Mapping[str, Sequence[Verdicts]]) -> float:
+    """A formula's value. checks: by name, a row for each text; of "correct" and "recalled" there is one."""
+    import numpy as np
+
+    arrays = {check: np.array(checks[check]) for check in _checks(name)}
+    return float(FORMULAS[name](*(rows[0] if check in ONE_TEXT else rows for check, rows in arrays.items())))
+
+
+def _checks(name: str) -> list[str]:
+    return [*signature(FORMULAS[name]).parameters]
+
+
+def _measure(name: str) -> Measure:
+    """The measure that makes the checks of a formula, and its value of them."""
+    checks = _checks(name)
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         question, truth = example.question, example.truth or ""
@@ -165,31 +106,18 @@ def _measure(value: Callable[[Checks], float], wanted: str, lower_is_better: boo
         extracted = await together(*(claims_of(judge, question, texts[whose], whose) for whose in sources))
         claims = dict(zip(sources, extracted, strict=True))
 
-        async def rows(check: str) -> list[Row]:
+        async def rows(check: str) -> list[Verdicts]:
             return await together(
                 *(entailed(judge, question, claims[WHOSE_CLAIMS[check]], text) for text in against[check])
             )
 
         found = await together(*(rows(check) for check in checks))
         made = dict(zip(checks, found, strict=True))
-        return Found(value(Checks(**made)), {"claims": claims, **made})
+        return Found(value_of(name, made), {"claims": claims, **made})
 
     needs = dict.fromkeys(need for check in checks for need in NEEDS[check])
-    return Measure(
-        f"ragchecker_{value.__name__}", steps, (CLAIMS, CHECK), tuple(needs), lower_is_better=lower_is_better
-    )
+    worse = name in LOWER_IS_BETTER
+    return Measure(f"ragchecker_{name}", steps, (CLAIMS, CHECK), tuple(needs), lower_is_better=worse)
 
 
-MEASURES = (
-    _measure(precision, "correct"),
-    _measure(recall, "recalled"),
-    _measure(f1, "correct recalled"),
-    _measure(faithfulness, "supported"),
-    _measure(claim_recall, "retrieved"),
-    _measure(context_precision, "retrieved"),
-    _measure(context_utilization, "recalled retrieved"),
-    _measure(noise_sensitivity_in_relevant, "correct supported retrieved", lower_is_better=True),
-    _measure(noise_sensitivity_in_irrelevant, "correct supported retrieved", lower_is_better=True),
-    _measure(hallucination, "correct supported", lower_is_better=True),
-    _measure(self_knowledge, "correct supported", lower_is_better=True),
-)
+MEASURES = tuple(map(_measure, FORMULAS))

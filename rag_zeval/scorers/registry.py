@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+from inspect import getdoc
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from rag_zeval.files import read_json
@@ -24,45 +25,34 @@ from rag_zeval.scorers import (
 )
 from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.bleu import Bleu
-from rag_zeval.scorers.checked_claims import CheckedClaims
-from rag_zeval.scorers.checked_sentences import CheckedSentences
-from rag_zeval.scorers.hhem import Hhem
+from rag_zeval.scorers.claim_checkers import CHECKER, CheckedClaims, CheckedSentences, Hhem
+from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.rouge_l import RougeL
-from rag_zeval.scorers.score import Scorer
+from rag_zeval.scorers.score import NO_MODEL, Scorer
 from rag_zeval.scorers.word_rule import WordMajority, WordRule
 
-TEXT_SCORERS: dict[str, type[Scorer]] = {scorer.name: scorer for scorer in (Bleu, RougeL, WordRule, WordMajority)}
-CHECKER_SCORERS = (Hhem.name, CheckedSentences.name, CheckedClaims.name)  # ask a model of entailment
-JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
+CLASSES: tuple[type[Scorer], ...] = (
+    Bleu, RougeL, WordRule, WordMajority, BertScore, Hhem, CheckedSentences, CheckedClaims, RagZeval,
+)  # fmt: skip
 FAMILIES = (
     ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, answered, ccrs, is_correct,
     embedding_similarity,
 )  # fmt: skip
 MEASURES: dict[str, Measure] = {measure.name: measure for family in FAMILIES for measure in family.MEASURES}
-SCORERS = (*TEXT_SCORERS, BertScore.name, *CHECKER_SCORERS, JUDGE, *MEASURES)
-
-MODELS: dict[type[Scorer], str] = {  # of the scorers that are no measures
-    BertScore: "a folder of weights",
-    Hhem: "a claim checker",
-    CheckedSentences: "a claim checker",
-    CheckedClaims: "a claim checker, a judge",
-    RagZeval: "a judge",
-}
+EVERY: tuple[type[Scorer] | Measure, ...] = (*CLASSES, *MEASURES.values())
+NEEDS = {one.name: one.needs for one in EVERY}  # of every scorer, see `judge.needs`
+SCORERS = tuple(NEEDS)
+TEXT_SCORERS = {scorer.name: scorer for scorer in CLASSES if scorer.asks == NO_MODEL}
+CHECKER_SCORERS = tuple(scorer.name for scorer in CLASSES if scorer.asks.startswith(CHECKER))
+JUDGE = RagZeval.name  # run once per model, as are the measures that ask a judge
 COSTS = Path(__file__).with_name("costs.json")
-NEEDS: dict[str, tuple[str, ...]] = {  # of every scorer, see `judge.needs`
-    **{name: scorer.needs for name, scorer in TEXT_SCORERS.items()},
-    **{scorer.name: scorer.needs for scorer in MODELS},
-    **{name: measure.needs for name, measure in MEASURES.items()},
-}
 
 
 class Line(NamedTuple):
-    """A scorer's name, the method it belongs to, what it needs besides question and answer, what it asks.
+    """A scorer's name, its method, what it needs besides question and answer, and what it costs.
 
-    calls, tokens: for a question with two answers of four sentences and five chunks, by a judge that goes by the
-    letter; None where nothing is asked. `python -m experiments.timing.call_costs` measures them.
+    calls, tokens: for a question with two answers of four sentences and five chunks, with the rule-based mock judge;
+    None if it calls no model. `python -m experiments.timing.call_costs` measures them.
     """
 
     name: str
@@ -74,34 +64,26 @@ class Line(NamedTuple):
 
 def overview() -> list[Line]:
     """A line for every scorer of the registry, in its order."""
-    scorers = [(name, scorer.__module__, "no model") for name, scorer in TEXT_SCORERS.items()]
-    scorers += [(scorer.name, scorer.__module__, models) for scorer, models in MODELS.items()]
-    scorers += [(measure.name, family.__name__, _models(measure)) for family in FAMILIES for measure in family.MEASURES]
+    # what describes each one's method
+    described: list[type[Scorer] | ModuleType] = [*CLASSES, *(family for family in FAMILIES for _ in family.MEASURES)]
     costs: dict[str, list[int | None]] = read_json(COSTS)
     return [
-        Line(name, _title(module), _needs(name, models), *costs.get(name, (None, None)))
-        for name, module, models in scorers
+        Line(one.name, _title(method), _needs(one), *costs.get(one.name, (None, None)))
+        for one, method in zip(EVERY, described, strict=True)
     ]
 
 
-def _title(module: str) -> str:
-    return (sys.modules[module].__doc__ or "").partition("\n")[0].rstrip(".")
+def _title(method: type[Scorer] | ModuleType) -> str:
+    """The first line of its docstring, or of that of the class it is derived from."""
+    return (getdoc(method) or "").partition("\n")[0].rstrip(".")
 
 
-def _models(measure: Measure) -> str:
-    models = {"a judge": measure.prompts, "an embedding model": measure.embeds}
-    return ", ".join(name for name, needed in models.items() if needed)
-
-
-def _needs(name: str, models: str) -> str:
-    needs = [models]
-    for need in NEEDS[name]:
-        if need not in ANSWERS:
-            needs.append(" or ".join(f"the {NOUNS[field]}" for field in need.split(OR)))
-    measure = MEASURES.get(name)
-    if measure is not None and measure.only is not None:
-        needs.append(measure.only[0])
-    return ", ".join(needs)
+def _needs(scorer: type[Scorer] | Measure) -> str:
+    needs = [need for need in scorer.needs if need not in ANSWERS]
+    words = [scorer.asks, *(" or ".join(f"the {NOUNS[field]}" for field in need.split(OR)) for need in needs)]
+    if isinstance(scorer, Measure) and scorer.only is not None:
+        words.append(scorer.only[0])
+    return ", ".join(words)
 
 
 def lower_is_better(metric: str) -> bool:

@@ -1,8 +1,7 @@
 """Scorers: each takes Examples and yields a Scored for each, with a Score for every answer.
 
-What lacks something that a scorer needs never reaches it: it has no score, says why, and costs nothing.
-
-A text scorer (`bleu`, `rouge_l`) needs no model; a judge (`rag_zeval`) is run once per model.
+`Scorer.score` filters out what cannot be judged: an answer without something that the scorer needs has no score, says
+why, and costs nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import lacking
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, known_total
+from rag_zeval.text import one_line
 
+NO_MODEL = "no model"
 OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}}  # of parts by answer, that of one that was not judged
 
 
@@ -93,9 +94,9 @@ def costs(replies: Sequence[Reply | Embedding]) -> dict[str, Any]:
 
 
 def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:
-    """Tokens of prompts and of replies that a judge is paid for; None if those of one call are not known.
+    """Tokens of prompts and of replies that the judge bills; None if those of one call are unknown.
 
-    Where no judge is asked, those that a model of sentences is paid for.
+    For a scorer that calls no judge: what the embedding model bills.
     """
     every = list(replies)
     prompt = completion = 0
@@ -118,10 +119,15 @@ def _paid(one: Reply | Embedding) -> tuple[int, int] | None:
     return None if told[0] is None or told[1] is None else (told[0], told[1])
 
 
+class Failed(Exception):
+    """There is no score for this answer; the message, without "failed: ", says why."""
+
+
 class Scorer(ABC):
     """`identity` holds everything, besides the example, that can change a score.
 
     needs: what it needs of an example, see `judge.needs`; also: what else it looks at, where the example has it.
+    asks: the models that it asks, in words.
     prompt_hash: of what it asks a judge, if it asks one.
     `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
     where each is scored by itself.
@@ -131,29 +137,32 @@ class Scorer(ABC):
     identity: str
     needs: tuple[str, ...]
     also: tuple[str, ...] = ()
+    asks: str = NO_MODEL
     group: int | None = None
     prompt_hash: str | None = None
 
     def score(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        """One Scored per example, in any order.
+        """Yield one Scored per example, in any order.
 
-        An answer without what is needed has no score, and the others are judged without it. Examples are taken as they
-        can be asked about.
+        An answer that lacks something has no score; the others of its example are judged without it. Examples are read
+        from the iterable only as fast as they can be judged.
+
+            for scored in scorer.score(examples):
+                print(scored.id, scored.values)
         """
         without: deque[Scored] = deque()
-        cut: dict[str, tuple[str | None, ...]] = {}
+        cut: dict[str, tuple[str | None, ...]] = {}  # why some answers were left out, by example
 
         def judgeable() -> Iterator[Example]:
             for example in examples:
                 reasons = self.lacking(example)
-                if all(reasons):
-                    without.append(Scored(example.id, tuple(Score(None, str(reason)) for reason in reasons)))
-                elif any(reasons):
+                there = tuple(answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason)
+                if not there:
+                    without.append(_with_places(Scored(example.id, ()), reasons))
+                    continue
+                if any(reasons):
                     cut[example.id] = reasons
-                    there = [answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason]
-                    yield replace(example, answers=tuple(there), unanswered=())
-                else:
-                    yield example
+                yield replace(example, answers=there, unanswered=()) if any(reasons) else example
 
         for scored in self.judge(judgeable()):
             while without:
@@ -162,12 +171,32 @@ class Scorer(ABC):
         yield from without
 
     def lacking(self, example: Example) -> tuple[str | None, ...]:
-        """Of each answer, the status that says what is missing to judge it; None: nothing is."""
+        """The status of each answer that cannot be judged, such as "failed: no ground truth"; None for the others."""
         return lacking(example, self.needs)
 
     @abstractmethod
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        """One Scored per example, in any order; each has all that is needed."""
+        """Yield one Scored per example, in any order. Every example has what the scorer needs."""
+
+
+class AnswerScorer(Scorer):
+    """Scores each answer by itself, in this process."""
+
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        for example in examples:
+            yield Scored(example.id, tuple(self._score(example, answer) for answer in example.answers))
+
+    def _score(self, example: Example, answer: str) -> Score:
+        try:
+            return Score(self.value(example, answer))
+        except Failed as failure:
+            return Score(None, f"failed: {failure}")
+        except Exception as error:  # out of memory, or what a model's own code raises
+            return Score(None, f"failed: {one_line(f'{type(error).__name__}: {error}')}")
+
+    @abstractmethod
+    def value(self, example: Example, answer: str) -> float:
+        """The score of one answer of the example. Raises Failed where there is none."""
 
 
 def _with_places(scored: Scored, reasons: Sequence[str | None]) -> Scored:

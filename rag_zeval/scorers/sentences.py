@@ -8,7 +8,7 @@ and question marks of other scripts; they are looked for in what it gives.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -43,6 +43,29 @@ def sentence_spans(text: str) -> Iterator[tuple[int, int]]:
     for start, end in _tokenizer().span_tokenize(text):
         cuts = [stop.end() for stop in _CJK_END.finditer(text, start, end) if stop.end() < end]
         yield from pairwise([start, *cuts, end])
+
+
+def pieces(document: str, fits: Callable[[str], bool]) -> list[str]:
+    """A document cut at sentence ends for a model with a window: never silently, and never within a sentence.
+
+    The document whole, or where it does not fit, the fewest runs of its sentences that do, in their order. A sentence
+    that alone does not fit is a piece. What fits must still fit when it is shorter.
+    """
+    if fits(document):
+        return [document]
+    sentences = sentences_of(document) or [document]
+    found, start = [], 0
+    while start < len(sentences):
+        end, last = start + 1, len(sentences)
+        while end < last:
+            middle = (end + last + 1) // 2
+            if fits(" ".join(sentences[start:middle])):
+                end = middle
+            else:
+                last = middle - 1
+        found.append(" ".join(sentences[start:end]))
+        start = end
+    return found
 
 
 @cache

@@ -21,19 +21,14 @@ from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import a_list, a_whole_number
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, one_question, together
+from rag_zeval.scorers.score import Failed
 from rag_zeval.scorers.sentences import sentences_of
 
 SUBSTANTIVE, GROUNDED = ScorerPrompt("trulens_substantive"), ScorerPrompt("trulens_groundedness")
-ANSWER_RELEVANCE = ScorerPrompt("trulens_answer_relevance")
 CONTEXT_RELEVANCE = ScorerPrompt("trulens_context_relevance")
 TOP = 3  # the highest score
 Scoring = tuple[int, Any]  # a score, and the evidence that the judge names for it
-
-
-def normalised_mean(scores: Sequence[int]) -> float:
-    """The mean of scores from 0 to TOP, as a share of TOP."""
-    return sum(scores) / (TOP * len(scores))
 
 
 def _read(value: Any) -> Scoring:
@@ -42,7 +37,9 @@ def _read(value: Any) -> Scoring:
 
 def _found(scorings: Sequence[Scoring], **parts: Any) -> Found:
     scores = [score for score, _ in scorings]
-    return Found(normalised_mean(scores), {**parts, "scores": scores, "evidence": [what for _, what in scorings]})
+    return Found(
+        sum(scores) / (TOP * len(scores)), {**parts, "scores": scores, "evidence": [what for _, what in scorings]}
+    )
 
 
 async def _groundedness(judge: Judge, example: Example, answer: str) -> Found:
@@ -63,19 +60,17 @@ async def _groundedness(judge: Judge, example: Example, answer: str) -> Found:
     return _found(scorings, sentences=kept)
 
 
-async def _answer_relevance(judge: Judge, example: Example, answer: str) -> Found:
-    scoring = await judge.ask(ANSWER_RELEVANCE, _read, question=example.question, response=answer)
-    return _found([scoring])
+def _read_found(value: Any) -> Found:
+    return _found([_read(value)])
 
 
 async def _context_relevance(judge: Judge, example: Example, answer: str) -> Found:
     chunks = (judge.ask(CONTEXT_RELEVANCE, _read, question=example.question, context=chunk) for chunk in example.chunks)
-    scorings = await together(*chunks)
-    return _found(scorings)
+    return _found(await together(*chunks))
 
 
 MEASURES = (
     Measure("trulens_groundedness", _groundedness, (SUBSTANTIVE, GROUNDED), ("answer", "reference")),
-    Measure("trulens_answer_relevance", _answer_relevance, (ANSWER_RELEVANCE,), ("answer",)),
+    one_question("trulens_answer_relevance", _read_found, question="question", response="answer"),
     Measure("trulens_context_relevance", _context_relevance, (CONTEXT_RELEVANCE,), ("chunks",)),
 )

@@ -11,12 +11,14 @@ presence penalty. A reply without a grade is a failure (in umbrela 0.0.7 it is t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.values import one_of
-from rag_zeval.scorers.asking import Failed, Found, Judge, Measure, ScorerPrompt, together
+from rag_zeval.scorers.asking import Found, Judge, Measure, ScorerPrompt, together
 from rag_zeval.scorers.ragas import average_precision
+from rag_zeval.scorers.score import Failed
 
 UMBRELA = ScorerPrompt("umbrela")
 GRADES = ("0", "1", "2", "3")
@@ -33,46 +35,28 @@ def _read_grade(value: Any) -> int:
     return int(one_of(str(value["O"]), GRADES))
 
 
-def mean_grade(grades: Sequence[int]) -> float:
-    """The mean, in [0, 3]."""
-    return sum(grades) / len(grades)
-
-
-def precision(grades: Sequence[int]) -> float:
-    """The share of relevant chunks, in [0, 1]."""
-    return sum(relevant(grades)) / len(grades)
-
-
-def ranked_precision(grades: Sequence[int]) -> float:
-    """Average precision, in [0, 1], over the relevant chunks among those graded: others are not known."""
-    return average_precision(relevant(grades))
-
-
-def reciprocal_rank(grades: Sequence[int]) -> float:
+def reciprocal_rank(relevant: Sequence[bool]) -> float:
     """1 ÷ the rank of the first relevant chunk; 0 if there is none."""
-    return next((1 / rank for rank, one in enumerate(relevant(grades), 1) if one), 0.0)
+    return next((1 / rank for rank, one in enumerate(relevant, 1) if one), 0.0)
 
 
-def relevant(grades: Sequence[int]) -> list[bool]:
-    return [grade >= RELEVANT for grade in grades]
-
-
-def _measure(name: str, value: Callable[[Sequence[int]], float], k: int | None = None) -> Measure:
-    """The measure whose value is made of the grades of the first k chunks, or of all."""
+def _measure(name: str, value: Callable[[Sequence[bool]], float] | None = None, k: int | None = None) -> Measure:
+    """The mean grade of the first k chunks, or of all; or a value of which of them are relevant."""
 
     async def steps(judge: Judge, example: Example, answer: str) -> Found:
         chunks = example.chunks[:k]
         if k is not None and len(chunks) < k:
             raise Failed(f"{len(chunks)} chunks, fewer than {k}")
         grades = await grades_of(judge, example.question, chunks)
-        return Found(value(grades), {"grades": grades})
+        relevant = [grade >= RELEVANT for grade in grades]
+        return Found(value(relevant) if value else fmean(grades), {"grades": grades})
 
     return Measure(name, steps, (UMBRELA,), ("chunks",))
 
 
 MEASURES = (
-    _measure("umbrela", mean_grade),
-    *(_measure(f"umbrela_precision_at_{k}", precision, k) for k in CUTS),
-    *(_measure(f"umbrela_ap_at_{k}", ranked_precision, k) for k in CUTS),
+    _measure("umbrela"),
+    *(_measure(f"umbrela_precision_at_{k}", fmean, k) for k in CUTS),
+    *(_measure(f"umbrela_ap_at_{k}", average_precision, k) for k in CUTS),
     _measure("umbrela_mrr", reciprocal_rank),
 )

@@ -1,4 +1,4 @@
-"""The judge by words alone: a clause is supported if its content words stand in the reference, all or half of them.
+"""Rules that judge by words alone.
 
 No model is asked. It writes whole trajectories, so it is what a small model can be taught before it is trained by
 ranking (`make cold-start`), and the line that such a model has to be better than.
@@ -7,7 +7,7 @@ ranking (`make cold-start`), and the line that such a model has to be better tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.judge.scoring import support_scores
 from rag_zeval.judge.words import words
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import AnswerScorer, Failed
 from rag_zeval.scorers.sentences import sentences_of
 
 NAMED = 8  # words that an analysis names
@@ -30,26 +30,27 @@ FUNCTION_WORDS = frozenset(
 )
 
 
-class WordRule(Scorer):
-    """Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence."""
+class WordRule(AnswerScorer):
+    """The judge by words alone: a clause is supported if its content words stand in the reference, all or half of them.
+
+    Supported claims / claims of the rule's trajectory, in [0, 1]; no score for an answer without a sentence.
+    """
 
     name = "word_rule"
     needs = ("answer", "reference")
     identity = "word rule 4"
     least: ClassVar[float] = 1  # share of the words that a claim adds to the question
 
-    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
-        for example in examples:
-            scores = support_scores(judge_by_words(example.question, example.reference, example.answers, self.least))
-            yield Scored(
-                example.id,
-                tuple(Score(score, "ok" if score is not None else "failed: no sentence") for score in scores),
-            )
+    def value(self, example: Example, answer: str) -> float:
+        trajectory = judge_by_words(example.question, example.reference, [answer], self.least)
+        (score,) = support_scores(trajectory)
+        if score is None:
+            raise Failed("no sentence")
+        return score
 
 
 class WordMajority(WordRule):
-    """The same rule, content with half of the words: nearly what the cold start is taught (`train.sft.rows`)."""
-
+    # content with half of the words: nearly what the cold start is taught (`train.sft.rows`)
     name = "word_majority"
     identity = "word majority 4"
     least = STRICTNESS[0]

@@ -10,8 +10,7 @@ from rag_zeval.models.language_model import Backend, Sampling
 from rag_zeval.models.nli import Checker
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.checked_sentences import CheckedSentences
-from rag_zeval.scorers.hhem import Hhem
+from rag_zeval.scorers.claim_checkers import CheckedSentences, Hhem
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import JUDGE, MEASURES, TEXT_SCORERS
 from rag_zeval.scorers.score import Scorer

@@ -8,10 +8,11 @@ instance are drawn together; so are the instances of a cluster, where a statisti
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,33 +24,35 @@ Mask = NDArray[np.bool_]
 Clusters = NDArray[np.int64]
 
 CHUNK = 1_000  # draws evaluated together: keeps the temporaries in cache
-DRAWS = 10_000  # of `mean_interval`
-HELD = 8_000_000  # multiplicities kept for all statistics, to bound memory
-HELD_AS_BYTES = 8 * HELD  # and where they are more, in a byte each, which is as much memory
-BLOCK = 1_000_000  # of them made at a time where they are more
+DRAWS = 10_000  # of an interval, everywhere: slower measures take a fixed share of them
+WHOLE = 8_000_000  # multiplicities that a statistic gets at once
+HELD = 8 * WHOLE  # those kept for all statistics, in a byte each, to bound memory
+BLOCK = 1_000_000  # those made at a time, and handed on at a time where they are more than WHOLE
 IN_CACHE = 100_000  # numbers worked on at a time where they are used once: these stay in the cache
 LEAST_RUNS = 3  # from which one can speak of consistency
 
 
-class Statistic(Protocol):
+class Statistic(ABC):
     """A number computed from instances, some of which may be left out (`keep`) or drawn several times.
 
+    Draws are kept by the object: it is hashed as itself, not by its values.
     One that has an attribute `clusters` (instances,) is drawn by clusters: `weights` then has a column for each cluster
     with a kept instance, as `columns_of` numbers them (Cameron, Gelbach and Miller 2008, Review of Economics and
     Statistics 90(3), 414-427, on resampling whole clusters).
     """
 
-    def __hash__(self) -> int:
-        """Of the object, not of its values: draws are kept by it."""
-
     def point(self, keep: Mask) -> float:
         """The value on the kept instances; NaN where it is undefined."""
+        columns = int(columns_of(self, keep).max(initial=-1)) + 1
+        return float(self.draws(keep, np.ones((1, columns)))[0])
 
+    @abstractmethod
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         """The value at each row of `weights` (draws, kept instances or clusters); NaN where it is undefined."""
 
     def instances(self, keep: Mask) -> Floats | None:
         """What each kept instance brings, where the value is their mean; None where it is not a mean over instances."""
+        return None
 
 
 def columns_of(statistic: Statistic, keep: Mask) -> Clusters:
@@ -61,7 +64,7 @@ def columns_of(statistic: Statistic, keep: Mask) -> Clusters:
 
 
 @dataclass(frozen=True, eq=False)
-class Ratio:
+class Ratio(Statistic):
     """Sum of `top` over sum of `bottom`, both (instances,): with `bottom` all ones it is a mean."""
 
     top: Floats
@@ -70,16 +73,13 @@ class Ratio:
     def instances(self, keep: Mask) -> Floats | None:
         return self.top[keep] if (self.bottom[keep] == 1).all() else None
 
-    def point(self, keep: Mask) -> float:
-        return float(self.draws(keep, np.ones((1, int(keep.sum()))))[0])
-
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             return (weights @ self.top[keep]) / (weights @ self.bottom[keep])
 
 
 @dataclass(frozen=True, eq=False)
-class Correlation:
+class Correlation(Statistic):
     """`kind` of correlation ("pearson", "spearman", "kendall": tau-b) between a scorer and its annotators.
 
     `x` (instances,) holds the scorer's value, `y` (instances, annotators) the labels: each label is a row of its own.
@@ -88,9 +88,6 @@ class Correlation:
     kind: str
     x: Floats
     y: Floats
-
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
 
     def point(self, keep: Mask) -> float:
         with needed("scipy", "a correlation"):
@@ -112,7 +109,12 @@ class Correlation:
 
 
 def mean(values: Sequence[float | None]) -> tuple[Ratio, Mask]:
-    """The mean of the values that are there, and which ones are."""
+    """The mean of the values that are not None, as a statistic, and the mask (instances,) of those.
+
+    statistic, scored = mean([0.5, None, 1.0])
+    statistic.point(scored)  # 0.75
+    interval(statistic, scored, DRAWS, seed=0)
+    """
     scored = np.array([value is not None for value in values], dtype=bool)
     return Ratio(np.array([value or 0.0 for value in values]), np.ones(len(values))), scored
 
@@ -126,27 +128,26 @@ def consistency(values: Sequence[float]) -> float | None:
     return float(np.mean(values) / (1 + np.std(values))) if len(values) >= LEAST_RUNS else None
 
 
-@lru_cache(maxsize=4)
 def multiplicities(n: int, draws: int, seed: int) -> Floats:
     """Array (draws, n): how often each of n instances falls into each bootstrap sample of size n."""
-    return np.concatenate(list(_blocks(np.ones(n, dtype=np.int64), draws, seed)))
+    return _held(n, draws, seed).astype(np.float64)
 
 
-@lru_cache(maxsize=1)
-def _multiplicities_as_bytes(n: int, draws: int, seed: int) -> NDArray[np.uint8]:
-    """`multiplicities` of many instances: that one of them is drawn 256 times in a sample has a chance below 1e-500."""
+@lru_cache(maxsize=4)
+def _held(n: int, draws: int, seed: int) -> NDArray[np.uint8]:
+    """The same in a byte each: that one of 256 or more is drawn 256 times in a sample has a chance below 1e-500."""
     alike = np.ones(n, dtype=np.int64)
     return np.concatenate([block.astype(np.uint8) for block in _blocks(alike, draws, seed)])
 
 
-def _many_blocks(n: int, draws: int, seed: int) -> Iterator[Floats]:
-    """The rows of `multiplicities(n, draws, seed)` in parts, where they are too many to be held as they are."""
-    if n * draws > HELD_AS_BYTES:
+def _parts(n: int, draws: int, seed: int) -> Iterator[Floats]:
+    """The rows of `multiplicities(n, draws, seed)`, in as many parts as memory asks for."""
+    if n * draws > HELD:
         yield from _blocks(np.ones(n, dtype=np.int64), draws, seed)
         return
-    held, rows = _multiplicities_as_bytes(n, draws, seed), max(1, BLOCK // n)
+    rows = draws if n * draws <= WHOLE else max(1, BLOCK // n)
     for start in range(0, draws, rows):
-        yield held[start : start + rows].astype(np.float64)
+        yield _held(n, draws, seed)[start : start + rows].astype(np.float64)
 
 
 def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]:
@@ -164,7 +165,7 @@ def _blocks(alike: NDArray[np.int64], draws: int, seed: int) -> Iterator[Floats]
 def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
     """The statistic at each bootstrap draw (draws,) of the kept instances or clusters, of which there must be one.
 
-    Computed once for an interval and all tests: two statistics with as many of them get the same draws.
+    The result is cached, for an interval and all tests. Two statistics with equally many instances get the same draws.
     """
     return _drawn(statistic, keep.tobytes(), draws, seed)
 
@@ -173,9 +174,7 @@ def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
 def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
     n = int(columns_of(statistic, keep).max()) + 1
-    together = n * draws <= HELD  # then they are made once for all statistics
-    blocks = [multiplicities(n, draws, seed)] if together else _many_blocks(n, draws, seed)
-    return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
+    return np.concatenate([statistic.draws(keep, weights) for weights in _parts(n, draws, seed)])
 
 
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
@@ -186,9 +185,11 @@ def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple
 def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[float, float]:
     """95% percentile bootstrap interval of the mean of all values, whole groups drawn together.
 
-    groups: values that hang together (the answers of one question), at least one group, none of them empty.
-    Efron and Tibshirani 1993, chapter 13; DRAWS resamples of as many groups as there are. Groups with equal sum and
-    length are drawn as one kind: shares of a few claims have few values, and 10,000 groups take no longer than 100.
+    groups: values that belong together (the answers of one question); at least one group, none of them empty.
+    Efron and Tibshirani 1993, chapter 13, with DRAWS resamples of as many groups as there are. Groups with equal sum
+    and length are drawn as one kind: shares of a few claims have few values, and 10,000 groups take no longer than 100.
+
+        mean_interval([[1.0, 0.5], [0.0]])  # two questions, one of them with two answers
     """
     totals = np.array([(sum(group), len(group)) for group in groups], dtype=np.float64)
     kinds, alike = np.unique(totals, axis=0, return_counts=True)
@@ -199,7 +200,7 @@ def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[flo
 
 
 @dataclass(frozen=True)
-class Estimate:
+class BootstrapEstimate:
     """A value and its 95% interval."""
 
     value: float
@@ -207,11 +208,11 @@ class Estimate:
     high: float
 
 
-def mean_estimates(values: Floats, draws: int, seed: int) -> list[Estimate]:
+def mean_estimates(values: Floats, draws: int, seed: int) -> list[BootstrapEstimate]:
     """The mean of each column of `values` (instances, columns), with its 95% percentile bootstrap interval.
 
-    There must be an instance; a draw takes it with all its columns. The interval is that of `interval` but for the
-    random numbers: here a draw is a list of instances, which for thousands of them is ten times as fast.
+    There must be at least one instance; a draw takes it with all its columns. The result differs from `interval` only
+    by the random numbers: here a draw is a list of instances, which is ten times as fast for thousands of them.
     """
     random, rows, n = np.random.default_rng(seed), max(1, IN_CACHE // len(values)), len(values)
     columns = np.ascontiguousarray(values.T)
@@ -220,7 +221,7 @@ def mean_estimates(values: Floats, draws: int, seed: int) -> list[Estimate]:
         chosen = random.integers(n, size=(min(rows, draws - start), n))
         means.append(np.stack([column.take(chosen).mean(1) for column in columns], axis=1))
     bounds = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0)
-    return [Estimate(*map(float, column)) for column in zip(values.mean(0), *bounds, strict=True)]
+    return [BootstrapEstimate(*map(float, column)) for column in zip(values.mean(0), *bounds, strict=True)]
 
 
 def share_interval(hits: int, n: int) -> tuple[float, float]:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_zeval.errors import needed
-from rag_zeval.statistics.bootstrap import BLOCK, Clusters, Mask, columns_of
+from rag_zeval.statistics.bootstrap import BLOCK, Clusters, Mask, Statistic, columns_of
 from rag_zeval.statistics.weighted_correlations import Floats
 
 Formula = Callable[[Floats], Floats]  # sums (draws, k) -> values (draws,), NaN where it is undefined
 
 
 @dataclass(frozen=True, eq=False)
-class OfSums:
-    """A formula of sums over instances, such as F1 of counts: a Statistic.
+class OfSums(Statistic):
+    """A formula of sums over instances, such as F1 of counts.
 
     parts: (instances, k), what each instance adds to each of the k sums; clusters: (instances,), to which it belongs.
     """
@@ -30,12 +30,6 @@ class OfSums:
     formula: Formula
     clusters: Clusters
 
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
-
-    def point(self, keep: Mask) -> float:
-        return float(self.formula(self.parts[keep].sum(axis=0, keepdims=True))[0])
-
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         column, n = columns_of(self, keep), weights.shape[1]
         of_clusters = np.stack([np.bincount(column, part, n) for part in self.parts[keep].T], axis=1)
@@ -43,7 +37,7 @@ class OfSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Auroc:
+class Auroc(Statistic):
     """Share of pairs of a supported and an unsupported text in which the supported one scores higher, in [0, 1].
 
     A tie counts 1/2 (Mann and Whitney 1947). values: (instances,); supported: (instances,); clusters: as in OfSums.
@@ -52,12 +46,6 @@ class Auroc:
     values: Floats
     supported: Mask
     clusters: Clusters
-
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
-
-    def point(self, keep: Mask) -> float:
-        return float(self.draws(keep, np.ones((1, int(columns_of(self, keep).max(initial=-1)) + 1)))[0])
 
     def draws(self, keep: Mask, weights: Floats) -> Floats:
         with needed("scipy", "the area under a curve"):
@@ -73,15 +61,16 @@ class Auroc:
         rows, found = max(1, BLOCK // max(1, len(levels))), []
         for start in range(0, len(weights), rows):
             some = weights[start : start + rows]
-            found.append(_auroc(np.asarray(some @ positive), np.asarray(some @ negative)))
+            right, wrong = np.asarray(some @ positive), np.asarray(some @ negative)  # texts by score, ascending
+            below = np.cumsum(wrong, axis=1) - wrong / 2
+            found.append(_quotient((right * below).sum(1), right.sum(1) * wrong.sum(1)))
         return np.concatenate(found)
 
 
-def _auroc(supported: Floats, unsupported: Floats) -> Floats:
-    """Of counts (draws, levels) of texts by score, the scores ascending."""
-    below = np.cumsum(unsupported, axis=1) - unsupported / 2
+def _quotient(top: Floats, bottom: Floats) -> Floats:
+    """NaN where it is undefined."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return (supported * below).sum(1) / (supported.sum(1) * unsupported.sum(1))
+        return top / bottom
 
 
 def confusion(says_supported: Mask, supported: Mask) -> Floats:
@@ -91,9 +80,11 @@ def confusion(says_supported: Mask, supported: Mask) -> Floats:
 
 
 def balanced_accuracy(sums: Floats) -> Floats:
-    """Mean of the shares of supported and of unsupported texts that are told rightly, of sums of `confusion`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (sums[:, 0] / (sums[:, 0] + sums[:, 1]) + sums[:, 2] / (sums[:, 2] + sums[:, 3])) / 2
+    """Mean of the shares of supported and of unsupported texts that are classified correctly, from sums of `confusion`.
+
+    In [0, 1]; NaN if one of the two classes is empty.
+    """
+    return (_quotient(sums[:, 0], sums[:, 0] + sums[:, 1]) + _quotient(sums[:, 2], sums[:, 2] + sums[:, 3])) / 2
 
 
 def f1_unsupported(sums: Floats) -> Floats:
@@ -103,20 +94,17 @@ def f1_unsupported(sums: Floats) -> Floats:
 
 def f1(sums: Floats) -> Floats:
     """2 · both / (found + there), of sums of what is found and there, what is found, what is there."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return 2 * sums[:, 0] / (sums[:, 1] + sums[:, 2])
+    return _quotient(2 * sums[:, 0], sums[:, 1] + sums[:, 2])
 
 
 def precision(sums: Floats) -> Floats:
     """both / found, of the same sums as `f1`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return sums[:, 0] / sums[:, 1]
+    return _quotient(sums[:, 0], sums[:, 1])
 
 
 def recall(sums: Floats) -> Floats:
     """both / there, of the same sums as `f1`."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return sums[:, 0] / sums[:, 2]
+    return _quotient(sums[:, 0], sums[:, 2])
 
 
 def best_threshold(values: Floats, supported: Mask) -> float | None:

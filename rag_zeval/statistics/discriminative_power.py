@@ -15,11 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rag_zeval.statistics.bootstrap import IN_CACHE
+from rag_zeval.statistics.bootstrap import DRAWS, IN_CACHE
 from rag_zeval.statistics.weighted_correlations import Floats
 
 Scores = Sequence[float | None]
-RESAMPLES = 10_000  # of each test at least; few enough questions are gone through exactly
 ROUNDING = 1e-12  # of the sum of differences without their signs: sums closer than this are the same
 
 
@@ -48,11 +47,9 @@ def discriminative_power(systems: Mapping[str, Scores], alpha: float = 0.05, see
     values = {name: np.array(scores, dtype=float) for name, scores in systems.items()}  # None becomes NaN
     names = list(itertools.combinations(values, 2))
     # so many that the smallest p-value is well below what Holm asks of the first pair
-    resamples = max(RESAMPLES, math.ceil(20 * len(names) / alpha))
-    differences = []
-    for first, second in names:
-        difference = values[first] - values[second]
-        differences.append(difference[~np.isnan(difference)])
+    resamples = max(DRAWS, math.ceil(20 * len(names) / alpha))
+    whole = (values[first] - values[second] for first, second in names)
+    differences = [difference[~np.isnan(difference)] for difference in whole]
     adjusted = holm([randomisation_p(difference, resamples, seed) for difference in differences])
     pairs = [
         Pair(first, second, len(d), float(d.mean()) if len(d) else 0.0, p)

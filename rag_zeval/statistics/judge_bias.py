@@ -13,10 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_zeval.judge.words import words
-from rag_zeval.statistics.bootstrap import IN_CACHE, Clusters, Estimate, Mask, columns_of, interval
-from rag_zeval.statistics.weighted_correlations import Floats, mid_ranks
+from rag_zeval.statistics.bootstrap import (
+    DRAWS,
+    IN_CACHE,
+    BootstrapEstimate,
+    Clusters,
+    Mask,
+    Statistic,
+    columns_of,
+    interval,
+)
+from rag_zeval.statistics.weighted_correlations import Floats, weighted_spearman
 
-DRAWS = 1_000
 NO_SPREAD = 1e-12  # 1 - r² below this: one ranking is the other, and rounding is all that is left
 
 
@@ -57,33 +65,33 @@ class Bias:
     and those of them whose support is known.
     """
 
-    correlation: Estimate | None
-    partial: Estimate | None
+    correlation: BootstrapEstimate | None
+    partial: BootstrapEstimate | None
     n: int
     n_known: int
 
 
-def judge_bias(answers: Sequence[JudgedAnswer], draws: int = DRAWS, seed: int = 0) -> dict[str, Bias]:
+def judge_bias(answers: Sequence[JudgedAnswer], draws: int = DRAWS // 10, seed: int = 0) -> dict[str, Bias]:
     """The bias by each of FEATURES, with 95% percentile bootstrap intervals that resample whole prompts.
 
     Answers without a score are left out.
     """
     scored = [judged for judged in answers if judged.score is not None]
     known = [judged for judged in scored if judged.support is not None]
-    found = {}
-    for name, feature in FEATURES.items():
-        found[name] = Bias(
+    return {
+        name: Bias(
             _estimate(scored, feature, False, draws, seed),
             _estimate(known, feature, True, draws, seed),
             len(scored),
             len(known),
         )
-    return found
+        for name, feature in FEATURES.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
-class RankCorrelation:
-    """Spearman's rho of x and y, each (answers,), with z held fixed if it is given; a `bootstrap.Statistic`.
+class RankCorrelation(Statistic):
+    """Spearman's rho of x and y, each (answers,), with z held fixed if it is given.
 
     Partial: (r_xy - r_xz r_yz) / sqrt((1 - r_xz²)(1 - r_yz²)) of Spearman's r, as R's ppcor has it (Kim 2015,
     Communications for Statistical Applications and Methods 22(6), 665-674). NaN where one of them is constant, or where
@@ -95,50 +103,29 @@ class RankCorrelation:
     z: Floats | None
     clusters: Clusters
 
-    def instances(self, keep: Mask) -> Floats | None:
-        return None
-
-    def point(self, keep: Mask) -> float:
-        return float(self.draws(keep, np.ones((1, len(np.unique(self.clusters[keep])))))[0])
-
     def draws(self, keep: Mask, weights: Floats) -> Floats:
-        columns, values = columns_of(self, keep), [v[keep] for v in (self.x, self.y, self.z) if v is not None]
+        columns = columns_of(self, keep)
         rows = max(1, IN_CACHE // len(columns))
         blocks = (weights[start : start + rows][:, columns] for start in range(0, len(weights), rows))
-        return np.concatenate([_correlate(values, block) for block in blocks])
+        return np.concatenate([self._correlate(keep, block) for block in blocks])
 
-
-def _correlate(values: Sequence[Floats], weights: Floats) -> Floats:
-    """The correlation, of the first two with any third held fixed, at each row of `weights` (draws, answers)."""
-    centre = (weights.sum(1, keepdims=True) + 1) / 2  # of all mid-ranks
-    ranks = [_ranks(of, weights) - centre for of in values]
-
-    def r(first: Floats, second: Floats) -> Floats:
-        product, one, other = ((weights * a * b).sum(1) for a, b in ((first, second), (first, first), (second, second)))
-        quotient: Floats = product / np.sqrt(one * other)
-        return quotient
-
-    with np.errstate(invalid="ignore", divide="ignore"):
-        if len(ranks) == 2:
-            return r(ranks[0], ranks[1])
-        xy, xz, yz = r(ranks[0], ranks[1]), r(ranks[0], ranks[2]), r(ranks[1], ranks[2])
+    def _correlate(self, keep: Mask, weights: Floats) -> Floats:
+        """The correlation at each row of `weights` (draws, answers)."""
+        x, y = self.x[keep], self.y[keep]
+        xy = weighted_spearman(x, y[:, None], weights)
+        if self.z is None:
+            return xy
+        z = self.z[keep][:, None]
+        xz, yz = weighted_spearman(x, z, weights), weighted_spearman(y, z, weights)
         left_x, left_y = 1 - xz**2, 1 - yz**2
-        partial = (xy - xz * yz) / np.sqrt(left_x * left_y)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            partial = (xy - xz * yz) / np.sqrt(left_x * left_y)
         return np.where((left_x > NO_SPREAD) & (left_y > NO_SPREAD), partial, np.nan)
-
-
-def _ranks(values: Floats, weights: Floats) -> Floats:
-    """Mid-ranks (draws, answers) of values (answers,), each of which stands as often as its weight says."""
-    _, groups = np.unique(values, return_inverse=True)
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    ranks: Floats = mid_ranks(np.add.reduceat(weights[:, order], starts, axis=1))[:, groups]
-    return ranks
 
 
 def _estimate(
     answers: Sequence[JudgedAnswer], feature: Callable[[JudgedAnswer], float], partial: bool, draws: int, seed: int
-) -> Estimate | None:
+) -> BootstrapEstimate | None:
     if not answers:
         return None
     scores, supports = (np.array([getattr(of, name) for of in answers], dtype=float) for name in ("score", "support"))
@@ -147,7 +134,7 @@ def _estimate(
     statistic = RankCorrelation(values, scores, supports if partial else None, prompts)
     everything = np.ones(len(answers), dtype=bool)
     value, bounds = statistic.point(everything), interval(statistic, everything, draws, seed)
-    return None if np.isnan(value) or bounds is None else Estimate(value, *bounds)
+    return None if np.isnan(value) or bounds is None else BootstrapEstimate(value, *bounds)
 
 
 def _spoken(text: str) -> list[str]:

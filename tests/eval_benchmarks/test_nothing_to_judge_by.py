@@ -16,9 +16,9 @@ from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.progress import Progress
 from rag_zeval.scorers.asking import AskingScorer
+from rag_zeval.scorers.overlap import RougeL
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES
-from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.estimate import mock_reply
 

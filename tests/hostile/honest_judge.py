@@ -17,6 +17,7 @@ from typing import Any
 from honest_replies import NAMES, THINGS, VERBS, sentence
 
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, VARIANTS, Prompt, Variant
+from rag_zeval.literal_judge import LITERAL
 from rag_zeval.models.language_model import Request
 
 STABLE = 20
@@ -96,6 +97,11 @@ def _percent(rng: random.Random, inputs: Inputs) -> dict[str, Any]:
     return {"score": rng.randint(0, 100)}
 
 
+def _as_shown(prompt: str) -> Callable[[random.Random, Inputs], Any]:
+    """What a prompt without an entry here shows as a reply, or the same with zeros."""
+    return lambda rng, inputs: {key: rng.choice((value, 0)) for key, value in LITERAL[prompt](inputs).items()}
+
+
 MEANT: dict[str, Callable[[random.Random, Inputs], Any]] = {
     **{name: partial(_trajectory, variant) for name, variant in VARIANTS.items()},
     "ragchecker_claims": lambda rng, inputs: [
@@ -163,7 +169,8 @@ class Ask:
         name = self.prompt.name
         seen = {key: value for key, value in self.inputs.items() if (name, key) != ("nuggets_create", "nuggets")}
         key = json.dumps(_shortened(seen))
-        return MEANT[name](random.Random(f"{salt} {self.seed} {name} {key}"), self.inputs)
+        meant = MEANT.get(name, _as_shown(name))
+        return meant(random.Random(f"{salt} {self.seed} {name} {key}"), self.inputs)
 
     @property
     def trial(self) -> int:

@@ -25,8 +25,8 @@ from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.scorers.overlap import RougeL
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.rouge_l import RougeL
 from rag_zeval.scoring.estimate import mock_reply
 
 FACTS = [

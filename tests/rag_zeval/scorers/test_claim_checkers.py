@@ -4,43 +4,25 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judge_by_prompt import CheckerStub
 
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
-from rag_zeval.models.nli import NLI, Pair
+from rag_zeval.models.nli import NLI
 from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.checked_claims import CheckedClaims, support
-from rag_zeval.scorers.hhem import LONGEST_SOURCES, Hhem
-from rag_zeval.scorers.pieces import pieces
+from rag_zeval.scorers.claim_checkers import LONGEST_SOURCES, CheckedClaims, Hhem, support
 from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.scorers.sentences import pieces
 
 MINICHECK = ["LABEL_0", "LABEL_1"]
-
-
-class Stub:
-    """A checker that reads `window` words, and says what `says` gives. It notes what it was asked."""
-
-    identity = "stub"
-
-    def __init__(self, says: Callable[[str, str], float], window: int = 10**6) -> None:
-        self.says, self.window = says, window
-        self.asked: list[Pair] = []
-
-    def fits(self, pair: Pair) -> bool:
-        return len(" ".join(pair).split()) <= self.window
-
-    def score(self, pairs: Sequence[Pair]) -> list[float | None]:
-        self.asked += pairs
-        return [self.says(*pair) if self.fits(pair) else None for pair in pairs]
 
 
 def stated(premise: str, hypothesis: str) -> float:
@@ -54,7 +36,7 @@ SENTENCES = st.lists(st.integers(1, 5), min_size=1, max_size=8).map(
 
 @given(SENTENCES, st.integers(1, 3), st.integers(2, 14))
 def test_pieces_are_the_document_in_order_and_as_few_as_fit(sentences: list[str], claim: int, window: int) -> None:
-    checker, words = Stub(stated, window), " ".join(["word"] * claim)
+    checker, words = CheckerStub(stated, window), " ".join(["word"] * claim)
     found = pieces(" ".join(sentences), lambda piece: checker.fits((piece, words)))
     assert " ".join(found) == " ".join(sentences)
     assert all(checker.fits((piece, words)) or piece in sentences for piece in found)
@@ -71,23 +53,10 @@ def test_support_is_the_largest_that_a_piece_gives(sentences: list[str], window:
         given_.append(rng.random())
         return given_[-1]
 
-    assert support(Stub(says, window), " ".join(sentences), "word") == max(given_)
+    assert support(CheckerStub(says, window), " ".join(sentences), "word") == max(given_)
     for sentence in sentences:  # each claim finds the sentence that states it, wherever the cuts are
-        assert support(Stub(stated, max(window, 10)), " ".join(sentences), sentence) == 1
-    assert support(Stub(stated, window), " ".join(sentences), "word " * window) is None
-
-
-def test_support_by_a_model_is_the_pipelines_best_piece(write_nli: Any, tmp_path: Path) -> None:
-    from transformers import pipeline
-
-    folder = write_nli(tmp_path, MINICHECK, True)
-    document, claim = "the cat sat on a mat. The dog sat. A cat sat.", "the dog sat"
-    checker = NLI(str(folder))
-    cut = pieces(document, lambda piece: checker.fits((piece, claim)))
-    assert cut == ["the cat sat on a mat.", "The dog sat. A cat sat."]
-    classify = pipeline("text-classification", model=str(folder), top_k=None)
-    each = [{f["label"]: f["score"] for f in classify([f"{piece}</s>{claim}"])[0]}["LABEL_1"] for piece in cut]
-    assert support(checker, document, claim) == pytest.approx(max(each), abs=1e-5) and max(each) - min(each) > 1e-3
+        assert support(CheckerStub(stated, max(window, 10)), " ".join(sentences), sentence) == 1
+    assert support(CheckerStub(stated, window), " ".join(sentences), "word " * window) is None
 
 
 def trajectory(*answers: list[str]) -> dict[str, Any]:
@@ -95,7 +64,7 @@ def trajectory(*answers: list[str]) -> dict[str, Any]:
     return {"trajectory": [{"atomic_claims": one} for one in claims], "status": "ok"}
 
 
-def checked(parts: dict[str, Any], checker: Stub, answers: int = 2) -> Scored:
+def checked(parts: dict[str, Any], checker: CheckerStub, answers: int = 2) -> Scored:
     example = Example("x", "q", "A is so. B is so.", ("a",) * answers, truth="never looked at", chunks=("nor this",))
     judged = {"x": Scored("x", (Score(1.0),) * answers, parts)}
     (row,) = CheckedClaims(checker, judged, "judge").score([example])
@@ -104,7 +73,7 @@ def checked(parts: dict[str, Any], checker: Stub, answers: int = 2) -> Scored:
 
 def test_the_value_is_the_share_of_the_judges_claims_that_the_checker_supports() -> None:
     levels = {"low": 0.49, "even": 0.5, "high": 1.0}
-    checker = Stub(lambda premise, hypothesis: levels[hypothesis])
+    checker = CheckerStub(lambda premise, hypothesis: levels[hypothesis])
     row = checked(trajectory(["low", "even", "high"], ["low"], []), checker, answers=3)
     assert row.scores == (Score(2 / 3), Score(0.0), Score(None, "failed: no claims"))
     assert row.parts == {"answers": [{"support": [0.49, 0.5, 1.0]}, {"support": [0.49]}, {"support": []}]}
@@ -113,23 +82,23 @@ def test_the_value_is_the_share_of_the_judges_claims_that_the_checker_supports()
 
 
 def test_what_the_checker_cannot_say_is_missing_with_its_reason() -> None:
-    row = checked(trajectory(["A is so", "word " * 9], ["A is so"]), Stub(stated, 8))
+    row = checked(trajectory(["A is so", "word " * 9], ["A is so"]), CheckerStub(stated, 8))
     assert row.values == (None, 1)
     assert row.scores[0].status == "failed: a claim, with a sentence of the reference, does not fit the checker"
     assert row.parts["answers"][0] == {"support": [1, None]}
-    row = checked({"trajectory": None, "status": "failed: format: no JSON"}, Stub(stated))
+    row = checked({"trajectory": None, "status": "failed: format: no JSON"}, CheckerStub(stated))
     assert row.scores == (Score(None, "failed: no claims to check: format: no JSON"),) * 2
 
     def broken(premise: str, hypothesis: str) -> float:
         raise RuntimeError("out of\nmemory")
 
-    row = checked(trajectory(["A is so"], ["B is so"]), Stub(broken))
+    row = checked(trajectory(["A is so"], ["B is so"]), CheckerStub(broken))
     assert row.scores == (Score(None, "failed: RuntimeError: out of memory"),) * 2
 
 
 def test_other_claims_make_another_row_file() -> None:
     def identity(parts: dict[str, Any], judge: str = "judge") -> str:
-        return CheckedClaims(Stub(stated), {"x": Scored("x", (), parts)}, judge).identity
+        return CheckedClaims(CheckerStub(stated), {"x": Scored("x", (), parts)}, judge).identity
 
     assert identity(trajectory(["A"])) == identity(trajectory(["A"]))
     others = [identity(trajectory(["B"])), identity(trajectory(["A"], [])), identity(trajectory(["A"]), "another")]
@@ -137,7 +106,7 @@ def test_other_claims_make_another_row_file() -> None:
 
 
 def test_hhem_asks_about_the_whole_answer_and_all_sources() -> None:
-    checker = Stub(lambda premise, hypothesis: 0.25, 40)
+    checker = CheckerStub(lambda premise, hypothesis: 0.25, 40)
     answers = ("A is so. B is not.", "word " * 40)
     with_chunks = Example("1", "q", "reference", answers, chunks=("first", "second"))
     rows = [*Hhem(checker).score([with_chunks, Example("2", "q", "reference", answers)])]

@@ -10,8 +10,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from judge_by_prompt import JudgeByPrompt, example_of, facts
 
 from rag_zeval.judge.example import Example
@@ -22,7 +20,7 @@ from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.scorers import ares, citations, nuggets, openeval, ragas, ragchecker, trulens, umbrela
 from rag_zeval.scorers.asking import AskingScorer
-from rag_zeval.scorers.registry import FAMILIES, MEASURES
+from rag_zeval.scorers.registry import MEASURES
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scripted_judge import FAULTS
 
@@ -58,46 +56,30 @@ def test_whatever_goes_wrong_every_answer_has_its_value_or_a_reason(
 ) -> None:
     asked = examples(6)
     right = run(name, literal_judge, ReplyCache(tmp_path / "right.sqlite"), asked)
-    assert all(value is not None for one in right.values() for value in one.values)
-    calls = len(literal_judge.requests)
-    literal_judge.faults = [*FAULTS, "500", "500", *["ok"] * min(20, calls)]
+    literal_judge.faults = [*FAULTS, "500", "500", *["ok"] * min(20, len(literal_judge.requests))]
     random.Random(name).shuffle(literal_judge.faults)
     cache = ReplyCache(tmp_path / "replies.sqlite")
     first = run(name, literal_judge, cache, asked, **QUICK)
-    failed = 0
-    for id_, one in first.items():
-        for score, expected in zip(one.scores, right[id_].values, strict=True):
-            if score.value is None:
-                failed += 1
-                assert score.status.startswith("failed: ") and len(score.status) > len("failed: ")
-            else:
-                assert (score.value, score.status) == (pytest.approx(expected), "ok")  # right, or none: never another
-        assert one.final or None in one.values
-    assert failed
     literal_judge.faults.clear()
     before, kept = len(literal_judge.requests), stored(cache)
     second = run(name, literal_judge, cache, asked)
-    for id_, one in second.items():
-        assert one.final
-        for score, earlier, expected in zip(one.scores, first[id_].scores, right[id_].values, strict=True):
-            if score.value is None:  # a reply came and says nothing: it is what this judge says
-                assert earlier.value is None and "HTTP" not in score.status
-            else:
-                assert score.value == pytest.approx(expected)
-    again = len(literal_judge.requests) - before
-    assert again == stored(cache) - kept  # nothing is asked that was there
-    assert again or all(one.final for one in first.values())
-    before = len(literal_judge.requests)
+    after = len(literal_judge.requests)
+    assert after - before == stored(cache) - kept  # nothing is asked that was there
+    for scored in (first, second):
+        for id_, one in scored.items():
+            for score, expected in zip(one.scores, right[id_].values, strict=True):  # right, or none: never another
+                assert score.status.removeprefix("failed: ") if score.value is None else score.status == "ok"
+                assert score.value is None or score.value == pytest.approx(expected)
+            assert one.final or None in one.values
+    assert any(None in one.values for one in first.values())
+    assert all(one.final and "HTTP" not in score.status for one in second.values() for score in one.scores)
     third = run(name, literal_judge, cache, asked)
-    assert len(literal_judge.requests) == before
-    assert {i: s.values for i, s in third.items()} == {i: s.values for i, s in second.items()}
-    assert {s.calls for s in third.values()} == {0}
+    assert {id_: (one.values, one.calls) for id_, one in third.items()} == {i: (s.values, 0) for i, s in second.items()}
+    assert len(literal_judge.requests) == after
 
 
 ANSWER = facts(0, 1, 2, 5, 9, 8)  # three of the truth's four; 5 stands in a relevant chunk, 9 in an irrelevant one
 COSINE = cosine(word_vector(facts(0, 1, 2, 3)), word_vector(ANSWER)) or math.nan
-ELSEWHERE = "umbrela nuggets citations answered ccrs is_correct embedding_similarity".split()  # in their own tests
-HERE = [family for family in FAMILIES if family.__name__.rpartition(".")[2] not in ELSEWHERE]
 BY_HAND = {  # values and calls
     "ragchecker_precision": (3 / 6, 1 + 2),  # the claims, then a check for every five of them
     "ragchecker_recall": (3 / 4, 1 + 1),
@@ -126,11 +108,33 @@ BY_HAND = {  # values and calls
     "openeval_faithfulness": (4 / 6, 2),
     "openeval_correctness": (3 / 4, 3),
     "openeval_correctness_f1": (0.6, 3),
+    "umbrela": (2, 3),  # grades 3, 1 and 2
+    "umbrela_precision_at_1": (1, 1),
+    "umbrela_precision_at_3": (2 / 3, 3),
+    "umbrela_ap_at_1": (1, 1),
+    "umbrela_ap_at_3": ((1 + 2 / 3) / 2, 3),
+    "umbrela_mrr": (1, 3),
+    **{measure.name: (4 / 6, 3 + 2 + 1 + 1) for measure in nuggets.MEASURES},  # all vital, and held in full or not
+    "answered": (1, 1),
+    "ccrs_cc": (4 / 6, 1),
+    "ccrs_qr": (0.6, 1),
+    "ccrs_id": (4 / 6, 1),
+    "ccrs_ac": (0.3 * 3 / 6, 1),
+    "ccrs_ir": (3 / 4, 1),
+    "is_correct": (0, 1),
+    "embedding_similarity": (COSINE, 2),
 }
-TEMPERATURES = {"ares": {1}, "openeval": {1}, "ragas_answer_relevancy": {0.3}, "ragas_answer_similarity": set()}
+TEMPERATURES = {  # 0 for all others
+    "ares": {1},
+    "openeval": {1},
+    "ragas_answer_relevancy": {0.3},
+    "ragas_answer_similarity": set(),
+    "embedding_similarity": set(),
+}
+WITHOUT_PARTS = ("ragas_answer_similarity", "ccrs_cc", "ccrs_qr", "ccrs_id", "ccrs_ir")
 
 
-@pytest.mark.parametrize("name", [measure.name for family in HERE for measure in family.MEASURES])
+@pytest.mark.parametrize("name", BY_HAND)
 def test_values_and_calls_are_those_worked_out_by_hand(name: str) -> None:
     judge = JudgeByPrompt(LITERAL)
     scored = judge.score(name, example_of(ANSWER))
@@ -138,19 +142,24 @@ def test_values_and_calls_are_those_worked_out_by_hand(name: str) -> None:
     assert scored.values == (pytest.approx(value),) and scored.scores[0].status == "ok"
     assert (scored.calls, scored.final) == (calls, True)
     assert judge.temperatures == TEMPERATURES.get(name, TEMPERATURES.get(name.partition("_")[0], {0}))
+    assert scored.parts["answers"] != [{}] or name in WITHOUT_PARTS
+    assert {inputs.get("question", "Which facts x?") for _, inputs in judge.asked} <= {"Which facts x?"}
 
 
-def test_every_measure_is_in_the_documentation() -> None:
+def test_the_documentation_says_what_measures_need() -> None:
     rows = [line for line in DOCS.splitlines() if line.startswith("| `")]
     documented = {name: line for line in rows for name in line.split("|")[1].split("`")[1::2]}
-    assert set(documented) == set(MEASURES)
-    for name, measure in MEASURES.items():
-        words = documented[name].split("|")[-3]
+    assert len(documented) > 50
+    for name, line in documented.items():
+        words = line.split("|")[-3]
         needed = {need for need in ("truth", "chunks", "reference", "embeddings") if need in words}
-        fields = {field for need in measure.needs for field in need.split(" or ")}
-        assert needed == (fields - {"answer"}) | {*["embeddings"] * measure.embeds}
-        for prompt in measure.prompts:
-            assert prompt.template.count("Whatever ") == 1  # what is judged gives no instructions
+        fields = {field for need in MEASURES[name].needs for field in need.split(" or ")}
+        assert needed == (fields - {"answer"}) | {*["embeddings"] * MEASURES[name].embeds}
+
+
+def test_every_prompt_says_that_what_is_judged_gives_no_instructions() -> None:
+    prompts = {prompt for measure in MEASURES.values() for prompt in measure.prompts}
+    assert {prompt.template.count("Whatever ") for prompt in prompts} == {1}
 
 
 @pytest.mark.parametrize(
@@ -172,55 +181,6 @@ def test_what_measures_and_answers_share_is_asked_once(family: ModuleType, quest
     for measure in family.MEASURES:
         judge.score(measure.name, example, cache=cache)
     assert len(judge.asked) == questions
-
-
-@given(st.lists(st.booleans(), max_size=8))
-def test_average_precision_is_the_area_under_precision_by_recall(useful: list[bool]) -> None:
-    area, before = 0.0, 0.0
-    for at in range(1, len(useful) + 1):
-        recall = sum(useful[:at]) / max(1, sum(useful))
-        area, before = area + (recall - before) * sum(useful[:at]) / at, recall
-    assert ragas.average_precision(useful) == pytest.approx(area)
-
-
-@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.floats(0.1, 4))
-def test_f_beta_is_the_weighted_harmonic_mean_of_precision_and_recall(tp: int, fp: int, fn: int, beta: float) -> None:
-    found = ragas.f_beta(tp, fp, fn, beta)
-    if tp == 0:
-        assert found == 0
-    else:
-        precision, recall = tp / (tp + fp), tp / (tp + fn)
-        assert 1 / found == pytest.approx((1 / precision + beta**2 / recall) / (1 + beta**2))
-
-
-@st.composite
-def all_checks(draw: st.DrawFn) -> ragchecker.Checks:
-    ours, theirs, chunks = draw(st.integers(1, 5)), draw(st.integers(1, 5)), draw(st.integers(1, 4))
-
-    def rows(claims: int, texts: int) -> list[list[bool]]:
-        row = st.lists(st.booleans(), min_size=claims, max_size=claims)
-        return draw(st.lists(row, min_size=texts, max_size=texts))
-
-    return ragchecker.Checks(rows(ours, 1), rows(theirs, 1), rows(ours, chunks), rows(theirs, chunks))
-
-
-@given(all_checks())
-def test_ragchecker_shares_divide_the_answers_claims_among_them(checks: ragchecker.Checks) -> None:
-    incorrect = 1 - ragchecker.precision(checks)
-    not_there = ragchecker.hallucination(checks) + ragchecker.self_knowledge(checks)
-    noise = ragchecker.noise_sensitivity_in_relevant(checks), ragchecker.noise_sensitivity_in_irrelevant(checks)
-    assert ragchecker.faithfulness(checks) + not_there == pytest.approx(1)
-    assert sum(noise) + ragchecker.hallucination(checks) == pytest.approx(incorrect)
-    if not any(map(any, checks.retrieved)):
-        assert ragchecker.claim_recall(checks) == ragchecker.context_precision(checks) == noise[0] == 0
-        assert ragchecker.context_utilization(checks) == 0
-    if all(map(any, checks.retrieved)):
-        assert ragchecker.context_precision(checks) == 1 and noise[1] == 0
-    if ragchecker.claim_recall(checks) == 1:
-        assert ragchecker.context_utilization(checks) == pytest.approx(ragchecker.recall(checks))
-    low, high = sorted([ragchecker.precision(checks), ragchecker.recall(checks)])
-    assert low * (1 - 1e-9) <= ragchecker.f1(checks) <= high * (1 + 1e-9)
-    assert ragchecker.f1(checks) * (low + high) == pytest.approx(2 * low * high)
 
 
 def test_the_example_of_the_docs_works(literal_judge: Any) -> None:

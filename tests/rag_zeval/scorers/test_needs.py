@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_by_prompt import example_of
+from judge_by_prompt import CheckerStub, example_of
 from tiny_bert import write_bert
 
 from rag_zeval.judge.evaluator import Evaluator
@@ -18,15 +19,13 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, judged_by
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.models.scripted import ScriptedBackend
-from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.bert_score import BertScore
-from rag_zeval.scorers.checked_claims import CheckedClaims
-from rag_zeval.scorers.checked_sentences import CheckedSentences
-from rag_zeval.scorers.hhem import Hhem
+from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES, NEEDS, SCORERS, TEXT_SCORERS
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
+from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.text import is_blank
 
 BLANKS = ("", " \n\t\u3000", "\u200b", "\ufeff\u200e\u00ad\u2060")
@@ -37,61 +36,30 @@ RETRIEVAL = [name for name, needs in NEEDS.items() if not set(ANSWERS) & set(nee
 OVERLAP = [name for name, needs in NEEDS.items() if ANY_ANSWER in needs]  # an empty text is an answer to them
 
 
-class Checker:
-    """A claim checker that supports half of what is stated, and all that is not; it counts what it is asked."""
-
-    identity, calls = "checker", 0
-
-    def fits(self, pair: Any) -> bool:
-        return True
-
-    def score(self, pairs: Sequence[Any]) -> list[float | None]:
-        self.calls += len(pairs)
-        return [0.5 if hypothesis in premise else 1.0 for premise, hypothesis in pairs]
-
-
 class Asked:
-    """The scorer of a name by a judge that goes by the letter; `calls`: how often it asked anything of any model."""
+    """The scorer of a name with the rule-based mock judge; `calls`: how often it asked anything of any model."""
 
     def __init__(self, name: str, folder: Path):
-        self.judge, self.embedder, self.checker = ScriptedBackend(mock_reply), WordEmbedder(), Checker()
-        self.texts = 0  # that bert_score read
-        self.name, self.folder = name, folder
+        self.judge, self.embedder = ScriptedBackend(mock_reply), WordEmbedder()
+        self.checker = CheckerStub(lambda premise, hypothesis: 0.5 if hypothesis in premise else 1.0)
+        self.encoder = Mock(call_count=0)
+        self.name, self.folder = name, str(folder)
 
     @property
     def calls(self) -> int:
-        return self.judge.calls + self.embedder.calls + self.checker.calls + self.texts
+        return self.judge.calls + self.embedder.calls + len(self.checker.asked) + self.encoder.call_count
 
     def score(self, example: Example) -> Scored:
-        (scored,) = self._scorer(example).score([example])
-        return scored
-
-    def _scorer(self, example: Example) -> Scorer:
-        if self.name in TEXT_SCORERS:
-            return TEXT_SCORERS[self.name]()
-        if self.name == BertScore.name:
-            return self._bert_score()
-        if self.name == Hhem.name:
-            return Hhem(self.checker)
-        if self.name == CheckedSentences.name:
-            return CheckedSentences(self.checker)
-        if self.name == RagZeval.name:
-            return RagZeval(self.judge, "paper", Sampling())
+        models, asking = Models(self.judge, self.embedder, self.checker, self.folder), Asking(variant="paper")
         if self.name == CheckedClaims.name:
-            judged = RagZeval(ScriptedBackend(mock_reply), "paper", Sampling())
-            return CheckedClaims(self.checker, {one.id: one for one in judged.score([example])}, "judge")
-        return AskingScorer(MEASURES[self.name], self.judge, Sampling(), self.embedder)
-
-    def _bert_score(self) -> BertScore:
-        scorer = BertScore(str(self.folder))
-        tokens = scorer._tokens
-
-        def counted(text: str) -> Any:
-            self.texts += 1
-            return tokens(text)
-
-        scorer._tokens = counted  # type: ignore[method-assign]
-        return scorer
+            judged = RagZeval(ScriptedBackend(mock_reply), "paper", Sampling()).score([example])
+            scorer: Scorer = CheckedClaims(self.checker, {one.id: one for one in judged}, "judge")
+        else:
+            scorer = open_scorer(self.name, models, asking)
+        if isinstance(scorer, BertScore):
+            self.encoder = scorer._tokens = Mock(wraps=scorer._tokens)  # type: ignore[method-assign]
+        (scored,) = scorer.score([example])
+        return scored
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +77,6 @@ def whole(name: str) -> Example:
 
 
 def without(example: Example, fields: Sequence[str], text: str) -> Example:
-    """The example with blank fields."""
     blank = {"truth": text, "reference": text, "chunks": (text,) * 2}
     return replace(example, **{field: blank[field] for field in fields})
 
@@ -175,20 +142,11 @@ def test_why_there_is_no_answer_is_said(name: str, folder: Path) -> None:
     assert scored.scores[0].status == ("ok" if name in RETRIEVAL else "failed: no answer: HTTP 429: slow down")
 
 
-def test_examples_are_taken_as_they_can_be_asked_about_and_each_comes_back_once() -> None:
+def test_examples_with_nothing_to_judge_by_come_back_among_the_others_and_each_once() -> None:
     asked = ScriptedBackend(mock_reply)
     examples = [replace(WHOLE, id=str(n), reference=WHOLE.reference if n % 3 else "\u200b") for n in range(30)]
-    taken: list[str] = []
-
-    def take() -> Any:
-        for example in examples:
-            taken.append(example.id)
-            yield example
-
-    scorer = RagZeval(asked, "paper", Sampling()).score(take())
-    next(scorer)
-    assert len(taken) < 6
-    assert len([*scorer]) == 29 and asked.calls == 20
+    found = [one.id for one in RagZeval(asked, "paper", Sampling()).score(examples)]
+    assert sorted(found, key=int) == [one.id for one in examples] and asked.calls == 20
 
 
 @pytest.mark.parametrize("kind", ["truth", "contexts", "reference"])

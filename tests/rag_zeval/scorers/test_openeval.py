@@ -12,8 +12,7 @@ from judge_by_prompt import JudgeByPrompt
 from rag_zeval.judge.example import Example
 from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.replies.reading import list_items
-from rag_zeval.scorers.asking import Failed
-from rag_zeval.scorers.openeval import read_verdicts, recall
+from rag_zeval.scorers.openeval import read_verdicts
 
 ANSWER, TRUTH = "Ada wrote it in 1843. It is long.", "Ada wrote it."
 EXAMPLE = Example("x", "Who wrote it?", "r", (ANSWER,), truth=TRUTH, chunks=("Ada wrote it.", "In 1843."))
@@ -27,17 +26,6 @@ def statements(inputs: dict[str, Any]) -> str:
 
 def verdicts(*labels: str) -> str:
     return "\n".join(f"- Something. A reason. VERDICT: {label}" for label in labels)
-
-
-def test_faithfulness_is_the_share_that_passed() -> None:
-    reply = verdicts("PASSED", "**FAILED**", "PASSED")
-    judge = JudgeByPrompt({"openeval_statements": statements, "openeval_faithfulness": reply})
-    assert judge.score("openeval_faithfulness", EXAMPLE).values == (pytest.approx(2 / 3),)
-    assert judge.rounds == [
-        [("openeval_statements", {"question": "Who wrote it?", "sentences": ["Ada wrote it in 1843.", "It is long."]})],
-        [("openeval_faithfulness", {"context": "Ada wrote it.\nIn 1843.", "statements": OURS})],
-    ]
-    assert judge.temperatures == {1}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +47,7 @@ def test_correctness_compares_the_statements_of_both(labels: str, by_recall: flo
         (score,) = judge.score(measure, EXAMPLE).scores
         assert score.value == (None if value is None else pytest.approx(value))
         assert score.status.startswith("failed: " if value is None else "ok")
-        assert judge.prompts == [["openeval_statements"] * 2, ["openeval_correctness"]]
+        assert [prompt for prompt, _ in judge.rounds[0]] == ["openeval_statements"] * 2 and len(judge.rounds) == 2
         assert judge.rounds[1][0][1] == {"question": "Who wrote it?", "answer": OURS, "ground_truth": THEIRS}
         assert judge.temperatures == {1}
 
@@ -119,12 +107,3 @@ def test_as_many_statements_and_verdicts_are_read_as_were_written(lines: list[tu
 def test_a_list_that_is_quoted_parted_or_elided_is_not_read(text: str) -> None:
     with pytest.raises(Unreadable):
         list_items(text)
-
-
-@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
-def test_recall_is_the_share_of_the_truth_that_was_found(tp: int, fp: int, fn: int) -> None:
-    if tp + fn:
-        assert recall(tp, fp, fn) * (tp + fn) == pytest.approx(tp)
-    else:
-        with pytest.raises(Failed, match="neither a true positive nor a false negative"):
-            recall(tp, fp, fn)

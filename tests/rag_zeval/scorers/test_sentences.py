@@ -1,4 +1,4 @@
-"""Sentences of texts that are not English; those of English ones are in test_trulens.py."""
+"""Sentences of texts in several languages."""
 
 from __future__ import annotations
 
@@ -33,8 +33,22 @@ def test_sentences_without_spaces_between_them(sentences: list[str]) -> None:
     assert sentences_of("".join(sentences)) == sentences
 
 
-@given(st.text("字م؟。！”» .\n", max_size=40))
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("Steps: 1. Go in. 2. Sit down.", ["Steps: 1.", "Go in.", "Sit down."]),
+        ("It was then. 1879.", ["It was then.", "1879."]),  # an answer, not a mark
+        ("42", ["42"]),
+        ("Mr. Fox paid $3.50. He left! Why?", ["Mr. Fox paid $3.50.", "He left!", "Why?"]),
+        ("", []),
+    ],
+)
+def test_marks_of_a_list_are_no_sentences(text: str, sentences: list[str]) -> None:
+    assert sentences_of(text) == sentences
+
+
+@given(st.text("ab1字م؟。！”» .\n!?", max_size=40))
 def test_no_letter_is_lost_and_sentences_stand_in_the_text(text: str) -> None:
     found = sentences_of(text)
     assert [letter for letter in "".join(found) if letter.isalpha()] == [letter for letter in text if letter.isalpha()]
-    assert all(sentence in text for sentence in found)
+    assert bool(found) == bool(text.strip()) and all(sentence in text for sentence in found)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -50,10 +51,8 @@ def test_one_answer_alone_is_not_asked_about() -> None:
 def test_a_perfect_ranker_is_perfect_on_the_nano_world_and_has_no_verdicts() -> None:
     benchmark = NanoEval(5, 1, 2)
     examples = world.ranked_examples("test", 5, 4, 1) + world.ranked_examples("test", 5, 2, 2)
-    replies = []
-    for example in examples:
-        best_first = sorted(range(len(example.answers)), key=lambda at: -example.true_support[at])
-        replies.append("[" + ", ".join(f'"{"ABCD"[at]}"' for at in best_first) + "]")
+    orders = (sorted(range(len(one.answers)), key=lambda at: -one.true_support[at]) for one in examples)
+    replies = [json.dumps(["ABCD"[at] for at in order]) for order in orders]
     scored = {s.id: s for s in SftRanker(ScriptedBackend(replies), GREEDY).score(benchmark.examples)}
     found = {m.name: m.statistic.point(m.scored) for m in benchmark.metrics(scored)}
     assert set(found.values()) == {1.0}

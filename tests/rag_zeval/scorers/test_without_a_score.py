@@ -1,4 +1,4 @@
-"""Where measures give no score: replies that are not clear, or spoiled, and examples that lack something."""
+"""Where measures give no score: replies that are not clear, and examples that lack something."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_by_prompt import JudgeByPrompt, example_of, facts
+from judge_by_prompt import JudgeByPrompt, example_of
 
 from rag_zeval.literal_judge import LITERAL
 from rag_zeval.models.language_model import Reply
 from rag_zeval.scorers.registry import MEASURES
-from rag_zeval.scripted_judge import SPOILED
 
 EXAMPLE = example_of("Fact 0 holds. Fact 9 holds [1].")  # two claims of the answer, four of the ground truth
 SCORE = {"criteria": "so", "supporting_evidence": "so"}  # of TruLens, but for its number
@@ -119,25 +118,3 @@ def test_an_example_with_nothing_to_judge_has_none(measures: str, changes: Any, 
         scored = judge.score(measure, replace(EXAMPLE, **changes))
         assert (scored.values, scored.scores[0].status) == ((None,), f"failed: {reason}")
         assert len(judge.asked) == questions and scored.final
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-def test_each_reply_spoiled_in_each_way_gives_the_right_score_or_none(measure: str) -> None:
-    chunks = tuple(f"{facts(number)}{facts(9)}" for number in range(5))
-    example = replace(EXAMPLE, chunks=chunks)
-    judge = JudgeByPrompt(LITERAL)
-    right = judge.score(measure, example)
-    assert None not in right.values
-    for fault, question in [(fault, at) for fault in SPOILED for at in range(len(judge.asked))]:
-        prompt, _ = judge.asked[question]
-        if fault == "cut" and prompt in ("openeval_statements", "openeval_correctness"):
-            continue  # half a list is a list there
-        scored = JudgeByPrompt(LITERAL, {question: SPOILED[fault]}).score(measure, example)
-        (score,) = scored.scores
-        if fault in ("fenced", "prose", "single quotes"):
-            assert scored.values == right.values, (fault, question)
-        else:
-            assert fault == "nan" or score.value is None, (fault, question)  # a reply without numbers stays as it is
-            assert scored.values in ((None,), right.values), (fault, question)
-        assert scored.final and (score.status == "ok") == (score.value is not None)
-        assert score.status.removeprefix("failed: ")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_zeval.statistics.bootstrap import columns_of, drawn, interval, multiplicities
+from rag_zeval.statistics.bootstrap import columns_of, drawn, multiplicities
 from rag_zeval.statistics.classification import (
     Auroc,
     OfSums,
@@ -93,17 +93,6 @@ def test_no_threshold_is_better_than_the_best(texts: Any) -> None:
     tried = [accuracy(values, supported, at) for at in (-1.0, 0.1, 0.3, 0.6, 0.9, 2.0)]
     assert accuracy(values, supported, threshold) == pytest.approx(max(tried))
     assert threshold not in values  # half-way between two scores: rounding decides nothing
-
-
-def test_documents_that_hang_together_make_an_interval_wider_than_texts_that_do_not() -> None:
-    says = np.repeat(np.arange(40) % 3 > 0, 10)  # all ten texts of a document are told alike
-    counts = confusion(says, np.ones(400, dtype=bool))
-    keep, shares = np.ones(400, dtype=bool), lambda sums: sums[:, 0] / (sums[:, 0] + sums[:, 1])
-    widths = []
-    for clusters in (np.arange(400), np.repeat(np.arange(40), 10)):
-        low, high = interval(OfSums(counts, shares, clusters), keep, 2_000, SEED) or (0, 0)
-        widths.append(high - low)
-    assert widths[1] / widths[0] == pytest.approx(math.sqrt(10), rel=0.1)
 
 
 def test_f1_precision_and_recall_of_sums() -> None:

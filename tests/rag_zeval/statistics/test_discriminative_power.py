@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 
 import numpy as np
 import pytest
@@ -11,28 +10,8 @@ from scipy import stats
 
 from rag_zeval.statistics.discriminative_power import Pair, discriminative_power, holm, randomisation_p
 
-FEW = settings(max_examples=10)
-SCORES = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=6)
 
-
-@FEW
-@given(SCORES, st.integers(2, 4))
-def test_identical_systems_are_never_told_apart(scores: list[float], n: int) -> None:
-    power, pairs = discriminative_power({f"system {i}": scores for i in range(n)})
-    assert power == 0 and len(pairs) == n * (n - 1) // 2
-    assert {(pair.difference, pair.p) for pair in pairs} == {(0.0, 1.0)}
-
-
-@FEW
-@given(st.integers(2, 4), st.integers(0, 99))
-def test_systems_far_apart_are_all_told_apart(n: int, seed: int) -> None:
-    drawn = random.Random(seed)
-    power, pairs = discriminative_power({str(i): [i + drawn.random() / 2 for _ in range(12)] for i in range(n)})
-    assert power == 1
-    assert all(pair.difference < 0 for pair in pairs)  # a later system is the better one
-
-
-@FEW
+@settings(max_examples=10)
 @given(st.lists(st.floats(-1, 1, width=16), min_size=1, max_size=6))
 def test_p_is_the_share_of_signs_with_as_large_a_mean(differences: list[float]) -> None:
     _, (pair,) = discriminative_power({"a": differences, "b": [0.0] * len(differences)})

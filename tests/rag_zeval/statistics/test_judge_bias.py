@@ -101,15 +101,6 @@ def test_a_judge_that_prefers_the_first_is_seen_by_position_alone() -> None:
     assert place and place.high < -0.5 and length and length.low < 0 < length.high
 
 
-def test_prompts_are_resampled_and_not_answers() -> None:
-    """Each answer ten times, under its prompt: nothing more is known than before."""
-    once = judged_by(lambda length, support, at, rng: support + rng.gauss(0, 0.5))
-    first, tenfold = judge_bias(once)["overlap"].correlation, judge_bias(once * 10)["overlap"].correlation
-    assert first and tenfold
-    for part in ("value", "low", "high"):
-        assert getattr(tenfold, part) == pytest.approx(getattr(first, part), abs=0.01)
-
-
 def test_what_is_not_known_is_none_and_not_0() -> None:
     answers = judged_by(lambda length, support, at, rng: 1.0)
     assert all(bias.correlation is None and bias.partial is None for bias in judge_bias(answers).values())

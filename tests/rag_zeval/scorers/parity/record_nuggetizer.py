@@ -1,4 +1,4 @@
-"""What nuggetizer's own classes say when their judge, an OpenAI endpoint on this machine, decides as `graded.py`.
+"""What nuggetizer's own classes say when their judge, an OpenAI endpoint on this machine, decides as its file says.
 
 Run in the environment of requirements/parity/nuggetizer.txt, with the repository on PYTHONPATH.
 """
@@ -12,11 +12,12 @@ from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
-from graded import last_round, make_graded
-from recording import record
+from graded_replies import Judge
+from recording import instances_of, record
 
 from rag_zeval.scripted_judge import ScriptedJudge
 
+MOST, CREATIONS = 30, 5  # nuggets, and calls that make them, in open-rag-eval
 RELATED = 1  # the lowest grade of a chunk that nuggets are made from: the package leaves the choice to its caller
 KEPT = 20  # nuggets, as in the track that the package was written for; its own default is 30
 SCORES = {"nuggets_all": "all_score", "nuggets_all_strict": "strict_all_score"} | {
@@ -29,16 +30,23 @@ SUBSTITUTED = (
 )
 
 
-def reply(decisions: dict[str, Any], body: dict[str, Any]) -> str:
+def last_round(decisions: dict[str, Any]) -> list[int]:
+    """The nuggets that creation ends with: after CREATIONS calls, or as soon as there are MOST."""
+    made: list[int] = []
+    for made in decisions["rounds"][:CREATIONS]:
+        if len(made) >= MOST:
+            break
+    return made
+
+
+def reply(instance: dict[str, Any], body: dict[str, Any]) -> str:
     """The decision as the Python list that the prompt asks for."""
     role, prompt = (message["content"] for message in body["messages"])
     if role.startswith("You are NuggetizeLLM"):
-        return repr([decisions["nuggets"][at][0] for at in last_round(decisions)])
+        return repr([instance["decisions"]["nuggets"][at][0] for at in last_round(instance["decisions"])])
     asked = ast.literal_eval(re.findall(r"Nugget List: (\[.*\])\n", prompt)[-1])
-    known = {nugget: (important, held) for nugget, important, held in decisions["nuggets"]}
-    if role.startswith("You are NuggetizeScoreLLM"):
-        return repr([known[nugget][0] for nugget in asked])
-    return repr([known[nugget][1] for nugget in asked][: len(asked) - decisions["labels_missing"]])
+    judge = Judge(instance)
+    return repr(judge.importance(asked) if role.startswith("You are NuggetizeScoreLLM") else judge.assignment(asked))
 
 
 def main() -> None:
@@ -47,16 +55,15 @@ def main() -> None:
     from nuggetizer.core.types import Document, Query, Request
     from nuggetizer.models.nuggetizer import Nuggetizer
 
-    instances = make_graded()
+    instances = instances_of("nuggetizer")
     server = ScriptedJudge()
     os.environ["OPENAI_BASE_URL"] = server.url
     tiktoken.get_encoding = lambda name: SimpleNamespace(encode=str.split)
     nuggetizer = Nuggetizer(model="judge", api_keys="none", scorer_max_nuggets=KEPT)
     scores: dict[str, dict[str, float | None]] = {measure: {} for measure in SCORES}
     for instance in instances:
-        decisions = instance["decisions"]
-        server.replies = lambda body, decisions=decisions: reply(decisions, body)
-        graded = zip(instance["chunks"], decisions["grades"], strict=True)
+        server.replies = lambda body, instance=instance: reply(instance, body)
+        graded = zip(instance["chunks"], instance["decisions"]["grades"], strict=True)
         related = [Document(chunk[:9], chunk) for chunk, grade in graded if grade >= RELATED]
         made = nuggetizer.create(Request(Query(instance["id"], instance["question"]), related))
         assigned = nuggetizer.assign(instance["question"], instance["answer"], made)
@@ -64,7 +71,7 @@ def main() -> None:
         for measure, name in SCORES.items():
             scores[measure][instance["id"]] = getattr(found, name)
     server.close()
-    record("nuggetizer", ["nuggetizer", "openai"], SUBSTITUTED, instances, scores)
+    record("nuggetizer", ["nuggetizer", "openai"], SUBSTITUTED, scores)
 
 
 if __name__ == "__main__":

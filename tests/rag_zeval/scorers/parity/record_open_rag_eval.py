@@ -1,4 +1,5 @@
-"""What open-rag-eval's own evaluators say when their judge, an OpenAI endpoint on this machine, decides as `graded.py`.
+"""What open-rag-eval's own evaluators say when their judge, an OpenAI endpoint on this machine, decides as
+`open_rag_eval.json` says.
 
 Run in the environment of requirements/parity/open-rag-eval.txt, with the repository on PYTHONPATH.
 """
@@ -12,12 +13,13 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from graded import make_graded
-from recording import record
+from graded_replies import Judge
+from recording import instances_of, record
 
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -36,53 +38,19 @@ def reply(instance: dict[str, Any], body: dict[str, Any]) -> Any:
     """The decision in the form of the structured output that is asked for."""
     if "messages" not in body:
         return {"status": 200, "body": {"score": 0.0}}  # of hallucination
-    prompt = body["messages"][-1]["content"]
     asked_for = body["response_format"]["json_schema"]["name"]
-    return json.dumps(DECIDED[asked_for](instance, instance["decisions"], prompt))
+    return json.dumps(DECIDED[asked_for](Judge(instance, NO_FACT), body["messages"][-1]["content"]))
 
 
-def grade(instance: dict[str, Any], decisions: dict[str, Any], prompt: str) -> Any:
-    passage = re.findall(r"Passage: (.*)\n", prompt)[-1]
-    return {"score": str(decisions["grades"][instance["chunks"].index(passage)])}
-
-
-def nuggets(instance: dict[str, Any], decisions: dict[str, Any], prompt: str) -> Any:
-    before = listed(prompt, "Initial Nugget List")
-    rounds = [[decisions["nuggets"][at][0] for at in made] for made in decisions["rounds"]] or [[NO_FACT]]
-    done = rounds.index(before) + 1 if before in rounds else 0
-    return {"nuggets": rounds[min(done, len(rounds) - 1)]}
-
-
-def importance(instance: dict[str, Any], decisions: dict[str, Any], prompt: str) -> Any:
-    known = {nugget: label for nugget, label, _ in decisions["nuggets"]} | {NO_FACT: "vital"}
-    return {"importance": [known[nugget] for nugget in listed(prompt, "Nugget List")]}
-
-
-def assignment(instance: dict[str, Any], decisions: dict[str, Any], prompt: str) -> Any:
-    known = {nugget: label for nugget, _, label in decisions["nuggets"]}
-    known[NO_FACT] = "not_support" if decisions["answered"] else "support"
-    labels = [known[nugget] for nugget in listed(prompt, "Nugget List")]
-    return {"assignment": labels[: len(labels) - decisions["labels_missing"]]}
-
-
-def support(instance: dict[str, Any], decisions: dict[str, Any], prompt: str) -> Any:
-    ((statement, passage),) = re.findall(r"Statement: (.*)\n\s*Citation: (.*)\n", prompt)
-    number = str(instance["chunks"].index(passage) + 1)
-    found = [part["support"][number] for part in decisions["parts"] if part["text"] in statement]
-    return {"support": found[0] if found else "no_support"}  # none: a statement of punctuation
-
-
-def answered(instance: dict[str, Any], decisions: dict[str, Any], prompt: str) -> Any:
-    return {"answered": "yes" if decisions["answered"] else "no"}
-
-
-DECIDED = {
-    "UMBRELAScore": grade,
-    "Nuggets": nuggets,
-    "NuggetImportance": importance,
-    "NuggetAssignment": assignment,
-    "CitationSupport": support,
-    "QueryAnswered": answered,
+DECIDED: dict[str, Callable[[Judge, str], Any]] = {
+    "UMBRELAScore": lambda judge, prompt: {"score": str(judge.grade(re.findall(r"Passage: (.*)\n", prompt)[-1]))},
+    "Nuggets": lambda judge, prompt: {"nuggets": judge.created(listed(prompt, "Initial Nugget List"))},
+    "NuggetImportance": lambda judge, prompt: {"importance": judge.importance(listed(prompt, "Nugget List"))},
+    "NuggetAssignment": lambda judge, prompt: {"assignment": judge.assignment(listed(prompt, "Nugget List"))},
+    "CitationSupport": lambda judge, prompt: {
+        "support": judge.support(*re.findall(r"Statement: (.*)\n\s*Citation: (.*)\n", prompt)[0])
+    },
+    "QueryAnswered": lambda judge, prompt: {"answered": judge.answered()},
 }
 
 
@@ -127,7 +95,7 @@ def main() -> None:
     from open_rag_eval.models import OpenAIModel
     from open_rag_eval.rag_results_loader import RAGResultsLoader
 
-    instances = make_graded()
+    instances = instances_of("open_rag_eval")
     server = ScriptedJudge()
     os.environ["OPENAI_API_KEY"] = "none"  # the client wants one
     model = OpenAIModel({"name": "judge", "api_key": "none", "base_url": server.url})
@@ -151,7 +119,7 @@ def main() -> None:
             steady["runs"].stats["consistency_adjusted_index"] if "runs" in steady else None
         )
     server.close()
-    record("open_rag_eval", ["open-rag-eval", "openai"], [SUBSTITUTED], instances, scores)
+    record("open_rag_eval", ["open-rag-eval", "openai"], [SUBSTITUTED], scores)
 
 
 if __name__ == "__main__":

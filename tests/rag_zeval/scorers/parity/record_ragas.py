@@ -13,7 +13,6 @@ from typing import Any
 
 os.environ["RAGAS_DO_NOT_TRACK"] = "true"  # no telemetry; before the import
 
-from instances import make_claims, make_instances
 from langchain_core.outputs import Generation, LLMResult
 from ragas.dataset_schema import SingleTurnSample
 from ragas.embeddings.base import BaseRagasEmbedding, BaseRagasEmbeddings
@@ -27,7 +26,7 @@ from ragas.metrics._context_recall import ContextRecall
 from ragas.metrics._faithfulness import Faithfulness
 from ragas.run_config import RunConfig
 from ragas_replies import Judge
-from recording import record
+from recording import instances_of, record
 
 
 class JudgeOfText(BaseRagasLLM):
@@ -116,7 +115,6 @@ def sample_of(instance: dict[str, Any]) -> dict[str, Any]:
 
 
 async def score(name: str, instance: dict[str, Any]) -> float:
-    """The value of the class in metrics/_*.py."""
     metric = METRICS[name][0]()
     if name != "answer_similarity":
         metric.llm = JudgeOfText(Judge(instance))
@@ -127,7 +125,6 @@ async def score(name: str, instance: dict[str, Any]) -> float:
 
 
 async def newer_score(name: str, instance: dict[str, Any]) -> float:
-    """The value of the class in metrics/collections."""
     _, kind, given = METRICS[name]
     clients: dict[str, Any] = {}
     if name != "answer_similarity":
@@ -139,13 +136,13 @@ async def newer_score(name: str, instance: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    instances = [*make_instances(), *make_claims()]
+    instances = instances_of("ragas")
     scores = {
         f"ragas_{name}{suffix}": {one["id"]: asyncio.run(value(name, one)) for one in instances}
         for suffix, value in (("", score), (" (collections)", newer_score))
         for name in METRICS
     }
-    record("ragas", ["ragas"], [], instances, scores)
+    record("ragas", ["ragas"], [], scores)
 
 
 if __name__ == "__main__":

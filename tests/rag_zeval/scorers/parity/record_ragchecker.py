@@ -12,16 +12,14 @@ from typing import Any
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no download of prices; before the import
 
-from instances import make_claims, make_instances
 from ragchecker import RAGChecker, RAGResult, RAGResults
 from ragchecker.container import RetrievedDoc
 from ragchecker.metrics import METRIC_GROUP_MAP, all_metrics
 from ragchecker_replies import reply
-from recording import record
+from recording import instances_of, record
 
 
 def scores(instance: dict[str, Any]) -> dict[str, float]:
-    """The eleven values by their names."""
     chunks = [RetrievedDoc(text=chunk) for chunk in instance["chunks"]]
     result = RAGResult(instance["id"], instance["question"], instance["truth"], instance["answer"], chunks)
     checker = RAGChecker(custom_llm_api_func=lambda prompts: [reply(instance, prompt) for prompt in prompts])
@@ -30,12 +28,12 @@ def scores(instance: dict[str, Any]) -> dict[str, float]:
 
 
 def main() -> None:
-    instances = [*make_instances(), *make_claims()]
+    instances = instances_of("ragchecker")
     values = {one["id"]: scores(one) for one in instances}
     by_measure = {
         f"ragchecker_{metric}": {id_: values[id_][metric] for id_ in values} for metric in METRIC_GROUP_MAP[all_metrics]
     }
-    record("ragchecker", ["ragchecker", "refchecker"], [], instances, by_measure)
+    record("ragchecker", ["ragchecker", "refchecker"], [], by_measure)
 
 
 if __name__ == "__main__":

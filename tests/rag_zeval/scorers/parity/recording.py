@@ -1,4 +1,7 @@
-"""What a recorder leaves: a file with the instances and what the original package made of them."""
+"""The file of a recorder: invented instances with what a judge decides about them, and what the original gave.
+
+The instances are data: edit them there, then record again.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,25 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+FOLDER = Path(__file__).parent
 DECIMALS = 12  # of a score: what is left of rounding by another processor
 
 
+def instances_of(name: str) -> list[dict[str, Any]]:
+    recorded: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / f"{name}.json").read_text())
+    return recorded["instances"]
+
+
 def record(
-    name: str,
-    packages: Sequence[str],
-    substituted: Sequence[str],
-    instances: Sequence[Mapping[str, Any]],
-    scores: Mapping[str, Mapping[str, float | None]],
+    name: str, packages: Sequence[str], substituted: Sequence[str], scores: Mapping[str, Mapping[str, float | None]]
 ) -> None:
-    """Write `<name>.json` beside this file; with `--check` on the command line, compare it with what is there.
+    """Write the scores into `<name>.json`; with `--check` on the command line, compare them with what is there.
 
     packages: whose versions are noted; substituted: pieces of the original that were replaced, in words.
     scores: of the original, by OUR measure's name and the instance's id; NaN and None are null: it gave none.
     With --check, exits with 1 and a line on stderr where the file differs.
     """
+    instances = instances_of(name)
     written = {measure: {id_: _number(value) for id_, value in of.items()} for measure, of in scores.items()}
     head: dict[str, Any] = {
         "packages": {package: version(package) for package in packages},
@@ -37,10 +43,10 @@ def record(
         f'"scores": {_lines((f"{json.dumps(key)}: {json.dumps(value)}" for key, value in written.items()), "{}")}',
     ]
     text = "{\n" + ",\n".join(parts) + "\n}\n"
-    path = Path(__file__).parent / f"{name}.json"
+    path = FOLDER / f"{name}.json"
     if "--check" not in sys.argv[1:]:
         path.write_text(text)
-    elif not path.is_file() or path.read_text() != text:
+    elif path.read_text() != text:
         sys.exit(f"error: {path.name} is not what the original gives now; record it again and look at the difference")
     print(f"{name}: {len(instances)} instances, {len(scores)} measures, {head['packages']}")
 

@@ -1,6 +1,6 @@
-"""Our scorers of grades, nuggets and citations against open-rag-eval and nuggetizer, on the same decisions.
+"""Our scorers of grades, nuggets, citations and sentences against open-rag-eval, nuggetizer and TruLens.
 
-The files hold what the originals gave (`record_open_rag_eval.py`, `record_nuggetizer.py`); nothing of them is needed.
+The decisions are the same. The files hold what the originals gave (`record_*.py`); nothing of them is needed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from comparison import ENOUGH, Instance, Recorded, differences_of
+from graded_replies import Judge
 
-from rag_zeval.scorers import answered, citations, nuggets, umbrela
+from rag_zeval.scorers import answered, citations, nuggets, trulens, umbrela
 from rag_zeval.statistics.bootstrap import consistency
 
 UNWEIGHTED = ("nuggets_all", "nuggets_vital", "nuggets_all_strict", "nuggets_vital_strict")
@@ -107,7 +108,31 @@ NUGGETIZER = {
         "nuggets_vital_strict": {"16": (0.333333, None), "34": (0.357143, None)},
     },
 }
-DIFFERENCES: dict[str, Any] = {"open_rag_eval": OPEN_RAG_EVAL, "nuggetizer": NUGGETIZER}
+TRULENS = {
+    "an answer of trivial sentences is 0": {"trulens_groundedness": {"01": (0, None), "21": (0, None)}},
+    "an empty answer is judged": {
+        "trulens_answer_relevance": {"17": (0.666667, None), "37": (0.333333, None)},
+        "trulens_groundedness": {"17": (0, None), "37": (0, None)},
+    },
+    "all sentences are taken where the list cannot be read": {
+        "trulens_groundedness": {"11": (0.833333, None), "31": (0.416667, None)},
+    },
+    "a sentence that the answer does not have is scored": {
+        "trulens_groundedness": {"13": (0.111111, None), "33": (0.333333, None)},
+    },
+    "a number at the end is a list mark": {"trulens_groundedness": {"15": (0.777778, 0.75), "35": (1, 0.833333)}},
+    "a score that cannot be read is left out, or -1": {
+        "trulens_groundedness": {"04": (1, None), "24": (1, None)},
+        "trulens_answer_relevance": {"04": (-1, None), "24": (-1, None)},
+        "trulens_context_relevance": {"04": (-1, None), "24": (0.888889, None)},
+    },
+    "of several numbers the smallest is taken": {
+        "trulens_groundedness": {"06": (0.333333, None), "26": (0.166667, None)},
+        "trulens_answer_relevance": {"06": (0.333333, None), "26": (0.333333, None)},
+        "trulens_context_relevance": {"06": (0.166667, None), "26": (0.583333, None)},
+    },
+}
+DIFFERENCES: dict[str, Any] = {"open_rag_eval": OPEN_RAG_EVAL, "nuggetizer": NUGGETIZER, "trulens": TRULENS}
 WHY = {
     NO_VITAL: "no vital nuggets",
     "without a fact, 'not enough information' is the nugget": "no nuggets in the context",
@@ -119,38 +144,50 @@ WHY = {
     "more than 30 nuggets are taken": "33 nuggets, more than 30",
     "more than 30 nuggets are cut": "33 nuggets, more than 30",
     "an answer without citations has precision 0": "no citations in the answer",
+    "an answer of trivial sentences is 0": "every sentence of the answer is trivial",
+    "an empty answer is judged": "no answer",
+    "all sentences are taken where the list cannot be read": "trulens_substantive: no JSON in the reply",
+    "a sentence that the answer does not have is scored": "is not a number from 1 to",
+    "a score that cannot be read is left out, or -1": "JSON of another shape",
+    "of several numbers the smallest is taken": "no JSON in the reply 'I waver between 1 and 2.'",
 }
 
 
 def replies(instance: Instance) -> dict[str, Any]:
-    """What our judge says: the recorded decisions, by prompt."""
-    decisions, chunks = instance["decisions"], instance["chunks"]
-    importance = {nugget: label for nugget, label, _ in decisions["nuggets"]}
-    held = {nugget: label for nugget, _, label in decisions["nuggets"]}
-    rounds = [[decisions["nuggets"][at][0] for at in made] for made in decisions["rounds"]] or [[]]
-
-    def created(before: list[str]) -> list[str]:
-        done = rounds.index(before) + 1 if before in rounds else 0
-        return rounds[min(done, len(rounds) - 1)]
-
-    def supported(statement: str, passage: str) -> str:
-        (part,) = (part for part in decisions["parts"] if part["text"] in statement)
-        return part["support"][str(chunks.index(passage) + 1)]
-
-    def labels(nuggets: list[str]) -> list[str]:
-        return [held[nugget] for nugget in nuggets][: len(nuggets) - decisions["labels_missing"]]
-
+    judge = Judge(dict(instance))
     return {
-        "umbrela": lambda given: {"M": 0, "T": 0, "O": decisions["grades"][chunks.index(given["passage"])]},
-        "nuggets_create": lambda given: {"nuggets": created(given["nuggets"])},
-        "nuggets_importance": lambda given: {"labels": [importance[nugget] for nugget in given["nuggets"]]},
-        "nuggets_assignment": lambda given: {"labels": labels(given["nuggets"])},
-        "citation_support": lambda given: {"support": supported(given["statement"], given["passage"])},
-        "answered": {"answered": decisions["answered"]},
+        "umbrela": lambda given: {"M": 0, "T": 0, "O": judge.grade(given["passage"])},
+        "nuggets_create": lambda given: {"nuggets": judge.created(given["nuggets"])},
+        "nuggets_importance": lambda given: {"labels": judge.importance(given["nuggets"])},
+        "nuggets_assignment": lambda given: {"labels": judge.assignment(given["nuggets"])},
+        "citation_support": lambda given: {"support": judge.support(given["statement"], given["passage"])},
+        "answered": {"answered": judge.answered()},
     }
 
 
-RECORDED = {package: Recorded(package, replies) for package in DIFFERENCES}
+def trulens_replies(instance: Instance) -> dict[str, Any]:
+    decisions = instance["decisions"]
+    sentences = {text: score for text, _, score in decisions["sentences"]}
+
+    def keep(given: dict[str, Any]) -> Any:
+        kept = [number for number, (_, kept, _) in enumerate(decisions["sentences"], 1) if kept]
+        invented = [len(kept) + 1] if instance["kind"] == "invented sentence" else []
+        return "All of them matter." if instance["kind"] == "list in prose" else {"keep": kept + invented}
+
+    def said(score: int | str) -> Any:
+        return score if isinstance(score, str) else {"criteria": "so", "supporting_evidence": "so", "score": score}
+
+    return {
+        "trulens_substantive": keep,
+        "trulens_groundedness": lambda given: said(sentences[given["statement"]]),
+        "trulens_answer_relevance": said(decisions["relevance"]),
+        "trulens_context_relevance": lambda given: said(
+            decisions["chunks"][instance["chunks"].index(given["context"])]
+        ),
+    }
+
+
+RECORDED = {name: Recorded(name, trulens_replies if name == "trulens" else replies) for name in DIFFERENCES}
 
 
 @pytest.mark.parametrize(
@@ -173,3 +210,4 @@ def test_every_measure_was_recorded() -> None:
     ours = {one.name for family in (umbrela, nuggets, citations, answered) for one in family.MEASURES}
     assert {*RECORDED["open_rag_eval"].scores} == {*ours, "consistency"}
     assert {*RECORDED["nuggetizer"].scores} == {*UNWEIGHTED}
+    assert {*RECORDED["trulens"].scores} == {measure.name for measure in trulens.MEASURES}

@@ -1,4 +1,4 @@
-"""RAG-Zeval's own claims, judged by a claim checker instead of by the judge that wrote them.
+"""Scorers that ask a claim checker: of single claims, of sentences, of whole answers.
 
 As MiniCheck does it (Tang et al. 2024, arXiv:2404.10774): a reference that does not fit the model is cut into pieces
 at sentence ends, and the support of a claim is the largest that a piece gives. Known differences: the pieces fill the
@@ -13,22 +13,80 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rag_zeval.judge.example import Example
+from rag_zeval.judge.needs import texts_of
+from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
+from rag_zeval.judge.scoring import support_score
 from rag_zeval.models.nli import Checker
-from rag_zeval.scorers.pieces import pieces
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.score import AnswerScorer, Failed, Score, Scored, Scorer
+from rag_zeval.scorers.sentences import pieces, sentences_of
 from rag_zeval.text import one_line
 
+CHECKER = "a claim checker"
 SUPPORTED = 0.5  # the least support of a claim that counts as supported
+LONGEST_SOURCES = 8192  # characters
+SOURCES = "chunks or reference"
+
+
+class Hhem(AnswerScorer):
+    """Hallucination score of open-rag-eval 0.3.0: how far what was retrieved supports the answer as a whole.
+
+    Support in [0, 1] (1: nothing is made up) by all chunks; where there are none, by a reference of the example's own.
+    The original asks HHEM; here any claim checker is asked. Known difference: the original cuts the sources, joined by
+    a space, at 8,192 characters, here longer ones, and those that do not fit the model, have no score.
+    """
+
+    name, asks = "hhem", CHECKER
+    needs = ("answer", SOURCES)
+
+    def __init__(self, checker: Checker):
+        self._checker = checker
+        self.identity = f"hhem {checker.identity}"
+
+    def value(self, example: Example, answer: str) -> float:
+        sources = " ".join(texts_of(example, SOURCES))
+        if len(sources) > LONGEST_SOURCES:
+            raise Failed(f"the sources have {len(sources)} characters, more than {LONGEST_SOURCES}")
+        (value,) = self._checker.score([(sources, answer)])
+        if value is None:
+            raise Failed("sources and answer do not fit the checker")
+        return value
+
+
+class CheckedSentences(AnswerScorer):
+    """An answer's sentences, each judged by a claim checker: the answer is as well supported as the least of them.
+
+    As MiniCheck is to be used, one sentence at a time: the smallest support of a sentence, in [0, 1]. Of a claim, which
+    is one sentence, it is the checker's own support. No score if a sentence does not fit, or for an answer without any.
+    """
+
+    name, asks = "checked_sentences", CHECKER
+    needs = ("answer", "reference")
+
+    def __init__(self, checker: Checker):
+        self._checker = checker
+        self.identity = f"checked sentences {checker.identity}"
+
+    def value(self, example: Example, answer: str) -> float:
+        found = [support(self._checker, example.reference, sentence) for sentence in sentences_of(answer)]
+        whole = [value for value in found if value is not None]
+        if len(whole) < len(found):
+            raise Failed("a sentence, with one of the reference, does not fit the checker")
+        if not whole:
+            raise Failed("no sentence")
+        return min(whole)
 
 
 class CheckedClaims(Scorer):
-    """Supported claims / claims in [0, 1], over the claims in the trajectories that a judge gave for the same examples.
+    """RAG-Zeval's own claims, judged by a claim checker instead of by the judge that wrote them.
+
+    The score is supported claims / claims in [0, 1], over the claims in the trajectories that a judge gave for the same
+    examples.
 
     judged: the judge's rows by example; judge: its identity. `parts` of a row: "answers", for each the support of its
     claims in their order (null: the claim does not fit).
     """
 
-    name = "checked_claims"
+    name, asks = "checked_claims", f"{CHECKER}, a judge"
     needs = ("answer", "reference")
 
     def __init__(self, checker: Checker, judged: Mapping[str, Scored], judge: str):
@@ -60,7 +118,8 @@ class CheckedClaims(Scorer):
         whole = [value for value in found if value is not None]
         if len(whole) < len(found):
             return Score(None, "failed: a claim, with a sentence of the reference, does not fit the checker"), found
-        return Score(sum(value >= SUPPORTED for value in whole) / len(whole)), found
+        checked = (AtomicClaim(claim, value >= SUPPORTED) for claim, value in zip(claims, whole, strict=True))
+        return Score(support_score(CandidateEvaluation("A", tuple(checked)))), found
 
 
 def _claims(parts: Mapping[str, Any]) -> list[list[str]] | None:
