@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.nli import NLI, Pair
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.checked_claims import CheckedClaims, support
 from rag_zeval.scorers.hhem import LONGEST_SOURCES, Hhem
 from rag_zeval.scorers.pieces import pieces
