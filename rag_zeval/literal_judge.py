@@ -1,7 +1,7 @@
-"""What a judge says that goes by the letter: a statement follows from a text exactly if its sentence stands in it.
+"""The mock judge's rule: a statement is supported if its exact sentence occurs in the text.
 
-It knows every prompt of the scorers, of test sets and RAG-Zeval's own, so whole runs can be tried, and their costs
-compared, without a model: `rag-zeval mock-judge`.
+It answers every prompt in this package: RAG-Zeval's own, those of the scorers, and those that write test sets. So a
+whole run can be tried, and its cost estimated, without a model. `rag-zeval mock-judge` serves it (`scripted_judge`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from rag_zeval.judge.prompt import EVIDENCE, INPUTS, RANKING, VARIANTS, Variant
 from rag_zeval.judge.words import words
 from rag_zeval.text import OTHER_ENDS
 
-DIMENSIONS = 64  # of the vectors it gives
+DIMENSIONS = 64  # of a word vector
 
 
 def literal_reply(body: Mapping[str, Any]) -> str | None:
-    """The reply to the body of a chat request; None to a prompt that is none of ours."""
+    """The mock judge's reply to the body of a chat request: JSON or plain text, as the prompt asks.
+
+    None if the prompt is not one of this package.
+    """
     try:
         prompt, inputs = read_prompt(body["messages"][0]["content"])
     except ValueError:
@@ -32,27 +35,27 @@ def literal_reply(body: Mapping[str, Any]) -> str | None:
 
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
-    """The name of the prompt that a message holds, and the inputs in it. Raises ValueError if it is none of ours."""
+    """Name of the prompt that a message was made from, and its inputs. Raises ValueError for any other message."""
     for name, (before, after) in _prompts().items():
         if content.startswith(before) and content.endswith(after):
             return name, json.loads(content[len(before) : len(content) - len(after)])
-    raise ValueError(f"no prompt of ours: {content[:80]}")
+    raise ValueError(f"not a prompt of this package: {content[:80]}")
 
 
 @cache
 def _prompts() -> dict[str, list[str]]:
-    """By name, what stands before and behind the inputs in each prompt of this package, but for the ranker's."""
+    """By name: the text before and after the inputs of each prompt in this package, except the ranker's."""
     paths = Path(__file__).parent.glob("*/prompts/*.txt")
     return {path.stem: path.read_text("utf-8").strip().split(INPUTS) for path in paths if path.stem != RANKING.name}
 
 
 def count_tokens(text: str) -> int:
-    """Words and punctuation marks: near enough to compare scorers by, and the same for every model."""
+    """Number of words and punctuation marks: a rough token count that does not depend on a model's tokenizer."""
     return len(words(text))
 
 
 def word_vector(text: str) -> list[float]:
-    """A text's words counted into DIMENSIONS hashed places: texts with words in common are near each other."""
+    """Word counts, hashed into DIMENSIONS places: texts that share words have a high cosine similarity."""
     vector = [0.0] * DIMENSIONS
     for word in text.lower().split():
         vector[hashlib.sha256(word.encode("utf-8", "replace")).digest()[0] % DIMENSIONS] += 1.0
@@ -60,13 +63,13 @@ def word_vector(text: str) -> list[float]:
 
 
 def sentences(text: str) -> list[str]:
-    """A text's sentences, without their full stops and citations."""
+    """A text's sentences, without full stops and citations such as [1]."""
     parts = re.split(f"[.{OTHER_ENDS}]", re.sub(r"\[\d+\]", "", text).replace("\n", " "))
     return [part.strip() for part in parts if part.strip()]
 
 
 def _share_of(text: str, *others: str) -> float:
-    """The share of a text's sentences that stand in the others."""
+    """Share of a text's sentences that occur in the others, in [0, 1]."""
     there = sentences(" ".join(others))
     return sum(one in there for one in sentences(text)) / max(1, len(sentences(text)))
 
