@@ -14,16 +14,13 @@ from typing import Any
 from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import locate
+from rag_zeval.models.http_errors import RETRIES, error_status, error_text
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply
 from rag_zeval.models.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
-from rag_zeval.models.responses.error_bodies import error_status, error_text
 from rag_zeval.secrets import scrub
 from rag_zeval.text import one_line
 
-# By the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says. An error inside an
-# answer with status 200 counts as its own status (`error_bodies`).
-RETRIES = 5
 KEY_ENV = "OPENAI_API_KEY"
 REFUSED = (400, 422)  # HTTP statuses of a request that would be refused again as it is
 MOST_CHARACTERS = 1_000_000  # of a reply: several times those of 32,768 tokens; to read more takes much memory

@@ -9,8 +9,8 @@ from functools import reduce
 from typing import Any
 
 from rag_zeval.models.endpoint import Body
+from rag_zeval.models.http_errors import error_fields
 from rag_zeval.models.language_model import REPLY_SHARE
-from rag_zeval.models.responses.error_bodies import error_fields
 from rag_zeval.replies.loose_json import unique_keys
 from rag_zeval.text import LINE_READ
 

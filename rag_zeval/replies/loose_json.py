@@ -31,7 +31,7 @@ _END = re.compile(r"\s*(?:```\s*)?\Z")  # of the text, or of the fence around it
 
 
 class Unreadable(ValueError):
-    """What stands there is not one value that can be told; the message says why."""
+    """A reply, or a part of it, does not say what was asked for, or not clearly; the message says why."""
 
 
 def read_spans(

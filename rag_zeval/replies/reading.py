@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rag_zeval.replies import loose_json
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.echo import plain_form
 from rag_zeval.replies.elisions import stands_for_others
+from rag_zeval.replies.loose_json import Unreadable as Unreadable  # noqa: PLC0414 (who reads replies has it from here)
+from rag_zeval.replies.loose_json import read_spans
 from rag_zeval.replies.thoughts import fault_outside, final_texts, unknown_tags, without_tags, without_wrapping
 from rag_zeval.text import one_line
 
@@ -31,10 +32,6 @@ _LABEL = re.compile(r"(?:[:：=→]|->)\Z|\A\d{1,3}[.)]\Z")  # what stands befor
 _DECORATION = " \t\r*_~>#-•`\"'"
 _CLOSING_MARKS = _DECORATION + ".;,!…"
 _ITEM = re.compile(r"^[ \t]*-(?!-).*$", re.MULTILINE)
-
-
-class Unreadable(ValueError):
-    """The reply says nothing of the kind that was asked for; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,8 @@ def read_values(
             failure = Unreadable(EMPTY)
             continue
         try:
-            spans, pieces = loose_json.read_spans(final, opening, hidden, closed=closed)
-        except loose_json.Unreadable as error:
+            spans, pieces = read_spans(final, opening, hidden, closed=closed)
+        except Unreadable as error:
             failure = Unreadable(f"JSON that cannot be read ({error}): {quoted(final)}")
             continue
         if fault := fault_outside(pieces):

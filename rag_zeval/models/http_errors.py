@@ -1,4 +1,9 @@
-"""Errors in the JSON of an answer, in the forms that servers have for them. Some are sent with HTTP status 200."""
+"""HTTP errors of an endpoint, such as 429: which requests are sent again, and what the server says went wrong.
+
+The openai client itself sends a request again after 408, 409, 429, 5xx and broken connections, and waits as long as
+`Retry-After` says. Some servers send an error with status 200. `error_status` finds it in the JSON, so that the client
+treats the answer as one with the error's own status.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from typing import Any
 
 from rag_zeval.models.responses.bounded_http import json_or_none
 
+RETRIES = 5  # of one request
 REFUSED = 400  # HTTP status of an error that names none: the same request would fail again
 CODES = ("code", "status", "status_code", "statusCode", "http_status", "error_code")  # fields with an HTTP status
 MESSAGES = ("message", "detail", "msg")
