@@ -39,17 +39,11 @@ variants_with_items = st.sampled_from(list(VARIANTS)).flatmap(lambda v: st.tuple
 
 
 @given(variants_with_items)
-def test_valid_json_is_read_exactly(case):
+def test_valid_json_is_read_and_written_back_exactly(case):
     variant, items = case
     trajectory = parse_strict(json.dumps(items), len(items), variant)
-    for item, candidate in zip(items, trajectory, strict=True):
-        assert candidate.id == item["id"]
-        assert candidate.answer == item.get("answer")
-        for given_claim, claim in zip(item["atomic_claims"], candidate.atomic_claims, strict=True):
-            assert claim.claim == given_claim["claim"]
-            assert claim.is_supported is given_claim["is_supported"]
-            assert list(claim.grounding_evidence) == given_claim.get("grounding_evidence", [])
-            assert claim.analysis == given_claim.get("analysis", "")
+    assert json.loads(as_reply(trajectory, variant)) == items
+    assert trajectory[0].atomic_claims[0].is_supported is items[0]["atomic_claims"][0]["is_supported"]
 
 
 @given(variants_with_items, st.randoms())
@@ -61,13 +55,6 @@ def test_the_candidates_are_a_set_read_by_their_letters(case, rng):
     assert parse_lenient("So: " + json.dumps(shuffled), len(items), variant) == (trajectory, "repaired")
     with pytest.raises(FormatError):
         parse_strict(json.dumps([*items, items[0]]), len(items) + 1, variant)
-
-
-@given(variants_with_items)
-def test_a_trajectory_written_is_read_back(case):
-    variant, items = case
-    trajectory = parse_strict(json.dumps(items), len(items), variant)
-    assert parse_strict(as_reply(trajectory, variant), len(items), variant) == trajectory
 
 
 @given(variants_with_items, st.integers(1, 6))
