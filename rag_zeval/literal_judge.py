@@ -70,8 +70,8 @@ def sentences(text: str) -> list[str]:
 
 def _share_of(text: str, *others: str) -> float:
     """Share of a text's sentences that occur in the others, in [0, 1]."""
-    there = sentences(" ".join(others))
-    return sum(one in there for one in sentences(text)) / max(1, len(sentences(text)))
+    known = sentences(" ".join(others))
+    return sum(sentence in known for sentence in sentences(text)) / max(1, len(sentences(text)))
 
 
 def _scoring(score: int) -> dict[str, Any]:
@@ -79,7 +79,8 @@ def _scoring(score: int) -> dict[str, Any]:
 
 
 def _holds(statement: str, text: str) -> bool:
-    return all(one in sentences(text) for one in sentences(statement))
+    """Whether a text contains every sentence of a statement."""
+    return all(sentence in sentences(text) for sentence in sentences(statement))
 
 
 def _verdict(statement: str, label: str) -> str:
@@ -88,32 +89,35 @@ def _verdict(statement: str, label: str) -> str:
 
 def _new_sentence(passage: str, asked: list[str]) -> str | None:
     """The first sentence of a passage that no question names; None if there is none."""
-    return next((one for one in sentences(passage) if not any(one in question for question in asked)), None)
+    return next(
+        (sentence for sentence in sentences(passage) if not any(sentence in question for question in asked)), None
+    )
 
 
 def _easy_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    one = _new_sentence(inputs["passage"], inputs["asked"])
-    return {"question": one and f"Is it so that {one}?", "answer": one, "snippet": one}
+    sentence = _new_sentence(inputs["passage"], inputs["asked"])
+    return {"question": sentence and f"Is it so that {sentence}?", "answer": sentence, "snippet": sentence}
 
 
 def _multi_hop_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    one, other = (sentences(passage)[0] for passage in inputs["passages"])
-    return {"question": f"What if {one}, and {other}?", "answer": f"{one}. {other}.", "snippets": [one, other]}
+    first, second = (sentences(passage)[0] for passage in inputs["passages"])
+    both = [first, second]
+    return {"question": f"What if {first}, and {second}?", "answer": f"{first}. {second}.", "snippets": both}
 
 
 def _unanswerable_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    one = _new_sentence(inputs["passage"], inputs["asked"])
-    return {"question": one and f"Who has denied that {one}?"}
+    sentence = _new_sentence(inputs["passage"], inputs["asked"])
+    return {"question": sentence and f"Who has denied that {sentence}?"}
 
 
 def _trajectory(variant: Variant, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-    there = sentences(inputs["reference"])
+    known = sentences(inputs["reference"])
     candidates = []
     for letter, answer in inputs["candidates"].items():
-        held_by_reference = {one: one in there for one in sentences(answer)}
+        is_supported = {sentence: sentence in known for sentence in sentences(answer)}
         fields = [
-            {"claim": one, "is_supported": held, EVIDENCE: [one] * held, "analysis": "so"}
-            for one, held in held_by_reference.items()
+            {"claim": sentence, "is_supported": supported, EVIDENCE: [sentence] * supported, "analysis": "so"}
+            for sentence, supported in is_supported.items()
         ]
         claims = [{name: claim[name] for name in variant.claim_fields} for claim in fields]
         echo = {"answer": answer} if variant.echo_answer else {}
@@ -123,28 +127,40 @@ def _trajectory(variant: Variant, inputs: dict[str, Any]) -> list[dict[str, Any]
 
 LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
     **{name: partial(_trajectory, variant) for name, variant in VARIANTS.items()},
-    "ragchecker_claims": lambda inputs: [[one, "is", "so"] for one in sentences(inputs["text"])],
+    "ragchecker_claims": lambda inputs: [[sentence, "is", "so"] for sentence in sentences(inputs["text"])],
     "ragchecker_check": lambda inputs: [
         "Entailment" if claim[0] in sentences(inputs["reference"]) else "Neutral" for claim in inputs["claims"]
     ],
     "ragas_statements": lambda inputs: {"statements": sentences(inputs["answer"])},
     "ragas_verdicts": lambda inputs: [
-        {"statement": one, "reason": "so", "verdict": int(one in sentences(inputs["context"]))}
-        for one in inputs["statements"]
+        {"statement": sentence, "reason": "so", "verdict": int(sentence in sentences(inputs["context"]))}
+        for sentence in inputs["statements"]
     ],
     "ragas_question": lambda inputs: {"question": f"Which facts: {inputs['answer'][:8]}", "noncommittal": 0},
     "ragas_useful_chunk": lambda inputs: {
         "reason": "so",
-        "verdict": int(any(one in sentences(inputs["answer"]) for one in sentences(inputs["context"]))),
+        "verdict": int(any(sentence in sentences(inputs["answer"]) for sentence in sentences(inputs["context"]))),
     },
     "ragas_attributed": lambda inputs: [
-        {"statement": one, "reason": "so", "attributed": int(one in sentences(inputs["context"]))}
-        for one in sentences(inputs["answer"])
+        {"statement": sentence, "reason": "so", "attributed": int(sentence in sentences(inputs["context"]))}
+        for sentence in sentences(inputs["answer"])
     ],
     "ragas_correctness": lambda inputs: {
-        "TP": [{"statement": one, "reason": "so"} for one in inputs["answer"] if one in inputs["ground_truth"]],
-        "FP": [{"statement": one, "reason": "so"} for one in inputs["answer"] if one not in inputs["ground_truth"]],
-        "FN": [{"statement": one, "reason": "so"} for one in inputs["ground_truth"] if one not in inputs["answer"]],
+        "TP": [
+            {"statement": sentence, "reason": "so"}
+            for sentence in inputs["answer"]
+            if sentence in inputs["ground_truth"]
+        ],
+        "FP": [
+            {"statement": sentence, "reason": "so"}
+            for sentence in inputs["answer"]
+            if sentence not in inputs["ground_truth"]
+        ],
+        "FN": [
+            {"statement": sentence, "reason": "so"}
+            for sentence in inputs["ground_truth"]
+            if sentence not in inputs["answer"]
+        ],
     },
     "trulens_substantive": lambda inputs: {"keep": [int(number) for number in inputs["sentences"]]},
     "trulens_groundedness": lambda inputs: _scoring(3 * _holds(inputs["statement"], inputs["source"])),
@@ -153,14 +169,18 @@ LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
     "ares_context_relevance": lambda inputs: "[[Yes]]",
     "ares_answer_faithfulness": lambda inputs: "[[Yes]]" if _holds(inputs["answer"], inputs["document"]) else "[[No]]",
     "ares_answer_relevance": lambda inputs: "[[Yes]]",
-    "openeval_statements": lambda inputs: "".join(f"- {one}\n" for one in inputs["sentences"]),
+    "openeval_statements": lambda inputs: "".join(f"- {sentence}\n" for sentence in inputs["sentences"]),
     "openeval_faithfulness": lambda inputs: "".join(
-        _verdict(one, "PASSED" if _holds(one, inputs["context"]) else "FAILED") for one in inputs["statements"]
+        _verdict(sentence, "PASSED" if _holds(sentence, inputs["context"]) else "FAILED")
+        for sentence in inputs["statements"]
     ),
     "openeval_correctness": lambda inputs: "".join(
         [
-            *(_verdict(one, "TP" if one in inputs["ground_truth"] else "FP") for one in inputs["answer"]),
-            *(_verdict(one, "FN") for one in inputs["ground_truth"] if one not in inputs["answer"]),
+            *(
+                _verdict(sentence, "TP" if sentence in inputs["ground_truth"] else "FP")
+                for sentence in inputs["answer"]
+            ),
+            *(_verdict(sentence, "FN") for sentence in inputs["ground_truth"] if sentence not in inputs["answer"]),
         ]
     ),
     "ccrs_cc": lambda inputs: {"score": 100 * _share_of(inputs["answer"], *inputs["context"])},
@@ -178,7 +198,9 @@ LITERAL: dict[str, Callable[[dict[str, Any]], Any]] = {
     },
     "nuggets_importance": lambda inputs: {"labels": ["vital"] * len(inputs["nuggets"])},
     "nuggets_assignment": lambda inputs: {
-        "labels": ["support" if one in sentences(inputs["answer"]) else "not_support" for one in inputs["nuggets"]]
+        "labels": [
+            "support" if sentence in sentences(inputs["answer"]) else "not_support" for sentence in inputs["nuggets"]
+        ]
     },
     "citation_support": lambda inputs: {"support": "full_support"},
     "answered": lambda inputs: {"answered": "yes"},

@@ -52,7 +52,8 @@ class MockJudge:
     """The mock judge in this process; `calls` counts the requests that came."""
 
     name = identity = "mock judge"
-    at_once, batched, max_context = 1, False, None
+    at_once, batched = 1, False
+    max_context: int | None = None
     card: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from rag_zeval.judge.parser import FormatError, as_reply, parse_lenient, parse_ranking, parse_strict, response_schema
 from rag_zeval.judge.prompt import VARIANTS
-from rag_zeval.judge.schema import LETTERS
+from rag_zeval.judge.schema import LETTERS, AtomicClaim
 
 _texts = st.text(max_size=20)
 _claims = _texts.map(lambda text: text + "1")  # an empty one says nothing
@@ -166,10 +166,8 @@ def test_an_echoed_answer_cannot_add_claims_where_the_json_is_broken(quote):
 
 def test_small_faults_are_repaired():
     text = '[{"id": "A", "atomic_claims": [{"claim": "c", "is_supported": "yes", "grounding_evidence": "one"},]}]'
-    trajectory, how = parse_lenient(text, 1)
-    assert how == "repaired"
-    assert trajectory[0].atomic_claims[0].is_supported is True
-    assert trajectory[0].atomic_claims[0].grounding_evidence == ("one",)
+    [found], how = parse_lenient(text, 1)
+    assert (found.atomic_claims, how) == ((AtomicClaim("c", True, ("one",), ""),), "repaired")
 
 
 def test_a_candidate_without_claims_is_a_format_failure_in_training_and_kept_in_evaluation():
