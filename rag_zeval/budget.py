@@ -1,8 +1,8 @@
-"""What calls to endpoints cost, and a limit in dollars that they keep.
+"""What calls to endpoints cost, and a limit in dollars.
 
-Nobody knows before a call what it will cost, and some servers do not say it afterwards. So each call has an upper
-bound: it may begin only while the dollars spent and the upper bounds of all open calls are below the limit. The most
-that a run can spend beyond the limit is therefore the price of one call.
+The cost of a call is not known before it, and some servers do not report it afterwards. So each call has an upper
+bound. A call may start only while the dollars spent plus the upper bounds of all open calls are below the limit.
+Therefore a run exceeds its limit by the price of one call at most.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 MILLION = 1e6
-MOST_TOKENS = 2**53  # a count beyond it is none
-LONGEST_REPLY = 131_072  # tokens of a reply, for the upper bound of a request that does not limit them
-CHAT_FRAME = 256  # tokens that a server puts around a prompt, at most
+MOST_TOKENS = 2**53  # a larger count is invalid
+LONGEST_REPLY = 131_072  # tokens; the upper bound for a request that does not limit its reply
+CHAT_FRAME = 256  # most tokens that a chat template adds to a prompt
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
-# Errors behind which a reply may have been computed and billed: somebody in between gave up. Others cost nothing.
+# Errors after which a reply may have been computed and billed, because a proxy gave up. Other errors cost nothing.
 PERHAPS_BILLED = (408, 499, 502, 504, 520, 524, 598, 599)
-NOT_ASKED = "failed: not asked, or not again: the budget is spent"  # status of a reply
+NOT_ASKED = "failed: not asked, or not again: the budget is spent"  # a status of replies
 
-Tokens = tuple[int, int]  # of prompts, and of replies
+Tokens = tuple[int, int]  # of the prompt, and of the reply
 
 
 class BudgetSpent(Exception):
@@ -32,24 +32,24 @@ class BudgetSpent(Exception):
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars for a million tokens of prompts and of replies."""
+    """Dollars per million tokens of prompts and of replies."""
 
     prompt: float
     completion: float
 
     def of(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """Dollars for so many tokens."""
+        """Dollars for these tokens."""
         return (self.prompt * prompt_tokens + self.completion * completion_tokens) / MILLION
 
     def paid(self, tokens: Sequence[int] | None) -> float | None:
-        """Dollars for the `paid_tokens` of a row; None where they are not known."""
+        """Dollars for the `paid_tokens` of a row; None if they are unknown."""
         return None if tokens is None else self.of(*tokens)
 
 
 class Budget:
-    """The dollars that a run may spend, on all its models together: the limit, and what is spent so far.
+    """The dollars that a run may spend on all its models together, and what it has spent so far.
 
-    Calls of one event loop at a time share it.
+    Only one event loop may use it at a time.
     """
 
     def __init__(self, limit: float = math.inf, spent: float = 0.0):
@@ -62,7 +62,7 @@ class Budget:
         return self.spent >= self.limit
 
     async def reserve(self, most: float) -> None:
-        """Wait until a call may begin that costs at most this many dollars. Raises BudgetSpent if none may any more."""
+        """Wait until a call of at most so many dollars may start. Raises BudgetSpent if the limit is reached."""
         while self.spent + math.fsum(self._open) >= self.limit:
             if self.is_spent:
                 raise BudgetSpent
@@ -72,7 +72,7 @@ class Budget:
         self._open.append(most)
 
     def release(self, most: float, spent: float) -> None:
-        """End a call that reserved `most` dollars, and has cost `spent`."""
+        """End a call that reserved `most` dollars and cost `spent`."""
         self._open.remove(most)
         self.spent += spent
         waiting, self._waiting = self._waiting, []
@@ -83,17 +83,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Account:
-    """Who pays for the calls to a model: a run's budget, by the model's price."""
+    """What pays for the calls to a model: the run's budget, at the model's price."""
 
     budget: Budget
     price: Price
 
 
 class Bill:
-    """What one item on the wire costs, over all requests that are sent for it.
+    """What one reply costs, over all HTTP requests that are sent for it.
 
-    paid: tokens so far; where a server did not tell them, as many as there can have been. bounded: requests of that
-    kind.
+    paid: tokens so far; an upper bound where the server did not report them. bounded: number of such requests.
     """
 
     def __init__(self, account: Account | None, body: Mapping[str, Any]):
@@ -104,21 +103,21 @@ class Bill:
         self._reserved: float | None = None
 
     def change(self, body: Mapping[str, Any]) -> None:
-        """From now on, requests have this body."""
+        """Use this body for the upper bound of later requests."""
         self._most = most_tokens(body)
         self.close()
 
     async def begin(self) -> None:
-        """Reserve the money for the next request. Raises BudgetSpent if there is none."""
+        """Reserve the money for the next request. Raises BudgetSpent if the limit is reached."""
         if self._account is not None and self._reserved is None:
             most = self._account.price.of(*self._most)
             await self._account.budget.reserve(most)
             self._reserved = most
 
     def end(self, status: int | None, answer: Any) -> None:
-        """Count a request that was sent: the HTTP status and the JSON of what came back, None where there is none.
+        """Count a request that was sent, by its HTTP status and the JSON of its answer (None if it has none).
 
-        One that costs nothing leaves its money reserved for the next.
+        If it costs nothing, its money stays reserved for the next request.
         """
         told = told_tokens(answer)
         if told == (None, None) and status is not None and status >= 300 and status not in PERHAPS_BILLED:
@@ -129,7 +128,7 @@ class Bill:
         self._release(prompt, completion)
 
     def close(self) -> None:
-        """Give back what is reserved and not used."""
+        """Release the money that is reserved and not used."""
         self._release(0, 0)
 
     def _release(self, prompt: int, completion: int) -> None:
@@ -139,7 +138,7 @@ class Bill:
 
 
 def most_tokens(body: Mapping[str, Any]) -> Tokens:
-    """The most tokens that a request can have and be replied to with: no tokenizer makes more of a text than bytes."""
+    """Upper bounds for the tokens of a request's prompt and reply. A text has at most as many tokens as bytes."""
     text = json.dumps(body, ensure_ascii=False, default=str)
     prompt = len(text.encode("utf-8", "surrogatepass")) + CHAT_FRAME
     if "messages" not in body:  # vectors are no reply
@@ -150,16 +149,16 @@ def most_tokens(body: Mapping[str, Any]) -> Tokens:
 
 
 def token_count(answer: Any, field: str) -> int | None:
-    """A number of tokens from the `usage` of an answer, in [0, 2^53), if it tells."""
+    """A token count from the `usage` of an answer, in [0, 2^53); None if it is missing or invalid."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     found = usage.get(field) if isinstance(usage, dict) else None
     return found if type(found) is int and 0 <= found < MOST_TOKENS else None
 
 
 def told_tokens(answer: Any) -> tuple[int | None, int | None]:
-    """The tokens of prompt and reply that an answer says were used; None for what it does not say.
+    """The tokens of prompt and reply that an answer reports; None for what it does not report.
 
-    What a total has more than the prompt counts as reply: there are servers that tell a model's thoughts there alone.
+    The total minus the prompt counts as reply, because some servers include a model's thoughts in the total only.
     """
     prompt, completion, total = (token_count(answer, f"{name}_tokens") for name in ("prompt", "completion", "total"))
     if prompt is not None and total is not None and total > prompt:

@@ -1,7 +1,7 @@
-"""What a judge says that goes by the letter: a statement follows from a text exactly if its sentence stands in it.
+"""The mock judge's rule: a statement is supported if its exact sentence occurs in the text.
 
-It knows every prompt of the scorers, of test sets and RAG-Zeval's own, so whole runs can be tried, and their costs
-compared, without a model: `rag-zeval mock-judge`.
+It answers every prompt in this package: RAG-Zeval's own, those of the scorers, and those that write test sets. So a
+whole run can be tried, and its cost estimated, without a model. `rag-zeval mock-judge` serves it (`scripted_judge`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from rag_zeval.judge.prompt import EVIDENCE, INPUTS, RANKING, VARIANTS, Variant
 from rag_zeval.judge.words import words
 from rag_zeval.text import OTHER_ENDS
 
-DIMENSIONS = 64  # of the vectors it gives
+DIMENSIONS = 64  # of a word vector
 
 
 def literal_reply(body: Mapping[str, Any]) -> str | None:
-    """The reply to the body of a chat request; None to a prompt that is none of ours."""
+    """The mock judge's reply to the body of a chat request: JSON or plain text, as the prompt asks.
+
+    None if the prompt is not one of this package.
+    """
     try:
         prompt, inputs = read_prompt(body["messages"][0]["content"])
     except ValueError:
@@ -32,27 +35,27 @@ def literal_reply(body: Mapping[str, Any]) -> str | None:
 
 
 def read_prompt(content: str) -> tuple[str, dict[str, Any]]:
-    """The name of the prompt that a message holds, and the inputs in it. Raises ValueError if it is none of ours."""
+    """Name of the prompt that a message was made from, and its inputs. Raises ValueError for any other message."""
     for name, (before, after) in _prompts().items():
         if content.startswith(before) and content.endswith(after):
             return name, json.loads(content[len(before) : len(content) - len(after)])
-    raise ValueError(f"no prompt of ours: {content[:80]}")
+    raise ValueError(f"not a prompt of this package: {content[:80]}")
 
 
 @cache
 def _prompts() -> dict[str, list[str]]:
-    """By name, what stands before and behind the inputs in each prompt of this package, but for the ranker's."""
+    """By name: the text before and after the inputs of each prompt in this package, except the ranker's."""
     paths = Path(__file__).parent.glob("*/prompts/*.txt")
     return {path.stem: path.read_text("utf-8").strip().split(INPUTS) for path in paths if path.stem != RANKING.name}
 
 
 def count_tokens(text: str) -> int:
-    """Words and punctuation marks: near enough to compare scorers by, and the same for every model."""
+    """Number of words and punctuation marks: a rough token count that does not depend on a model's tokenizer."""
     return len(words(text))
 
 
 def word_vector(text: str) -> list[float]:
-    """A text's words counted into DIMENSIONS hashed places: texts with words in common are near each other."""
+    """Word counts, hashed into DIMENSIONS places: texts that share words have a high cosine similarity."""
     vector = [0.0] * DIMENSIONS
     for word in text.lower().split():
         vector[hashlib.sha256(word.encode("utf-8", "replace")).digest()[0] % DIMENSIONS] += 1.0
@@ -60,15 +63,15 @@ def word_vector(text: str) -> list[float]:
 
 
 def sentences(text: str) -> list[str]:
-    """A text's sentences, without their full stops and citations."""
+    """A text's sentences, without full stops and citations such as [1]."""
     parts = re.split(f"[.{OTHER_ENDS}]", re.sub(r"\[\d+\]", "", text).replace("\n", " "))
     return [part.strip() for part in parts if part.strip()]
 
 
 def _share_of(text: str, *others: str) -> float:
-    """The share of a text's sentences that stand in the others."""
-    there = sentences(" ".join(others))
-    return sum(one in there for one in sentences(text)) / max(1, len(sentences(text)))
+    """Share of a text's sentences that occur in the others, in [0, 1]."""
+    known = sentences(" ".join(others))
+    return sum(sentence in known for sentence in sentences(text)) / max(1, len(sentences(text)))
 
 
 def _scoring(score: int) -> dict[str, Any]:
@@ -76,7 +79,8 @@ def _scoring(score: int) -> dict[str, Any]:
 
 
 def _holds(statement: str, text: str) -> bool:
-    return all(one in sentences(text) for one in sentences(statement))
+    """Whether a text contains every sentence of a statement."""
+    return all(sentence in sentences(text) for sentence in sentences(statement))
 
 
 def _verdict(statement: str, label: str) -> str:
@@ -85,32 +89,35 @@ def _verdict(statement: str, label: str) -> str:
 
 def _new_sentence(passage: str, asked: list[str]) -> str | None:
     """The first sentence of a passage that no question names; None if there is none."""
-    return next((one for one in sentences(passage) if not any(one in question for question in asked)), None)
+    return next(
+        (sentence for sentence in sentences(passage) if not any(sentence in question for question in asked)), None
+    )
 
 
 def _easy_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    one = _new_sentence(inputs["passage"], inputs["asked"])
-    return {"question": one and f"Is it so that {one}?", "answer": one, "snippet": one}
+    sentence = _new_sentence(inputs["passage"], inputs["asked"])
+    return {"question": sentence and f"Is it so that {sentence}?", "answer": sentence, "snippet": sentence}
 
 
 def _multi_hop_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    one, other = (sentences(passage)[0] for passage in inputs["passages"])
-    return {"question": f"What if {one}, and {other}?", "answer": f"{one}. {other}.", "snippets": [one, other]}
+    first, second = (sentences(passage)[0] for passage in inputs["passages"])
+    both = [first, second]
+    return {"question": f"What if {first}, and {second}?", "answer": f"{first}. {second}.", "snippets": both}
 
 
 def _unanswerable_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    one = _new_sentence(inputs["passage"], inputs["asked"])
-    return {"question": one and f"Who has denied that {one}?"}
+    sentence = _new_sentence(inputs["passage"], inputs["asked"])
+    return {"question": sentence and f"Who has denied that {sentence}?"}
 
 
 def _trajectory(variant: Variant, inputs: dict[str, Any]) -> list[dict[str, Any]]:
-    there = sentences(inputs["reference"])
+    known = sentences(inputs["reference"])
     candidates = []
     for letter, answer in inputs["candidates"].items():
-        held_by_reference = {one: one in there for one in sentences(answer)}
+        is_supported = {sentence: sentence in known for sentence in sentences(answer)}
         fields = [
-            {"claim": one, "is_supported": held, EVIDENCE: [one] * held, "analysis": "so"}
-            for one, held in held_by_reference.items()
+            {"claim": sentence, "is_supported": supported, EVIDENCE: [sentence] * supported, "analysis": "so"}
+            for sentence, supported in is_supported.items()
         ]
         claims = [{name: claim[name] for name in variant.claim_fields} for claim in fields]
         echo = {"answer": answer} if variant.echo_answer else {}
@@ -130,28 +137,40 @@ class _Replies(dict[str, Callable[[dict[str, Any]], Any]]):
 
 _LISTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     **{name: partial(_trajectory, variant) for name, variant in VARIANTS.items()},
-    "ragchecker_claims": lambda inputs: [[one, "is", "so"] for one in sentences(inputs["text"])],
+    "ragchecker_claims": lambda inputs: [[sentence, "is", "so"] for sentence in sentences(inputs["text"])],
     "ragchecker_check": lambda inputs: [
         "Entailment" if claim[0] in sentences(inputs["reference"]) else "Neutral" for claim in inputs["claims"]
     ],
     "ragas_statements": lambda inputs: {"statements": sentences(inputs["answer"])},
     "ragas_verdicts": lambda inputs: [
-        {"statement": one, "reason": "so", "verdict": int(one in sentences(inputs["context"]))}
-        for one in inputs["statements"]
+        {"statement": sentence, "reason": "so", "verdict": int(sentence in sentences(inputs["context"]))}
+        for sentence in inputs["statements"]
     ],
     "ragas_question": lambda inputs: {"question": f"Which facts: {inputs['answer'][:8]}", "noncommittal": 0},
     "ragas_useful_chunk": lambda inputs: {
         "reason": "so",
-        "verdict": int(any(one in sentences(inputs["answer"]) for one in sentences(inputs["context"]))),
+        "verdict": int(any(sentence in sentences(inputs["answer"]) for sentence in sentences(inputs["context"]))),
     },
     "ragas_attributed": lambda inputs: [
-        {"statement": one, "reason": "so", "attributed": int(one in sentences(inputs["context"]))}
-        for one in sentences(inputs["answer"])
+        {"statement": sentence, "reason": "so", "attributed": int(sentence in sentences(inputs["context"]))}
+        for sentence in sentences(inputs["answer"])
     ],
     "ragas_correctness": lambda inputs: {
-        "TP": [{"statement": one, "reason": "so"} for one in inputs["answer"] if one in inputs["ground_truth"]],
-        "FP": [{"statement": one, "reason": "so"} for one in inputs["answer"] if one not in inputs["ground_truth"]],
-        "FN": [{"statement": one, "reason": "so"} for one in inputs["ground_truth"] if one not in inputs["answer"]],
+        "TP": [
+            {"statement": sentence, "reason": "so"}
+            for sentence in inputs["answer"]
+            if sentence in inputs["ground_truth"]
+        ],
+        "FP": [
+            {"statement": sentence, "reason": "so"}
+            for sentence in inputs["answer"]
+            if sentence not in inputs["ground_truth"]
+        ],
+        "FN": [
+            {"statement": sentence, "reason": "so"}
+            for sentence in inputs["ground_truth"]
+            if sentence not in inputs["answer"]
+        ],
     },
     "trulens_substantive": lambda inputs: {"keep": [int(number) for number in inputs["sentences"]]},
     "trulens_groundedness": lambda inputs: _scoring(3 * _holds(inputs["statement"], inputs["source"])),
@@ -160,14 +179,18 @@ _LISTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     "ares_context_relevance": lambda inputs: "[[Yes]]",
     "ares_answer_faithfulness": lambda inputs: "[[Yes]]" if _holds(inputs["answer"], inputs["document"]) else "[[No]]",
     "ares_answer_relevance": lambda inputs: "[[Yes]]",
-    "openeval_statements": lambda inputs: "".join(f"- {one}\n" for one in inputs["sentences"]),
+    "openeval_statements": lambda inputs: "".join(f"- {sentence}\n" for sentence in inputs["sentences"]),
     "openeval_faithfulness": lambda inputs: "".join(
-        _verdict(one, "PASSED" if _holds(one, inputs["context"]) else "FAILED") for one in inputs["statements"]
+        _verdict(sentence, "PASSED" if _holds(sentence, inputs["context"]) else "FAILED")
+        for sentence in inputs["statements"]
     ),
     "openeval_correctness": lambda inputs: "".join(
         [
-            *(_verdict(one, "TP" if one in inputs["ground_truth"] else "FP") for one in inputs["answer"]),
-            *(_verdict(one, "FN") for one in inputs["ground_truth"] if one not in inputs["answer"]),
+            *(
+                _verdict(sentence, "TP" if sentence in inputs["ground_truth"] else "FP")
+                for sentence in inputs["answer"]
+            ),
+            *(_verdict(sentence, "FN") for sentence in inputs["ground_truth"] if sentence not in inputs["answer"]),
         ]
     ),
     "ccrs_cc": lambda inputs: {"score": 100 * _share_of(inputs["answer"], *inputs["context"])},
@@ -185,7 +208,9 @@ _LISTED: dict[str, Callable[[dict[str, Any]], Any]] = {
     },
     "nuggets_importance": lambda inputs: {"labels": ["vital"] * len(inputs["nuggets"])},
     "nuggets_assignment": lambda inputs: {
-        "labels": ["support" if one in sentences(inputs["answer"]) else "not_support" for one in inputs["nuggets"]]
+        "labels": [
+            "support" if sentence in sentences(inputs["answer"]) else "not_support" for sentence in inputs["nuggets"]
+        ]
     },
     "citation_support": lambda inputs: {"support": "full_support"},
     "answered": lambda inputs: {"answered": "yes"},

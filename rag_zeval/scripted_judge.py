@@ -1,6 +1,7 @@
-"""A judge without a model: an OpenAI-compatible server on this machine that replies by script, and fails on request.
+"""The server behind the mock judge: OpenAI-compatible, without a model; it replies by script and fails on request.
 
-For tests of everything that talks to a judge. `rag-zeval mock-judge` serves it from the command line.
+`rag-zeval mock-judge` starts it from the command line, with the rule in `literal_judge` as its script. Tests of
+everything that talks to a judge start it too.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ Body = dict[str, Any]
 Answer = Mapping[str, Any]  # "status" of an HTTP answer, and its "body" and "headers" if it has any
 Replies = str | Mapping[str, str] | Callable[[Body], str | Answer | None]
 NO_REPLY = {"status": 400, "body": {"error": {"message": "there is no reply to this"}}}
+ERRORS: dict[str, Answer] = {
+    "429": {"status": 429, "body": {"error": {"message": "too many"}}, "headers": {"Retry-After": "1"}},
+    "500": {"status": 500, "body": {"error": {"message": "broken"}}},
+}
 
 
 def _nan(value: Any) -> Any:
-    """The same with NaN for every number and truth value."""
+    """A JSON value with NaN in place of every number and boolean."""
     if isinstance(value, dict):
         return {key: _nan(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -35,14 +40,14 @@ def _nan(value: Any) -> Any:
 
 
 def _json_as(text: str, change: Callable[[Any], str]) -> str:
-    """What `change` makes of a reply that is JSON; any other as it is."""
+    """Change a reply that is JSON; any other stays as it is."""
     try:
         return change(json.loads(text))
     except ValueError:
         return text
 
 
-# What a model does to a right reply.
+# Faults of a model: what becomes of its right reply.
 SPOILED: dict[str, Callable[[str], str]] = {
     "fenced": lambda text: f"```json\n{text}\n```",
     "prose": lambda text: f"Sure! Here is what I found [1]:\n\n{text}\n\nLet me know if it's of use.",
@@ -52,21 +57,24 @@ SPOILED: dict[str, Callable[[str], str]] = {
     "cut": lambda text: text[: len(text) // 2],
     "refusal": lambda text: "I am sorry, but I cannot judge this.",
 }
-# What a server does. "length": the reply is cut off at the token limit, and the server says so; "half": the connection
+# Faults of a server. "length": the reply is cut off at the token limit, and the server says so; "half": the connection
 # closes in the middle of the answer; "drip": a byte now and then, without end.
-BROKEN = ("length", "no text", "429", "500", "hang", "drip", "half")
+BROKEN = ("length", "no text", *ERRORS, "hang", "drip", "half")
 FAULTS = (*SPOILED, *BROKEN)
 
 
 class ScriptedJudge:
-    """Chat completions and embeddings under `url`, each request in a thread of its own, until `close`.
+    """Serves chat completions and embeddings under `url` until `close`, each request in its own thread.
 
-    replies: one for all; the first of a mapping whose key stands in the prompt; or what a function makes of the
-    request's body: a text, an HTTP answer, or None. Where there is none the answer is HTTP 400.
-    faults: names of FAULTS or HTTP answers for the next requests, one each and in order of arrival; "ok" is none.
+    replies: one text for all requests; or a mapping, of which the first key that occurs in the prompt gives the reply;
+    or a function of the request's body that returns a text, an HTTP answer, or None. Without a reply it answers 400.
+    faults: names of FAULTS or HTTP answers for the next requests, one each in order of arrival; "ok" is no fault.
     count: counts the tokens of a text; without it every prompt has 7 and every reply 5.
-    models, models_status: what it says when asked for its models. requests, headers: what came, if it is to `keep` that
-    (a long run is hundreds of MB); delay: seconds before an answer; open_most: requests that were open at once.
+    models, models_status: the answer to a request for its models. keep: whether `requests` and `headers` keep what was
+    sent (hundreds of MB in a long run). delay: seconds before an answer. open_most: most requests open at one time.
+
+        judge = ScriptedJudge('[{"id": "A", ...}]')
+        Evaluator(open_backend(judge.spec())).evaluate("Who?", "Ann.", ["Ann."])
     """
 
     def __init__(self, replies: Replies = "", *, port: int = 0, keep: bool = True):
@@ -108,6 +116,7 @@ class ScriptedJudge:
                 self.requests.append(body)
                 self.headers.append({name.lower(): value for name, value in handler.headers.items()})
             fault = self.faults.pop(0) if self.faults else "ok"
+            fault = ERRORS.get(fault, fault) if isinstance(fault, str) else fault
             self._open += 1
             self.open_most = max(self.open_most, self._open)
         time.sleep(self.delay)
@@ -155,9 +164,6 @@ class ScriptedJudge:
         """Fail as a server does; False if the fault is none of a server's."""
         if isinstance(fault, Mapping):
             send(handler, fault["status"], fault.get("body", {"error": {"message": "no"}}), fault.get("headers"))
-        elif fault in ("429", "500"):
-            retry = {"Retry-After": "1"} if fault == "429" else None
-            send(handler, int(fault), {"error": {"message": "too many" if retry else "broken"}}, retry)
         elif fault == "hang":
             self._stopped.wait(HANG_SECONDS)
         elif fault == "drip":

@@ -1,7 +1,7 @@
-"""What this process must not say: keys, taken out of all that it prints and writes, however they are spelt there.
+"""Keeps API keys out of everything that this process prints and writes, however they are encoded there.
 
-`hide` a value once; `scrub` then takes it out of every text. All that leaves the process goes through it: the standard
-streams (`rag_zeval.streams`), files (`rag_zeval.files`) and kept replies (`rag_zeval.models.cache`).
+`hide` a value once; `scrub` then removes it from any text. All output goes through it: the standard streams
+(`rag_zeval.streams`), files (`rag_zeval.files`) and cached replies (`rag_zeval.models.cache`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from contextlib import suppress
 from functools import reduce
 
 MASK = "[key]"
-SHORTEST = 8  # characters; a shorter value stands in honest texts as well
-RUN = 15  # so many characters of a key, other than separators, are a piece of it
+SHORTEST = 8  # characters; ordinary texts contain shorter values by chance
+RUN = 15  # characters, separators not counted, that make a piece of a key
 RUN_BASE64, RUN_HEX = RUN * 4 // 3, RUN * 2
-ANCHOR = 6  # characters that are looked for first: each run holds some that start at a multiple of its stride
-LAYERS = 4  # of spellings around one another, such as percent-encoding within JSON within HTML
+ANCHOR = 6  # characters that are searched first: every run contains one that starts at a multiple of the stride
+LAYERS = 4  # nested encodings, such as percent-encoding in JSON in HTML
 
-# Between the characters of a key. What holds JSON, HTML and tables together is none: no mask reaches over it.
+# May stand between the characters of a key. Not the syntax of JSON, HTML or tables, so a mask never spans it.
 SEPARATORS = bytes([*range(33), 127]) + rb"-._:+/=\\"
 LOWER = bytes(range(256)).lower()
 SEPARATED = re.compile("[" + re.escape(SEPARATORS.decode()) + "]+")
 WIDE = re.compile("[^\x00-\x7f]")
-# A character spelt as others. A run of backslashes is one with what it escapes, so that a mask leaves JSON as JSON.
+# An escaped character. A run of backslashes belongs to what it escapes, so that masked JSON is still JSON.
 SPELT = re.compile(
     r"\\(?<!\\\\)\\*(?:u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([nrtbfv])|)"
     r"|%(?:25){0,9}([0-9a-fA-F]{2})"
@@ -38,7 +38,7 @@ SPELT = re.compile(
 
 BLANKS = ("n", "r", "t", "b", "f", "v")
 
-# How well-known keys look. Only what a person typed as a command is searched for them: texts may hold such words.
+# Well-known forms of keys. Only commands are searched for them, since texts may contain such words.
 KNOWN_SHAPE = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|xai|nvapi|pplx|fw|key)-|(?:sk|hf|gsk|r8|ghp|gho|csk|tgp)_|github_pat_|AIza|eyJ)"
     r"(?=[\w+/=~.-]*\d)[\w+/=~.-]{12,}"
@@ -54,7 +54,7 @@ VARIABLE = re.compile(r"[A-Z]{1,15}[0-9]{0,4}(?:_[A-Z0-9]{1,15})*")
 
 
 class _Pattern:
-    """A key, or a spelling of it, without separators and in lower case; a run of at least `least` of it is a hit."""
+    """A key or an encoding of it, in lower case without separators. A run of `least` characters of it is a hit."""
 
     def __init__(self, text: bytes, least: int):
         self.text = text.translate(LOWER, SEPARATORS).decode()
@@ -63,7 +63,7 @@ class _Pattern:
         self.anchors = {self.text[at : at + ANCHOR]: at for at in range(0, len(self.text) - ANCHOR + 1, stride)}
 
     def run(self, seen: str, at: int, anchor: str) -> tuple[int, int]:
-        """From where to where the text follows the pattern around an anchor that was found in it."""
+        """Start and end of the longest match around an anchor that was found in the text."""
         here = self.anchors[anchor]
         before = after = 0
         while before < min(at, here) and seen[at - before - 1] == self.text[here - before - 1]:
@@ -74,20 +74,20 @@ class _Pattern:
 
 
 _hidden: set[str] = set()
-_exact: list[str] = []  # keys too short to be told in other spellings from honest words
+_exact: list[str] = []  # keys too short to be recognised in other forms
 _patterns: list[_Pattern] = []
 _anchors: list[bytes] = []
 
 
 def hide(value: str) -> None:
-    """Take this value out of every text that is scrubbed from now on; one under 8 characters is none to be found."""
+    """Remove this value from every text that is scrubbed from now on. Values under 8 characters are ignored."""
     if value in _hidden or len(value) < SHORTEST:
         return
     _hidden.add(value)
     for form in {value, *_layers(value)}:
         text = form.encode("ascii", "ignore")
         letters = text.translate(None, SEPARATORS)
-        if len(letters) >= RUN:  # pieces of a key that is made of words stand in honest texts
+        if len(letters) >= RUN:  # pieces of a key made of words occur in ordinary texts
             _patterns.append(_Pattern(text, len(letters) if letters.isalpha() else RUN))
         elif len(text) >= SHORTEST:
             _exact.append(text.decode())
@@ -100,7 +100,7 @@ def hide(value: str) -> None:
 
 
 def hide_header(value: str) -> None:
-    """As `hide`, for the value of a header: also what stands behind its scheme, and what Basic has encoded."""
+    """As `hide`, for the value of a header. Also hides the part after the scheme, and the password of Basic."""
     hide(value)
     scheme, _, credentials = value.partition(" ")
     hide(credentials.strip())
@@ -110,14 +110,14 @@ def hide_header(value: str) -> None:
 
 
 def hide_environment(environment: Mapping[str, str] = os.environ) -> None:
-    """Hide what variables called ..._KEY, ..._TOKEN, ..._SECRET or ..._PASSWORD hold, if it looks random."""
+    """Hide the values of variables named ..._KEY, ..._TOKEN, ..._SECRET or ..._PASSWORD that look random."""
     for name, value in environment.items():
         if NAMED.search(name) and _is_random(value.strip()):
             hide(value.strip())
 
 
 def hide_words(words: Sequence[str]) -> None:
-    """Hide what looks like a key in the words of a command: usage errors repeat them, and settings are written down."""
+    """Hide what looks like a key in the words of a command, because usage errors and settings files repeat them."""
     for before, word in zip(["", *words], words, strict=False):
         for value in looks_like_keys(word):
             hide(value)
@@ -127,14 +127,14 @@ def hide_words(words: Sequence[str]) -> None:
 
 
 def looks_like_keys(text: str) -> Iterator[str]:
-    """The parts of a text that have the form of a well-known key, follow `Bearer`, or are a URL's password or key."""
+    """The parts of a text that look like a well-known key, follow `Bearer`, or are a password or key in a URL."""
     yield from KNOWN_SHAPE.findall(text)
     yield from SCHEME.findall(text)
     yield from filter(None, (part for parts in IN_URL.findall(text) for part in parts))
 
 
 def without_keys(text: str) -> str:
-    """What a package of others raised, scrubbed also of keys that only it was given: known by their form."""
+    """A foreign package's error message, also scrubbed of keys that only that package knows, by their form."""
     hide_environment()
     for value in looks_like_keys(text):
         text = text.replace(value, MASK)
@@ -142,13 +142,13 @@ def without_keys(text: str) -> str:
 
 
 def environment_for_others() -> dict[str, str]:
-    """The environment for a program of others that is asked to use no key: without the variables that hold one."""
+    """The environment for a foreign program that needs no key: without the variables that hold one."""
     hide_environment()
     return {name: value for name, value in os.environ.items() if scrub(value) == value}
 
 
 def is_variable(name: str) -> bool:
-    """Whether this can only be meant as the NAME of an environment variable: capitals, in words of at most 15."""
+    """Whether this can only be the NAME of an environment variable: capitals, in words of at most 15 letters."""
     return VARIABLE.fullmatch(name) is not None
 
 
@@ -157,11 +157,15 @@ def _is_random(value: str) -> bool:
 
 
 def scrub(text: str) -> str:
-    """The text with "[key]" for every hidden value, and for every piece of 15 characters or more of it.
+    """The text with "[key]" in place of every hidden value, and of every piece of it with 15 characters or more.
 
-    It is found as it is, in other cases, with separators or zero-width characters between its characters, in full-width
-    forms, base64 (also inside of a longer text), hex, and where JSON, Python, HTML or URLs spell characters as escapes.
-    A value of fewer than 15 letters and digits is found as it is, in base64, hex and escapes. Takes linear time.
+    Values are found in any case, with separators or zero-width characters inside, in full-width forms, in base64 (also
+    within a longer text), in hex, and in escapes of JSON, Python, HTML and URLs. A value with fewer than 15 letters and
+    digits is found unchanged, in base64, hex and escapes only. Takes linear time.
+
+    >>> hide("sesame-4711-open")
+    >>> scrub("Bearer sesame-4711-open")
+    'Bearer [key]'
     """
     if not _hidden or len(text) < SHORTEST or not _stands_in(text):
         return text
@@ -174,7 +178,7 @@ def scrub(text: str) -> str:
 
 
 def _stands_in(text: str) -> bool:
-    """Whether a hidden value may stand in a text: quick, and never False where one does."""
+    """Whether a text may contain a hidden value: quick, and never wrongly False."""
     for layer in _layers(text):
         plain = (layer if layer.isascii() else unicodedata.normalize("NFKD", layer)).encode("ascii", "ignore")
         if any(value.encode() in plain for value in _exact):
@@ -215,7 +219,7 @@ def _ascii(match: re.Match[str]) -> str:
 
 
 def _places(text: str) -> list[tuple[int, int]]:
-    """From where to where hidden values stand in a text, in order."""
+    """Start and end of each hidden value in a text, in order."""
     found = []
     read: list[_Rewritten] = []
     for _ in range(LAYERS):
@@ -255,10 +259,10 @@ def _loose_places(loose: str) -> Iterator[tuple[int, int]]:
 
 
 class _Rewritten:
-    """What `pattern.sub` makes of a text, and where each part of it comes from."""
+    """The result of `pattern.sub` on a text, and where each part of it comes from."""
 
     def __init__(self, text: str, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]):
-        self._at, self._start, self._end = array("q"), array("q"), array("q")  # of parts, which stayed or were replaced
+        self._at, self._start, self._end = array("q"), array("q"), array("q")  # of parts, unchanged or replaced
         self._length = end = 0
         parts = []
         for match in pattern.finditer(text):
@@ -280,13 +284,13 @@ class _Rewritten:
         self._length += length
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Where a part of it stood in the text; a character that was spelt, with its whole spelling."""
+        """Start and end, in the original text, of a part of the result. An escaped character counts as a whole."""
         return self._source(start)[0], self._source(end - 1)[1]
 
     def _source(self, place: int) -> tuple[int, int]:
         number = bisect_right(self._at, place) - 1
         at, start, end = self._at[number], self._start[number], self._end[number]
         after = self._at[number + 1] if number + 1 < len(self._at) else self._length
-        if after - at == end - start:  # it stayed
+        if after - at == end - start:  # unchanged
             return start + place - at, start + place - at + 1
         return start, end

@@ -1,4 +1,4 @@
-"""A judge's folder behind vLLM's OpenAI-compatible server."""
+"""Serves a judge's folder with vLLM's OpenAI-compatible server."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MODULE = "vllm.entrypoints.openai.api_server"
 
 
 def serve(folder: str, extra: Sequence[str] = ()) -> None:
-    """Become vLLM's server of this model folder; `extra` are vLLM's own arguments.
+    """Replace this process by vLLM's server for a model folder. `extra` are arguments for vLLM.
 
-    Does not return. Raises InputError without a model there, or without vLLM.
+    Does not return. Raises InputError if the folder has no model, or without vLLM.
     """
     command = serve_command(folder, extra)
     variant = read_card(folder).get("variant", "paper")
@@ -33,18 +33,18 @@ def serve(folder: str, extra: Sequence[str] = ()) -> None:
 
 
 def served_name(folder: str | Path) -> str:
-    """The name under which a model is served, from a hash of its weights.
+    """The name under which a model is served. It contains a hash of the weights.
 
-    Cache and result rows know an endpoint's model by URL and name: two that are served in turn must differ in it.
-    Raises InputError if the folder holds no model.
+    The cache and result rows identify an endpoint's model by URL and name, so two models that are served one after the
+    other need different names. Raises InputError if the folder has no model.
     """
     return f"judge-{model_sha256(folder)[:12]}"
 
 
 def served_spec(folder: str | Path, spec: str | None = None) -> str:
-    """How the model that is served from this folder is asked: as `spec` has it, or at vLLM's own port of this machine.
+    """The spec of the model that is served from a folder: `spec`, or by default vLLM's port on this machine.
 
-    Raises InputError if the folder holds no model, or another one than the spec names.
+    Raises InputError if the folder has no model, or another one than the spec names.
     """
     name = served_name(folder)
     endpoint = check_spec(spec) if spec is not None else (name, URL)
@@ -54,10 +54,10 @@ def served_spec(folder: str | Path, spec: str | None = None) -> str:
 
 
 def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
-    """The server's command line; what `extra` repeats counts, since it comes last.
+    """The server's command line. `extra` comes last, so it overrides our arguments.
 
-    The window is the model's own, at most LONGEST; only this machine can ask; sampling follows the request alone, not
-    the model's generation_config.json. Raises InputError if the folder holds no model with a window.
+    The window is the model's, at most LONGEST. Only this machine can connect. Sampling follows the request, not the
+    model's generation_config.json. Raises InputError if the folder has no model with a window.
     """
     path = Path(folder) / "config.json"
     if not path.is_file():

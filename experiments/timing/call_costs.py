@@ -21,10 +21,9 @@ from rag_zeval.files import write_json, write_text
 from rag_zeval.judge.example import Example
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import COSTS, MEASURES
-from rag_zeval.scoring.estimate import WordEmbedder, asked, mock_reply
+from rag_zeval.scoring.estimate import MockJudge, WordEmbedder, asked
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 from rag_zeval.stages import world
 from rag_zeval.streams import exit_status, run_command
@@ -64,7 +63,7 @@ def examples() -> list[Example]:
 
 def measure(name: str) -> Cost:
     """The cost of RAG-Zeval or of a Measure."""
-    backend, embedder = ScriptedBackend(mock_reply), WordEmbedder()
+    backend, embedder = MockJudge(), WordEmbedder()
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
         models = Models(CachedBackend(backend, cache), CachedEmbedder(embedder, cache))
         tokens = asked(open_scorer(name, models, Asking()), examples(), n=1)

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import FieldTypes, Row, check_fields, first_difference, iter_jsonl, json_line, locate, parse_row
+from rag_zeval.models.http_errors import error_text
 from rag_zeval.models.keys import needed_key
 from rag_zeval.models.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
-from rag_zeval.models.responses.error_bodies import error_text
 from rag_zeval.rows import RowWriter
 from rag_zeval.secrets import hide_header, scrub, without_keys
 from rag_zeval.text import one_line

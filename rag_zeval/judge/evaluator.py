@@ -20,18 +20,17 @@ from rag_zeval.models.language_model import REPLY_SHARE, Backend, Reply, Request
 from rag_zeval.replies.reading import EMPTY, is_empty
 from rag_zeval.text import one_line, without_surrogates
 
-NEEDS = ("answer", "reference")  # of an example
+NEEDS = ("answer", "reference")  # what an example must have (`judge.needs`)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the judge found.
+    """The judge's verdict on the answers to one question.
 
-    scores: support of each answer in [0, 1], None where there is none (failure, or an answer without claims).
-    status: "ok", "repaired" (see `parser.parse_lenient`), or "failed: reason" (then no trajectory).
-    calls: attempts made (0 if cached); tokens as the model counts them; reply: the model's text as it came.
-    seconds: time of the call; in a batch (a model in this process), the batch's time shared equally.
-    paid_tokens, bounded: as of a `Reply`.
+    scores: the support of each answer, in [0, 1]; None after a failure, or for an answer without claims.
+    status: "ok", "repaired" (see `parser.parse_lenient`), or "failed: reason" (then the trajectory is None).
+    reply: the model's text, unchanged. calls, tokens, cached, seconds, paid_tokens and bounded are those of the
+    `Reply`.
     """
 
     id: str
@@ -51,9 +50,12 @@ class Evaluation:
 class Evaluator:
     """Judges answers with a language model.
 
-    variant: prompt variant (see `judge.prompt`); by default the one the checkpoint was trained on, else "paper".
-    structured: send the JSON schema of the trajectory with each request, for a server to decode by.
-    Raises InputError for a variant that does not exist.
+    variant: prompt variant (see `judge.prompt`). Default: the one that the checkpoint was trained on, else "paper".
+    structured: send the JSON schema of the trajectory with each request, so that the server enforces it.
+    Raises InputError for an unknown variant.
+
+        judge = Evaluator(open_backend("openai:gpt-4o-mini"))
+        judge.evaluate("Who wrote it?", reference="Mary Shelley wrote it.", answers=["Shelley did."]).scores
     """
 
     def __init__(
@@ -70,27 +72,30 @@ class Evaluator:
             _announce_nano(backend.name)
 
     def evaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
-        """Judge the candidate answers to one question. Raises InputError unless there are 1 to 26, each a string."""
+        """Judge 1 to 26 candidate answers to one question.
+
+        Raises InputError for another number, and if one is not a string.
+        """
         (evaluation,) = self.evaluate_many([_example(question, reference, answers)])
         return evaluation
 
     async def aevaluate(self, question: str, reference: str, answers: Sequence[str]) -> Evaluation:
-        """As `evaluate`, for `await`: many of them may be awaited side by side."""
+        """As `evaluate`, for async code. Many may run concurrently."""
         example = _example(question, reference, answers)
         _check(example)
         return await self.judge(example)
 
     def request(self, example: Example) -> Request:
-        """What the model is asked about this example."""
+        """The request that is sent to the model for this example."""
         messages = judge_messages(self.variant.name, example.question, example.reference, example.answers)
         schema = response_schema(len(example.answers), self.variant.name) if self.structured else None
         return Request(tuple(messages), self.sampling, response_schema=schema)
 
     def evaluate_many(self, examples: Iterable[Example]) -> Iterator[Evaluation]:
-        """Yield the evaluation of each example as it finishes, in any order; a failure is a status, not an exception.
+        """Yield the evaluation of each example as it finishes, in any order. A failure is a status, not an exception.
 
-        An example whose reference is blank, or all of whose answers are, fails without a call. Raises InputError,
-        before any call, for an example without answers or with more than 26, or with anything but strings.
+        An example fails without a call if its reference or all of its answers are blank. Raises InputError before the
+        first call for an example with no answers, with more than 26, or with a text that is not a string.
         """
         examples = list(examples)
         for example in examples:
@@ -99,7 +104,7 @@ class Evaluator:
             yield evaluation
 
     async def judge(self, example: Example) -> Evaluation:
-        """The evaluation of one example, whose answers `evaluate_many` would take. A failure is a status."""
+        """As `evaluate_many`, for one example that has been checked already."""
         request = self.request(example)
         refusal = self._refusal(request.messages, example)
         if refusal is not None:
@@ -107,13 +112,13 @@ class Evaluator:
         return self._read(example, await self.backend.complete(request))
 
     def _refusal(self, messages: tuple[dict[str, str], ...], example: Example) -> str | None:
-        """Why nothing is asked, or None: nothing to judge, or a prompt that does not fit. Nothing is cut to fit."""
+        """Why no request is sent: nothing to judge, or a prompt beyond the window (it is never cut). Else None."""
         missing = lacking(example, NEEDS)
         if all(missing):
             return missing[0]
         window, prompt = self.backend.max_context, self.backend.count_tokens(messages)
         if window is None or prompt is None:
-            return None  # the endpoint itself refuses what it cannot hold
+            return None  # the endpoint itself rejects a prompt that is too long
         kept = min(self.sampling.max_tokens, window // REPLY_SHARE)
         if prompt + kept <= window:
             return None
@@ -164,7 +169,7 @@ def _example(question: str, reference: str, answers: Sequence[str]) -> Example:
 
 
 def _check_list(name: str, texts: Sequence[str]) -> None:
-    if isinstance(texts, str):  # it would be read letter by letter
+    if isinstance(texts, str):  # each letter would become an answer
         raise InputError(f"{name}: must be a list of strings, got one string")
 
 

@@ -1,21 +1,24 @@
-"""How verbatim a quote is: the longest run of tokens it shares with the reference.
+"""How verbatim a quote is: the longest run of tokens that it shares with the reference.
 
-The token sequences may be ids of the policy's tokenizer (training) or words (reports): any hashable tokens do.
+Tokens may be anything hashable: ids of the policy's tokenizer in training, words in reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-MIN_SPAN_TOKENS = 10  # a shorter span counts 0 (paper, section 3.3.2): a single copied word is no evidence
+MIN_SPAN_TOKENS = 10  # a shorter span scores 0 (paper, section 3.3.2): a single copied word is not evidence
 
 
 class ReferenceIndex:
-    """Suffix automaton of a reference (Blumer et al., 1985): built once in O(n), then each span in O(len(span)).
+    """Suffix automaton of a reference (Blumer et al., 1985): built in O(n), then O(len(span)) for each span.
 
-    `tokens` are any hashable ones; none at all are allowed and match nothing.
-    A state stands for runs of the reference that end at the same places. The longest has `length[state]` tokens, the
-    others are ends of it, all of them longer than those of the state `link[state]`. State 0 stands for the empty run.
+    An empty reference is allowed, and matches nothing.
+    A state represents the runs of the reference that end at the same places. The longest of them has `length[state]`
+    tokens. The others are suffixes of it, longer than the runs of the state `link[state]`. State 0 is the empty run.
+
+    >>> ReferenceIndex("a b c d".split()).longest_common_span("x b c y".split())
+    2
     """
 
     def __init__(self, tokens: Iterable[Hashable]):
@@ -47,22 +50,11 @@ class ReferenceIndex:
         self._moves, self.link, self.length = moves, link, length
 
     def longest_common_span(self, span: Sequence[Hashable]) -> int:
-        """Length, in tokens, of the longest contiguous run of `span` that also stands in the reference."""
-        moves, link, length = self._moves, self.link, self.length
-        state = run = best = 0
-        for token in span:  # as `follow` goes, written out: training does this for every quote of every rollout
-            while state and token not in moves[state]:
-                state = link[state]
-                run = length[state]
-            if token in moves[state]:
-                state = moves[state][token]
-                run += 1
-                if run > best:
-                    best = run
-        return best
+        """Length in tokens of the longest contiguous run of `span` that also occurs in the reference."""
+        return max((run for _, run in self.follow(span)), default=0)
 
     def follow(self, tokens: Iterable[Hashable]) -> Iterator[tuple[int, int]]:
-        """`(state, run)` after each token: the longest run that ends here and stands in the reference, in tokens."""
+        """After each token, yield `(state, run)`. run: length of the longest run that ends here, in tokens."""
         moves, link, length = self._moves, self.link, self.length
         state = run = 0
         for token in tokens:
@@ -76,7 +68,7 @@ class ReferenceIndex:
 
 
 def grounding(span: Sequence[Hashable], reference: ReferenceIndex) -> float:
-    """Share of a quote that is verbatim: longest common span / span length, in [0, 1] (paper, section 3.3.2).
+    """Verbatim share of a quote: longest common span / span length, in [0, 1] (paper, section 3.3.2).
 
     0 for a span under MIN_SPAN_TOKENS tokens.
     """

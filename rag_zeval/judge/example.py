@@ -1,4 +1,4 @@
-"""What is judged: candidate answers to a question, and what they are judged by."""
+"""What a judge or another scorer gets: a question, candidate answers, and the texts to judge them by."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 class Example:
     """Candidate answers to a question, and the reference to judge them by.
 
-    The reference is the retrieved passage (the score is then faithfulness) or the true answer (correctness). Only
-    comparison scorers look at the rest: `truth`, the ground-truth answer, and `chunks`, what was retrieved, best first.
-    reference_kind: which the reference is, "contexts" or "truth", or "reference" for another text. unanswered: of each
-    answer why there is none, such as "no answer: HTTP 429", or ""; empty where there are all.
+    reference: the retrieved contexts (the score is then faithfulness) or the ground truth (correctness).
+    reference_kind: which of them it is, "contexts" or "truth", or "reference" for another text.
+    truth, chunks: the ground truth, and the retrieved contexts, best first; only comparison scorers use them.
+    unanswered: for each answer, why it is missing, such as "no answer: HTTP 429", or ""; empty if none is missing.
+
+        Example("1", "Who wrote it?", "Mary Shelley wrote it.", ("Shelley did.", "Byron did."))
     """
 
     id: str

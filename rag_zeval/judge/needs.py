@@ -1,8 +1,8 @@
-"""What is needed to judge the answers of an example: named by each scorer, looked for here before it sees them.
+"""What an example must have so that its answers can be judged. Each scorer lists its needs; they are checked here.
 
-A need is a field of Example: "answer" (each of `answers`), "reference", "truth", "chunks"; or two, as in "truth or
-reference", where the example's own reference may stand in for the first. Measures of overlap need "any answer", which
-may be an empty text: it overlaps with nothing, and published values of BLEU and ROUGE-L count it as 0.
+A need is a field of Example: "answer" (each of `answers`), "reference", "truth" or "chunks". "truth or reference" means
+that a reference of the example's own may replace the truth. Measures of overlap need "any answer", which may be empty:
+it overlaps with nothing, and published values of BLEU and ROUGE-L count it as 0.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rag_zeval.text import is_blank, one_line
 
 ANSWER, ANY_ANSWER, OR = "answer", "any answer", " or "
 ANSWERS = (ANSWER, ANY_ANSWER)
-BETWEEN = "\n\n"  # retrieved chunks, where they are one text
-NOUNS = {  # of needs, and of what a reference is
+BETWEEN = "\n\n"  # joins retrieved chunks into one text
+NOUNS = {  # of needs and kinds of reference, in messages
     ANSWER: "answer",
     ANY_ANSWER: "answer",
     "reference": "reference",
@@ -27,16 +27,16 @@ NOUNS = {  # of needs, and of what a reference is
 
 
 class Given(NamedTuple):
-    """What an example has of a need. kind: "reference", "truth" or "contexts"."""
+    """The texts with which an example meets a need. kind: "reference", "truth" or "contexts"."""
 
     kind: str
     texts: tuple[str, ...]
 
 
 def given(example: Example, need: str) -> Given | None:
-    """What the example has of a need that is not "answer"; None where it is blank.
+    """The texts with which an example meets a need other than "answer"; None if they are blank.
 
-    Only a reference of its own stands in for another field: not contexts or a truth that the answers are judged by.
+    Only a reference of the example's own (of kind "reference") may replace another field.
     """
     for field in need.split(OR):
         found = _given(example, field)
@@ -59,7 +59,7 @@ def _given(example: Example, field: str) -> Given:
 
 
 def lacking(example: Example, needs: Collection[str]) -> tuple[str | None, ...]:
-    """Of each answer, the status that says what is missing to judge it, as "failed: no answer"; None: nothing is."""
+    """For each answer, the status that says what is missing, such as "failed: no answer"; None if nothing is."""
     missing = [NOUNS[_kind(example, need)] for need in needs if need not in ANSWERS and given(example, need) is None]
     common = f"failed: {' and '.join(f'no {noun}' for noun in missing)}" if missing else None
     if not set(ANSWERS) & set(needs):
@@ -72,7 +72,7 @@ def lacking(example: Example, needs: Collection[str]) -> tuple[str | None, ...]:
 
 
 def missing_everywhere(examples: Sequence[Example], needs: Collection[str]) -> list[str]:
-    """The nouns of what no example has of these needs, or has together with the others; none where one has them all."""
+    """What no example has, in words. Empty if one example meets all needs; all needs if none meets them together."""
     if any(None in lacking(example, needs) for example in examples):
         return []
     alone = [need for need in needs if not any(None in lacking(example, (need,)) for example in examples)]
@@ -80,11 +80,11 @@ def missing_everywhere(examples: Sequence[Example], needs: Collection[str]) -> l
 
 
 def judged_by(example: Example, needs: Iterable[str], also: Iterable[str] = ()) -> dict[str, Any]:
-    """What answers are judged by, as a result row keeps it, each by its own name and no text twice.
+    """The fields of a result row that hold the texts the answers are judged by, none of them twice.
 
-    `reference`, the text, and `reference_kind`, what it is: of the needs, the reference or the truth, else the chunks;
-    `chunks` are kept beside it where those are needed, too. also: what is looked at where the example has it.
-    Where nothing is needed but the answer, the reference is "" and its kind None.
+    reference, reference_kind: the reference or the truth if needed, else the chunks. chunks: kept beside the reference
+    if they are needed too. also: needs that are optional. If only the answer is needed, the reference is "" and its
+    kind None.
     """
     sources = [given(example, need) or Given(_kind(example, need), ()) for need in needs if need not in ANSWERS]
     sources += [found for need in also if (found := given(example, need))]

@@ -1,6 +1,6 @@
-"""From the model's text to a trajectory, or to a ranking; and from a trajectory to the text.
+"""Reads a trajectory or a ranking from the model's text, and writes a trajectory as text.
 
-Strict for training; for trajectories also lenient, and saying so, for benchmarks and users.
+Training uses the strict parser. Benchmarks and users get the lenient one, which reports whether it repaired the reply.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, Variant, find_variant
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
 from rag_zeval.replies.echo import Echo
-from rag_zeval.replies.loose_json import OBJECTS, Unreadable, unique_keys
+from rag_zeval.replies.loose_json import OBJECTS, Unreadable, unique_keys, values_within
 from rag_zeval.replies.reading import read_values
 
 
 class FormatError(ValueError):
-    """The text is not a trajectory, or no ranking; the message says which rule it breaks."""
+    """The text is not a trajectory or ranking; the message says which rule it breaks."""
 
 
 def parse_strict(text: str, n_candidates: int, variant: str = "paper") -> Trajectory:
-    """Rules (1) to (3) of the format reward: JSON list, exactly the set of candidates, all fields with their types.
+    """Read a trajectory by rules (1) to (3) of the format reward. Raises FormatError.
 
-    The candidates are read by their letters, in whatever order they stand; the trajectory has them in order. No
-    coercion: `"true"` is not `true`. A candidate needs at least one claim. Extra fields are allowed.
-    Raises FormatError.
+    The text must be a JSON list with exactly the expected candidates, and all fields with their types. `"true"` is not
+    `true`. A candidate needs at least one claim. Extra fields are allowed. The candidates may come in any order; the
+    trajectory has them in order.
     """
     return _read(_load(text), n_candidates, find_variant(variant))
 
 
 def as_reply(trajectory: Trajectory, variant: str = "paper") -> str:
-    """The JSON text that a judge of this variant writes for a trajectory: `parse_strict` reads it back."""
+    """The JSON text that a judge of this variant would write; `parse_strict` reads it back."""
     prompt = find_variant(variant)
     return json.dumps(
         [
@@ -54,16 +54,15 @@ def parse_lenient(
 ) -> tuple[Trajectory, str]:
     """The trajectory, and how it was read: "strict" or "repaired".
 
-    Repaired is a reply with fences, prose or thoughts around its list, in JSON as models write it
-    (rag_zeval.replies.loose_json), with `"true"` and `"yes"` for booleans, or without an analysis or quotes; a
-    candidate without claims is kept (it has no score). `shown` are the texts that the model was asked about: what a
-    reply repeats of them, or of the prompt, is no evaluation. `cut`: whether the reply ended at its longest; all of its
-    JSON must be there then, and come first.
+    A reply is repaired if it has fences, prose or thoughts around its list, JSON as models write it
+    (rag_zeval.replies.loose_json), `"true"` or `"yes"` for booleans, or no analysis or quotes. A candidate without
+    claims is kept; it has no score. shown: the texts that the model was asked about; what a reply copies from them, or
+    from the prompt, is not an evaluation. cut: whether the reply ended at its token limit; its JSON must then be
+    complete, and come first.
 
-    Raises FormatError, for a score is never made up, when a candidate or a verdict is missing, a claim is empty, fields
-    of claims stand where none belong, claims are those that a shown text spells out, a reply holds two evaluations that
-    differ, or what it holds may be a draft in its thoughts: whether all that it was going to say was read cannot be
-    told then.
+    A score is never made up. Raises FormatError if a candidate or a verdict is missing, a claim is empty, a claim's
+    fields are in the wrong place, claims are copied from a shown text, the reply has two different evaluations, or its
+    evaluation may be a draft in its thoughts.
     """
     prompt, echo = find_variant(variant), Echo(shown)
     try:
@@ -88,10 +87,10 @@ _FIELDS: dict[str, dict[str, Any]] = {
 
 
 def response_schema(n_candidates: int, variant: str = "paper") -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of the trajectories that `parse_strict` accepts, for servers that decode by one.
+    """JSON schema (draft 2020-12) of the trajectories that `parse_strict` accepts, for servers that enforce one.
 
-    Fields stand in the variant's order, which such servers keep, and no others are allowed: `parse_strict` minds
-    neither. Rule (4), that claims hold text and supported ones quote some, is no part of it. Raises InputError.
+    Unlike `parse_strict`, it fixes the order of the fields (such servers keep it) and allows no others. Rule (4), that
+    claims have text and supported ones a quote, is not part of it. Raises InputError for an unknown variant.
     """
     prompt = find_variant(variant)
     claims = {"type": "array", "items": _object({name: _FIELDS[name] for name in prompt.claim_fields}), "minItems": 1}
@@ -109,9 +108,9 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
-    """The candidates' letters from best to worst, as `["C", "A", "B"]` says it: each of them once, and nothing else.
+    """The candidates' letters from best to worst, from a JSON list such as `["C", "A", "B"]`.
 
-    Raises FormatError.
+    Raises FormatError unless the list has each letter once, and nothing else.
     """
     letters = _load(text)
     if not isinstance(letters, list) or not all(isinstance(letter, str) for letter in letters):
@@ -123,14 +122,14 @@ def parse_ranking(text: str, n_candidates: int) -> tuple[str, ...]:
 
 
 def says_something(claim: str) -> bool:
-    """Whether a claim holds a letter or a digit: it is neither empty nor the dots of an example."""
+    """Whether a claim has a letter or a digit, so it is neither empty nor the dots of an example."""
     return any(map(str.isalnum, claim))
 
 
 def claims_hold_text(trajectory: Trajectory, variant: str = "paper") -> bool:
-    """Rule (4) of the format reward: every claim says something, and every supported one quotes something.
+    """Rule (4) of the format reward: every claim has text, and every supported claim has a quote.
 
-    Quotes are asked of variants with evidence alone.
+    Variants without evidence need no quotes.
     """
     quoting = find_variant(variant).has_evidence
     return all(
@@ -162,7 +161,7 @@ def _in_order(candidates: Iterable[CandidateEvaluation]) -> Trajectory:
 
 
 def _check_ids(items: Any, n_candidates: int) -> None:
-    """Each of the candidates once, in any order (paper, section 3.3.2). Raises FormatError."""
+    """Raise FormatError unless each candidate is there once, in any order (paper, section 3.3.2)."""
     if not isinstance(items, list):
         raise FormatError("not a list of candidates")
     ids = [item.get("id") if isinstance(item, dict) else None for item in items]
@@ -217,7 +216,7 @@ _FIELD = re.compile(rf"""["'](?:{"|".join(CLAIM_FIELDS)})["']\s*:""")
 
 
 def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Sequence[str], cut: bool) -> Trajectory:
-    """The one evaluation that stands in a reply. Raises FormatError."""
+    """The only evaluation in a reply. Raises FormatError."""
     hidden = [piece for piece in shown if _FIELD.search(piece)]
     try:
         found, outside = read_values(text, OBJECTS, cut=cut, hidden=hidden, closed=cut)
@@ -245,7 +244,7 @@ def _find(text: str, n_candidates: int, variant: Variant, echo: Echo, shown: Seq
 
 
 def _lists(values: Sequence[Any]) -> Iterator[list[Any]]:
-    """Lists of candidates: bare, alone in an object, or written one object after the other."""
+    """Lists of candidates: bare, as the only field of an object, or written as one object after the other."""
     row: list[Any] = []
     for value in values:
         if isinstance(value, dict) and "atomic_claims" in value:
@@ -264,13 +263,13 @@ def _claims(trajectory: Trajectory) -> list[str]:
 
 
 def _repeats(trajectory: Trajectory, echo: Echo) -> bool:
-    """Whether all claims are spelled out in what the model was shown: then the evaluation is not its own."""
+    """Whether all claims are copied from what the model was shown. The evaluation is then not its own."""
     claims = _claims(trajectory)
     return bool(claims) and all(map(echo.begins, claims))
 
 
 def _check_claims(trajectory: Trajectory, items: Any, echo: Echo) -> None:
-    """Raise FormatError if a claim is empty, if fields are misplaced, or if some claims, not all, repeat shown ones."""
+    """Raise FormatError if a claim is empty, if fields are misplaced, or if some but not all claims are copied."""
     claims = _claims(trajectory)
     if not all(map(says_something, claims)):
         raise FormatError("a claim is empty")
@@ -283,13 +282,6 @@ def _check_claims(trajectory: Trajectory, items: Any, echo: Echo) -> None:
 
 
 def _count_fields(value: Any) -> int:
-    """How many fields of claims and candidates there are in a JSON value, at whatever place."""
-    count, todo = 0, [value]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, dict):
-            count += sum(field in value for field in CLAIM_FIELDS)
-            todo.extend(value.values())
-        elif isinstance(value, list):
-            todo.extend(value)
-    return count
+    """Number of fields of claims and candidates in a JSON value, at any depth."""
+    objects = (inner for inner in values_within(value) if isinstance(inner, dict))
+    return sum(field in each for each in objects for field in CLAIM_FIELDS)

@@ -1,7 +1,7 @@
-"""The paper's way with a reply that is no JSON: regular expressions read what they can (section 3.3.2).
+"""The paper's fallback for a reply that is not JSON: regular expressions read what they can (section 3.3.2).
 
-No score is made so unless it is asked for: a pattern cannot tell a judge's claim from one that an answer spells out,
-and of a reply that was cut off it counts the claims that were reached.
+It is off by default. A pattern cannot tell a judge's claim from one in an answer that the judge quotes, and in a reply
+that was cut off it counts only the claims before the cut.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _FIELD = re.compile(r'"(id|claim|is_supported)"\s*:\s*("(?:[^"\\]|\\.)*"|true\b|
 
 
 def read_patterns(text: str, n_candidates: int) -> Trajectory:
-    r"""Each candidate with the claims that have a verdict behind its id; none where there is no such id.
+    r"""Each candidate with the claims and verdicts after its id; without claims if its id is missing.
 
-    Of an id that stands twice the last counts.
+    If an id occurs twice, the last one counts.
 
         >>> cut = '[{"id": "A", "atomic_claims": [{"claim": "He sang.", "is_supported": true}, {"claim": "He ro'
         >>> [claim.is_supported for claim in read_patterns(cut, 2)[0].atomic_claims]
@@ -42,6 +42,6 @@ def read_patterns(text: str, n_candidates: int) -> Trajectory:
 def _is_json(written: str) -> bool:
     try:
         json.loads(written, strict=False)
-    except ValueError:  # an escape that JSON does not know
+    except ValueError:  # an escape that JSON does not have
         return False
     return True

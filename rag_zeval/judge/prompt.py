@@ -1,11 +1,10 @@
-"""The judge's prompt, in variants that differ in which fields the trajectory has and in what order.
+"""The judge's prompt. Its variants differ in the fields of the trajectory and in their order.
 
-One prompt, `ranking-only`, asks for no trajectory: it is that of the ranker which training is compared with.
+One prompt, `ranking-only`, asks for a ranking instead: it belongs to the SFT ranker, a baseline of the paper.
 
-Question, reference and candidates stand in the prompt as one JSON object. A JSON string cannot end early, so no
-answer or passage, whatever it contains, can open another candidate or leave its place. Nor can one spell a control
-token of a chat template: those begin with `<`, as `<|im_end|>` or `</s>`, or with a bracket, as `[INST]`, and both
-are written as JSON escapes.
+Question, reference and candidates are one JSON object in the prompt. A JSON string cannot end early, so no answer or
+passage can start another candidate or leave its place. Nor can it contain a control token of a chat template: these
+begin with `<`, as `<|im_end|>` or `</s>`, or with a bracket, as `[INST]`, and both are written as JSON escapes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,21 +24,23 @@ from rag_zeval.text import without_surrogates
 
 FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
-# `[INST]`, `[/INST]`, `[TOOL_CALLS]`, `[gMASK]`, `[|user|]`, `[@BOS@]`; no `[1]`, `[sic]` or list of JSON
+# `[INST]`, `[/INST]`, `[TOOL_CALLS]`, `[gMASK]`, `[|user|]`, `[@BOS@]`; not `[1]`, `[sic]` or a JSON list
 _CONTROL_BRACKET = re.compile(r"\[(?=[|@]|/?[a-z]*[A-Z_][A-Z0-9_]+\])")
 EVIDENCE = "grounding_evidence"
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt text by its name: `<folder>/<name>.txt`, where INPUTS stands for the question and what belongs to it."""
+    """A prompt text, `<folder>/<name>.txt`. Its placeholder INPUTS is replaced by the question and the other inputs."""
 
     folder: ClassVar[Path] = FOLDER
     name: str
 
-    @property
+    @cached_property
     def template(self) -> str:
-        return _template(self.folder, self.name)
+        text = (self.folder / f"{self.name}.txt").read_text(encoding="utf-8").strip()
+        assert text.count(INPUTS) == 1, f"prompt {self.name} must hold {INPUTS} once"
+        return text
 
     def message(self, inputs: str) -> dict[str, str]:
         """The user's message that asks about these inputs (see `inputs_json`)."""
@@ -48,13 +49,13 @@ class Prompt:
 
     @property
     def prompt_hash(self) -> str:
-        """First 16 hex digits of the sha256 of the prompt text: goes into every result file."""
+        """First 16 hex digits of the sha256 of the prompt text. It is written into every result file."""
         return hashlib.sha256(self.template.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Variant(Prompt):
-    """What a trajectory of this variant holds: the fields of each claim in order, and whether answers are echoed."""
+    """A prompt for trajectories: the fields of each claim in order, and whether the judge repeats each answer."""
 
     claim_fields: tuple[str, ...]
     echo_answer: bool
@@ -82,7 +83,7 @@ PROMPTS: dict[str, Prompt] = {**VARIANTS, RANKING.name: RANKING}
 
 
 def find_variant(name: str) -> Variant:
-    """The variant of that name. Raises InputError listing the names there are, and for a prompt without trajectory."""
+    """The variant with this name. Raises InputError for an unknown name, and for the prompt of the ranker."""
     if name == RANKING.name:
         raise InputError(f"prompt '{name}' asks for a ranking, not for claims: only the benchmarks can read it")
     if name not in VARIANTS:
@@ -90,17 +91,10 @@ def find_variant(name: str) -> Variant:
     return VARIANTS[name]
 
 
-@cache
-def _template(folder: Path, name: str) -> str:
-    text = (folder / f"{name}.txt").read_text(encoding="utf-8").strip()
-    assert text.count(INPUTS) == 1, f"prompt {name} must hold {INPUTS} once"
-    return text
-
-
 def judge_inputs(question: str, reference: str, answers: Sequence[str]) -> str:
-    """The JSON object of the prompt: `json.loads` gives back exactly the question, reference and answers put in.
+    """The JSON object of the prompt. `json.loads` gives back the same texts, except that lone surrogates are replaced.
 
-    Lone surrogates alone are replaced.
+    Raises InputError unless there are 1 to 26 answers.
     """
     if not 1 <= len(answers) <= len(LETTERS):
         raise InputError(f"{len(answers)} candidate answers: between 1 and {len(LETTERS)} can be judged at once")
@@ -109,15 +103,15 @@ def judge_inputs(question: str, reference: str, answers: Sequence[str]) -> str:
 
 
 def inputs_json(inputs: Mapping[str, Any]) -> str:
-    """Inputs as a prompt may hold them: JSON in which no text can leave its string or spell a control token."""
+    """Inputs as JSON for a prompt. No text in it can leave its string or contain a control token."""
     text = without_surrogates(json.dumps(inputs, ensure_ascii=False)).replace("<", "\\u003c")
     return _CONTROL_BRACKET.sub(r"\\u005b", text)
 
 
 def judge_messages(variant: str, question: str, reference: str, answers: Sequence[str]) -> list[dict[str, str]]:
-    """Chat messages (one, from the user) that ask for the evaluation of 1 to 26 candidate answers.
+    """The chat messages (one, from the user) that ask for the evaluation of 1 to 26 candidate answers.
 
-    `variant` is any of PROMPTS. Raises InputError for an unknown one or a wrong number of answers.
+    variant: any name in PROMPTS. Raises InputError for an unknown one or a wrong number of answers.
     """
     prompt = PROMPTS.get(variant) or find_variant(variant)
     return [prompt.message(judge_inputs(question, reference, answers))]

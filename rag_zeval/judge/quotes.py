@@ -1,4 +1,4 @@
-"""Where a judge's quotes stand in a reference: found in one pass, however long it is and however many they are."""
+"""Finds a judge's quotes in a reference, all in one pass."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rag_zeval.judge.evidence import ReferenceIndex
 from rag_zeval.judge.words import WORD, composed, words
 
 NOWHERE = sys.maxsize
-SEARCHED = 200_000  # characters of quotes that are looked for; a judge's reply of 16,384 tokens has fewer
+SEARCHED = 200_000  # most characters of quotes that are searched; a reply of 16,384 tokens has fewer
 
 
 @dataclass(frozen=True)
 class Quoted:
-    """A reference with what is quoted of it.
+    """A reference, and where its quotes are.
 
-    verbatim: for each quote, longest run of its words that stands in the reference / words of the quote, in [0, 1]. It
-    is the evidence reward's measure on words, without its minimum length: a report shows short quotes as they are. None
-    for quotes that were not looked for.
-    first: for each quote all of whose words stand in a row, the characters from which and up to which they first do.
-    starts, ends: the same of all such places of all quotes; those that overlap or touch are one.
+    verbatim: for each quote, the longest run of its words that is in the reference / words of the quote, in [0, 1].
+    This is the measure of the evidence reward, but on words and without a minimum length. None for quotes that were not
+    searched.
+    first: for each quote that occurs word for word, the first place, as (start, end) in characters.
+    starts, ends: all such places of all quotes, in order; places that overlap or touch are merged.
     """
 
     reference: str
@@ -33,7 +33,7 @@ class Quoted:
     ends: array[int]
 
     def pieces(self) -> Iterator[tuple[str, bool]]:
-        """The reference in pieces `(text, is quoted)`, none of them empty."""
+        """Yield the reference in pieces `(text, is_quoted)`, none of them empty."""
         at = 0
         for start, end in zip(self.starts, self.ends, strict=True):
             if at < start:
@@ -45,11 +45,11 @@ class Quoted:
 
 
 def find_quotes(reference: str, quotes: Iterable[str]) -> Quoted:
-    """Find quotes in a reference, word by word: spacing does not matter, nor how Unicode codes what looks the same.
+    """Find quotes in a reference, word by word. Takes linear time.
 
-    All that can be seen does: case, punctuation, full-width forms, Arabic vowel signs and elongation.
-
-    A quote with which they have more than SEARCHED characters in all is not looked for: a server may send any length.
+    Spaces do not matter, nor do different Unicode codings of the same characters. Every visible difference does: case,
+    punctuation, full-width forms, Arabic vowel signs and elongation. After SEARCHED characters of quotes in all, the
+    others are not searched, because a server may send any length.
     """
     found = Quoted(reference, dict.fromkeys(quotes), {}, array("q"), array("q"))
     wanted: dict[str, tuple[str, ...]] = {}

@@ -1,4 +1,4 @@
-"""The trajectory: what the judge writes, as the paper has it (Fig. 5)."""
+"""The trajectory: what the judge writes, as in Fig. 5 of the paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True)
 class AtomicClaim:
-    """One fact of a candidate answer, with the judge's verdict and the reference text it quotes for it."""
+    """One fact of a candidate answer, with the judge's verdict and the quotes from the reference."""
 
     claim: str
     is_supported: bool
@@ -20,7 +20,7 @@ class AtomicClaim:
 
 @dataclass(frozen=True)
 class CandidateEvaluation:
-    """All claims of one candidate; `id` is its letter, `answer` the echoed answer where the variant asks for it."""
+    """All claims of one candidate. id: its letter. answer: as the judge repeated it, if the variant asks for that."""
 
     id: str
     atomic_claims: tuple[AtomicClaim, ...]
@@ -31,7 +31,7 @@ Trajectory = tuple[CandidateEvaluation, ...]
 
 
 def as_json(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """The trajectory as lists and dictionaries, all fields in it."""
+    """The trajectory as lists and dictionaries, with all fields."""
     return [
         {**vars(candidate), "atomic_claims": [{**vars(claim)} for claim in candidate.atomic_claims]}
         for candidate in trajectory

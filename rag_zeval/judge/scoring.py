@@ -1,4 +1,4 @@
-"""Scores of a trajectory, or of a ranking. The reward, the benchmarks and the evaluator all call these."""
+"""Scores of a trajectory or a ranking, for the reward, the benchmarks and the evaluator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rag_zeval.judge.schema import CandidateEvaluation, Trajectory
 def support_score(candidate: CandidateEvaluation) -> float | None:
     """S(y) = supported claims / claims, in [0, 1] (paper, section 3.1); None for a candidate without claims.
 
-    It is faithfulness when the reference is the retrieved passage, correctness when it is the ground-truth answer.
+    It is faithfulness if the reference is the retrieved contexts, and correctness if it is the ground truth.
     """
     claims = candidate.atomic_claims
     return sum(claim.is_supported for claim in claims) / len(claims) if claims else None
@@ -22,9 +22,12 @@ def support_scores(trajectory: Trajectory) -> list[float | None]:
 
 
 def rank_scores(ranking: Sequence[str]) -> list[float]:
-    """Scores from a ranking (letters, best first): (K - rank) / (K - 1), evenly from 1 to 0, in the letters' order.
+    """Scores from a ranking (letters, best first), in the letters' order: (K - rank) / (K - 1), from 1 to 0.
 
-    No two are equal. Raises ValueError for fewer than two candidates: a rank says nothing about one alone.
+    Raises ValueError for fewer than two candidates: the rank of a single one says nothing.
+
+    >>> rank_scores(["B", "A", "C"])
+    [0.5, 1.0, 0.0]
     """
     if len(ranking) < 2:
         raise ValueError("a ranking needs two candidates or more")
@@ -38,12 +41,12 @@ def ranked_pairs(truth: Sequence[float]) -> list[tuple[int, int]]:
 
 
 def strictly_ranked(scores: Sequence[float | None], truth: Sequence[float]) -> bool:
-    """True if every pair with truth[i] > truth[j] has scores[i] > scores[j]; a pair with a missing score has not."""
+    """Whether every pair with truth[i] > truth[j] has scores[i] > scores[j]. Pairs with a missing score fail."""
     return all(_above(scores[i], scores[j]) for i, j in ranked_pairs(truth))
 
 
 def same_words(first: str, second: str) -> bool:
-    """Whether two answers are the same word for word: no honest judge can rank them."""
+    """Whether two answers have the same words, so that no honest judge can rank them."""
     return first.split() == second.split()
 
 

@@ -1,4 +1,4 @@
-"""One example sent to a judge, to see that it answers."""
+"""Sends one example to a judge, to check that it works."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def smoke(
     structured: bool = False,
     **calls: Any,
 ) -> bool:
-    """Ask the model that a spec names about one example and print what came; whether the reply could be read.
+    """Ask a model about one example and print its scores; returns whether the reply could be read.
 
-    The model's card says which prompt it was trained on, and whether it knows the nano world only: the card in its
-    folder, or in `served`, the folder on this machine that an endpoint serves. calls: how an endpoint is called, as
-    `open_backend` takes it. Raises InputError if nothing answers.
+    The model's card gives its prompt variant, and says whether it only knows the nano world. It is read from the
+    model's folder, or from `served`: the folder on this machine that an endpoint serves. calls: options of
+    `open_backend`. Raises InputError if nothing answers.
     """
     backend = open_backend(spec, **calls)
     card = read_card(served) if served is not None else backend.card

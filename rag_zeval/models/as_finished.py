@@ -1,4 +1,4 @@
-"""The doors between plain code and `await`: many questions side by side, and plain code that is awaited itself."""
+"""Bridges between plain and async code: many requests run concurrently, and plain functions made awaitable."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 _END: Any = object()
-WAKE_SECONDS = 0.2  # a notebook's interruption does not wake an event loop that waits for something else
+WAKE_SECONDS = 0.2  # interrupting a notebook does not wake an event loop that waits for something else
 
 
 def as_finished(
     ask: Callable[[Item], Awaitable[Result]], items: Iterable[Item], at_once: int
 ) -> Iterator[tuple[int, Result]]:
-    """Yield `(index, await ask(item))` of each item, as they finish, at most `at_once` of them under way.
+    """Yield `(index, await ask(item))` for each item as it finishes, with at most `at_once` running at a time.
 
-    Items are taken only as they can be asked about, so they may be many. What `ask` raises is raised here, and then,
-    as when the caller stops early, everything under way is given up. The event loop runs while a result is waited for,
-    in this thread; where one runs already (a notebook), in a thread beside it.
+    Items are taken lazily, so there may be very many. If `ask` raises, or the caller stops early, everything that runs
+    is cancelled; the exception is raised here. The event loop runs in this thread while the caller waits for a result.
+    If this thread already runs one (a notebook), another thread is used.
 
         for index, reply in as_finished(model.complete, requests, model.at_once):
             print(requests[index].messages, reply.text)
@@ -46,10 +46,12 @@ def as_finished(
 
 
 def awaitable(work: Callable[Arguments, Result], doc: str) -> Callable[Arguments, Coroutine[Any, Any, Result]]:
-    """`work` as a coroutine function, named with an "a" before it: it runs in a thread, and leaves the event loop free.
+    """A coroutine function that runs `work` in a thread. Its name is that of `work` with an "a" before it.
 
-    When it is cancelled, `work` gets CancelledError, out of `as_finished` or `check_stopped`, and ends before the
-    caller's own CancelledError goes on. doc: the docstring.
+    When it is cancelled, `as_finished` and `check_stopped` raise CancelledError inside `work`. The caller's own
+    CancelledError follows once `work` has ended. doc: the docstring.
+
+        aevaluate = awaitable(evaluate, "As `evaluate`, for async code.")
     """
 
     @functools.wraps(work)
@@ -74,13 +76,13 @@ def awaitable(work: Callable[Arguments, Result], doc: str) -> Callable[Arguments
 
 
 def check_stopped() -> None:
-    """Raise CancelledError if this is the work of an `awaitable` that was cancelled."""
+    """Raise CancelledError if this runs inside an `awaitable` that was cancelled."""
     if (stop := _stop.get()) is not None:
         stop.check()
 
 
 class _Stop:
-    """How one thread ends what `as_finished` does in another, with CancelledError, now and from then on."""
+    """Lets one thread cancel every `as_finished` that another thread runs, now or later."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +101,7 @@ class _Stop:
 
     @contextmanager
     def calls(self, end: Callable[[], object]) -> Iterator[None]:
-        """Inside, `set` calls `end`."""
+        """Within this context, `set` calls `end`."""
         with self._lock:
             self.check()
             self._ends.append(end)
@@ -110,7 +112,7 @@ class _Stop:
                 self._ends.remove(end)
 
 
-_stop: ContextVar[_Stop | None] = ContextVar("stop", default=None)  # of the work that is awaited in this thread
+_stop: ContextVar[_Stop | None] = ContextVar("stop", default=None)  # of the `awaitable` that this thread runs
 
 
 def _in_a_loop() -> bool:

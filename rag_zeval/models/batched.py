@@ -1,26 +1,26 @@
-"""What models in this process share: requests that wait at the same time are computed together."""
+"""Batching for models in this process: requests that wait at the same time are computed together."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rag_zeval.files import model_sha256, read_card
 from rag_zeval.models.language_model import Messages, Reply, Request, chat_ids
 
-QUIET_TURNS = 50  # of the event loop without a new request: whoever got a reply asks on within far fewer
+QUIET_TURNS = 50  # turns of the event loop without a new request; a follow-up question needs far fewer
 
 
 class BatchedModel(ABC):
-    """A model to which many requests cost less together than one by one.
+    """A model for which requests are cheaper in batches.
 
-    Requests are collected until the event loop has nothing else to do, and then computed, in an order that does not
-    depend on their arrival. So the same examples, begun together, always stand in the same batches. Several event
-    loops, of threads or within one another, may ask; what one of them collected is computed without the others'.
+    Requests are collected until the event loop has nothing else to do, and then computed in an order that does not
+    depend on their arrival. So the same examples, started together, always form the same batches. Several event loops
+    may use the model, in threads or nested; each has its own batches.
     """
 
     batched = True
@@ -32,10 +32,10 @@ class BatchedModel(ABC):
 
     @abstractmethod
     def replies_to(self, requests: Sequence[Request]) -> Iterator[tuple[int, Reply]]:
-        """Yield `(index, reply)` of each request once, in any order, each computed when it is asked for."""
+        """Yield `(index, reply)` for each request once, in any order, and compute each lazily."""
 
     async def complete(self, request: Request) -> Reply:
-        """The reply to one request, computed with those that wait beside it."""
+        """The reply to one request, computed in a batch with the others that wait."""
         loop = asyncio.get_running_loop()
         queue = self._queues.get(loop)
         if queue is None or queue.worker.done():
@@ -66,7 +66,7 @@ class BatchedModel(ABC):
                 index, reply = found
                 if not batch[index][1].done():
                     batch[index][1].set_result(reply)
-                await asyncio.sleep(0)  # who writes rows then has this one before the next is computed
+                await asyncio.sleep(0)  # so that this row is written before the next is computed
         except Exception as error:
             for _, future in batch:
                 if not future.done():
@@ -79,7 +79,7 @@ class BatchedModel(ABC):
 
 @dataclass(frozen=True)
 class _Queue:
-    """The requests of one event loop that wait, and the task that computes them."""
+    """The waiting requests of one event loop, and the task that computes them."""
 
     waiting: list[tuple[Request, asyncio.Future[Reply]]]
     worker: asyncio.Task[None]
@@ -87,7 +87,7 @@ class _Queue:
 
 @dataclass(frozen=True)
 class Job:
-    """A request whose prompt (token ids) leaves room for a reply, of at most `limit` tokens."""
+    """A request whose prompt (token ids) fits. `limit`: most tokens of its reply."""
 
     index: int
     request: Request
@@ -102,11 +102,12 @@ class Job:
 class FolderModel(BatchedModel):
     """A causal language model from a folder, with the chat template of its tokenizer.
 
-    tokenizer, max_context: of the model that the subclass loads. Raises InputError when the folder holds no model.
+    The subclass loads the model, and sets `tokenizer` and `max_context`. Raises InputError if the folder has no model.
     """
 
     tokenizer: Any
     max_context: int | None
+    card: Mapping[str, str]
 
     def __init__(self, folder: str):
         super().__init__()
@@ -132,4 +133,4 @@ class FolderModel(BatchedModel):
 
     @abstractmethod
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
-        """Yield `(index, reply)` of each job once, in any order."""
+        """Yield `(index, reply)` for each job once, in any order."""

@@ -1,4 +1,4 @@
-"""Replies kept in SQLite, so that nothing is paid for twice."""
+"""A cache of replies in SQLite, so that you never pay for the same request twice."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from rag_zeval.files import check_regular
 from rag_zeval.models.language_model import Backend, Messages, Reply, Request
 from rag_zeval.secrets import scrub
 
-READING = 3  # raise it when other replies count as whole, for that is decided before a reply is kept
-LOCK_SECONDS = 10.0  # to wait at most for another program that locks the file
-QUIET_SECONDS = 1.0  # of that without a word: two runs that share a cache wait for each other all the time
+READING = 3  # part of each key; raise it when the rule for which replies are complete changes
+LOCK_SECONDS = 10.0  # longest wait for another program that locks the file
+QUIET_SECONDS = 1.0  # wait without a message: two runs that share a cache often wait for each other briefly
 PAUSE = 0.02  # seconds between two tries
-MOST_UNSTORED = 1_000  # replies that wait in memory for a lock
-SCHEMA = "CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)"  # as SQLite itself keeps the words
+MOST_UNSTORED = 1_000  # replies kept in memory while the file is locked
+SCHEMA = "CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL)"  # exactly as SQLite keeps it
 
 
 def reply_key(identity: str, request: Request) -> str:
-    """Hex sha256 of all that can change a reply: model (`Backend.identity`), messages, sampling, schema, trial.
+    """Cache key: hex sha256 of all that can change a reply: `Backend.identity`, messages, sampling, schema, trial.
 
-    Batch size, concurrency, timeouts and the path of a checkpoint are no part of it.
+    Batch size, concurrency, timeouts and the path of a checkpoint are not part of it.
     """
     content = [
         READING,
@@ -45,22 +45,25 @@ def reply_key(identity: str, request: Request) -> str:
 
 
 class ReplyCache:
-    """Replies by key, in one SQLite file that several processes may share; a kill loses no reply stored before it.
+    """Replies by key, in one SQLite file that several processes may share. A kill loses no reply stored before it.
 
-    An entry counts only as it was written, under its own key: any other is asked for again and replaced. Once the file
-    is open, nothing that happens to it stops a run or costs a reply: one line on stderr says what went wrong. A file
-    that cannot be read is left alone from then on; where only writing fails, each further reply is tried to be kept.
-    Waiting for a lock leaves the event loop free and has a deadline.
+    A damaged entry is detected by its hash; the request is then sent again and the entry replaced. Once the file is
+    open, no fault of it stops a run or loses a reply: one line on stderr says what went wrong. After a failed read, the
+    file is not used again; after a failed write, each later reply is still tried. A wait for a lock does not block the
+    event loop, and ends after LOCK_SECONDS.
 
-    Only its owner may read a file made here (mode 0600), for replies quote what was asked; one that is there keeps its
-    mode. Raises InputError when the file cannot be opened as such a cache, or stays locked for LOCK_SECONDS.
+    A new file is readable by its owner only (mode 0600), because replies quote the inputs; an existing one keeps its
+    mode. Raises InputError if the file is not such a cache, or stays locked for LOCK_SECONDS.
+
+        with ReplyCache("replies.sqlite") as cache:
+            backend = CachedBackend(open_backend(spec), cache)
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._under_way: dict[str, asyncio.Task[Reply]] = {}  # by key
         self._unstored: dict[str, str] = {}  # entries by key, while another program writes
-        self._using = threading.Lock()
+        self._using = threading.RLock()
         self._told = self._failed = self._unreadable = False
         check_regular(self.path)
         try:
@@ -86,9 +89,9 @@ class ReplyCache:
             self._db.execute(SCHEMA.replace("TABLE", "TABLE IF NOT EXISTS"))
 
     async def reply(self, key: str, ask: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
-        """The stored reply, or that of `await ask()`, which is then stored.
+        """The stored reply, or else the result of `await ask()`, which is then stored.
 
-        Equal keys side by side are asked once: the others get the same reply, which costs nothing then.
+        Concurrent calls with equal keys share one `ask`; the others get the same reply with 0 calls.
         """
         if (stored := await self.get(key)) is not None:
             return stored
@@ -108,16 +111,17 @@ class ReplyCache:
             del self._under_way[key]
 
     async def get(self, key: str) -> Reply | None:
-        """The stored reply, marked as cached and with no calls spent; its tokens are those it once cost."""
+        """The stored reply or None. It is marked as cached and has 0 calls; its tokens are those it once cost."""
         if (unstored := self._unstored.get(key)) is not None:
             return _read(key, unstored.encode())
         rows = await self._run("SELECT reply FROM replies WHERE key = ?", key)
         return _read(key, rows[0][0]) if rows else None
 
     def put(self, key: str, reply: Reply) -> None:
-        """Store an "ok" reply in place of what is there. Other replies are not worth keeping.
+        """Store a reply with status "ok", and ignore any other.
 
-        It waits for no lock: a reply that cannot be stored yet is stored with a later one, or by `close`.
+        It does not wait for a lock: a reply that cannot be stored yet is stored together with a later one, or by
+        `close`.
         """
         if reply.status != "ok" or self._unreadable:
             return
@@ -129,12 +133,12 @@ class ReplyCache:
                 self._warn(error)
 
     async def forget(self, key: str) -> None:
-        """Drop a reply, so that the next one can be kept."""
+        """Delete a stored reply."""
         self._unstored.pop(key, None)
         await self._run("DELETE FROM replies WHERE key = ?", key)
 
     def close(self) -> None:
-        """Store what still waits for a lock, and close the file."""
+        """Store the replies that still wait for a lock, and close the file."""
         try:
             if self._unstored:
                 self._wait_for(self._store)
@@ -149,23 +153,15 @@ class ReplyCache:
         self.close()
 
     async def _run(self, statement: str, *values: str) -> list[Any] | None:
-        """The rows that a statement finds; None where it cannot be run, and from then on.
-
-        SQLite itself waits for some locks, ten seconds for each statement: who waits beside it does not try as well.
-        """
-        pauses = self._pauses()
-        while not self._unreadable:
-            try:
-                with self._using:
-                    return self._db.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
-                pause = next(pauses, None) if _is_locked(error) else None
-                if pause is None:
-                    self._warn(error)
-                    self._unreadable = True
-                    return None
-            await asyncio.sleep(pause)
-        return None
+        """The rows that a statement finds; None if it fails, and for every later statement."""
+        rows: list[Any] = []
+        try:
+            for pause in self._tries(lambda: rows.extend(self._db.execute(statement, values).fetchall())):
+                await asyncio.sleep(pause)
+        except sqlite3.Error as error:
+            self._warn(error)
+            self._unreadable = True
+        return None if self._unreadable else rows
 
     def _store(self) -> None:
         with self._using:
@@ -173,21 +169,25 @@ class ReplyCache:
         self._unstored.clear()
 
     def _wait_for(self, act: Callable[[], None]) -> None:
-        """Do something that another program's lock may forbid. Raises sqlite3.Error if it does so to the end."""
-        pauses = self._pauses()
-        while True:
-            try:
-                return act()
-            except sqlite3.Error as error:
-                pause = next(pauses, None) if _is_locked(error) else None
-                if pause is None:
-                    raise
+        """Do it as soon as no other program's lock forbids it. Raises sqlite3.Error after the deadline."""
+        for pause in self._tries(act):
             time.sleep(pause)
 
-    def _pauses(self) -> Iterator[float]:
-        """Seconds to wait before each further try, until the deadline; none any more once a deadline has passed."""
+    def _tries(self, act: Callable[[], None]) -> Iterator[float]:
+        """Try to do something, and yield the seconds to wait before each retry.
+
+        Raises sqlite3.Error if the lock lasts until the deadline, at once if a deadline has passed before, and for any
+        other error. For some locks, SQLite itself waits for ten seconds, so nobody else may try after that.
+        """
         started = time.monotonic()
-        while not self._failed and (waited := time.monotonic() - started) < LOCK_SECONDS:
+        while not self._unreadable:
+            try:
+                with self._using:
+                    return act()
+            except sqlite3.Error as error:
+                waited = time.monotonic() - started
+                if not _is_locked(error) or self._failed or waited >= LOCK_SECONDS:
+                    raise
             if waited > QUIET_SECONDS and not self._told:
                 self._told = True
                 told = f"another program has locked this reply cache; waiting for at most {LOCK_SECONDS:g} s"
@@ -203,8 +203,8 @@ class ReplyCache:
 
 
 def _is_locked(error: sqlite3.Error) -> bool:
-    """Whether to try again. Of "locking protocol" not: SQLite itself has waited ten seconds then."""
-    return "locked" in str(error)  # Python 3.10 tells no error codes
+    """Whether a retry may help. Not for "locking protocol": SQLite itself has then waited for ten seconds."""
+    return "locked" in str(error)  # Python 3.10 has no error codes
 
 
 def _entry(key: str, reply: Reply) -> str:
@@ -213,7 +213,7 @@ def _entry(key: str, reply: Reply) -> str:
 
 
 def _read(key: str, entry: Any) -> Reply | None:
-    """The reply in an entry of the file; None for one that was not written so by `_entry`, for this key."""
+    """The reply in an entry of the file; None unless `_entry` wrote it for this key."""
     if not isinstance(entry, bytes):
         return None
     digest, _, content = entry.partition(b" ")
@@ -228,9 +228,9 @@ def _digest(key: str, content: bytes) -> str:
 
 
 class CachedBackend:
-    """A backend that asks another only for what the cache lacks. Equal requests side by side are asked once.
+    """A backend with a cache: it sends a request to another backend only if the reply is not stored.
 
-    forgets: while it is set nothing is asked; a reply that is there is handed out and dropped, to be asked for anew.
+    forgets: while this is set, nothing is sent; a stored reply is returned and deleted, so that the next run asks anew.
     """
 
     def __init__(self, backend: Backend, cache: ReplyCache):

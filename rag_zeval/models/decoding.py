@@ -1,8 +1,8 @@
 """Batched decoding with transformers: several tokens a pass, finished rows leave, every row has its own seed.
 
 Speculative decoding (Leviathan et al., 2023) with drafts that are looked up (`drafting`): one pass over a draft says
-which token belongs at each of its positions, and the draft holds as far as it agrees. As every row chooses by its own
-uniform numbers, one for each new token, the result is what decoding token by token gives.
+which token belongs at each of its positions, and the draft is right as far as it agrees. Every row chooses by its own
+uniform numbers, one for each new token. So the result is exactly that of decoding token by token.
 
 Imported only where torch is already needed.
 """
@@ -162,11 +162,48 @@ def stop_ids(model: Any, tokenizer: Any) -> list[int]:
 
 @dataclass
 class _Row:
+    """One prompt being answered. number: its place in the call; limit: how many new tokens it may have."""
+
     number: int
     prompt: tuple[int, ...]
     limit: int
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+
+    def extend(self, tokens: list[int], logprobs: list[float], stops: Collection[int]) -> list[int]:
+        """Append new tokens, up to the limit and to the first stop token; returns those that were appended."""
+        new = tokens[: self.limit - len(self.tokens)]
+        new = new[: next((at for at, token in enumerate(new, 1) if token in stops), None)]
+        self.tokens += new
+        self.logprobs += logprobs[: len(new)]
+        return new
+
+    def is_finished(self, stops: Collection[int]) -> bool:
+        return len(self.tokens) == self.limit or self.tokens[-1] in stops
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """How tokens are chosen. uniform: float64 [rows, new tokens], one number in [0, 1) for each; None is greedy."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    uniform: Any
+
+    def choose(self, logits: Any, row_numbers: Any, steps: Any) -> tuple[Any, Any]:
+        """Tokens and their log-probabilities, each [rows, positions], from logits [rows, positions, vocabulary].
+
+        row_numbers [rows, 1] and steps [rows, positions] say which new token of which row each position gives.
+        """
+        if self.uniform is None:
+            chosen = logits.argmax(-1)
+        else:
+            logits = logits / self.temperature
+            numbers = self.uniform[row_numbers, steps.clamp(max=self.uniform.shape[1] - 1)]
+            truncated = _truncated(logits.flatten(0, 1), self.top_p, self.top_k)
+            chosen = _inverse_cdf(truncated, numbers.flatten()).view_as(steps)
+        return chosen, logits.gather(2, chosen[:, :, None])[:, :, 0] - logits.logsumexp(-1)
 
 
 @torch.inference_mode()
@@ -184,69 +221,72 @@ def generate(
 ) -> Generated:
     """Decode all prompts as one batch.
 
-    prompts: token ids, any lengths; limits: new tokens allowed (one number, or one per row); temperature 0 is greedy.
+    prompts: token ids, any lengths; limits: new tokens allowed (one number, or one per row); temperature 0 is greedy;
+    eos: the tokens that end a row.
     Returns per row `(token ids, log-probabilities)`: at most `limit` tokens, the stop token included when it came.
     Log-probabilities are those of the tempered distribution before top-k and top-p, as verl expects of a rollout.
     Row i draws all its uniform numbers from `seeds[i]` and picks tokens by inverse CDF, so its sample depends on
     its seed alone, not on its neighbours. Raises ValueError if sampling is asked for without seeds, InputError for a
     model with layers of another kind than full or sliding-window attention.
+
+        [(ids, logprobs)] = generate(model, [chat_ids(tokenizer, messages)], 512, eos=stop_ids(model, tokenizer))
     """
     if temperature > 0 and seeds is None:
         raise ValueError("sampling needs one seed per row")
-    room = [limits] * len(prompts) if isinstance(limits, int) else list(limits)
-    rows = [_Row(at, tuple(prompt), limit) for at, (prompt, limit) in enumerate(zip(prompts, room, strict=True))]
+    row_limits = [limits] * len(prompts) if isinstance(limits, int) else list(limits)
+    rows = [_Row(at, tuple(prompt), limit) for at, (prompt, limit) in enumerate(zip(prompts, row_limits, strict=True))]
     uniform = None
     if temperature > 0 and seeds is not None:
-        draws = [torch.rand(max(room), generator=torch.Generator().manual_seed(s), dtype=torch.float64) for s in seeds]
-        uniform = torch.stack(draws).to(model.device)
-    stops, drafts, vocabulary = set(eos), Drafts(prompts), model.config.get_text_config().vocab_size
-    first = {row.prompt: row for row in reversed(rows)}
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        numbers = [torch.rand(max(row_limits), generator=each, dtype=torch.float64) for each in generators]
+        uniform = torch.stack(numbers).to(model.device)
+    sampling, drafts, stops = _Sampling(temperature, top_p, top_k, uniform), Drafts(prompts), set(eos)
+    first_rows = {row.prompt: row for row in reversed(rows)}  # of each prompt
+    other_rows = [row for row in rows if first_rows[row.prompt] is not row]
     with grouped_attention(model):
-        read, which = _read(model, list(first), pad), {prompt: at for at, prompt in enumerate(first)}
-        # one row of each prompt goes first: the others draft from what it wrote
-        for wave in (list(first.values()), [row for row in rows if first[row.prompt] is not row]):
-            live, width = wave, max((len(row.prompt) + row.limit for row in wave), default=0)
-            if live:
-                cache = read.spread([which[row.prompt] for row in live], width)
-            while live:
-                most = min(CHUNK, LOGITS // (len(live) * vocabulary), max(row.limit - len(row.tokens) for row in live))
-                guesses = drafts.propose([row.number for row in live], max(0, most - 1))
-                longest = max(map(len, guesses))
-                last = [(row.tokens or row.prompt)[-1] for row in live]
-                padded = [[*guess, *[pad] * (longest - len(guess))] for guess in guesses]
-                ids = torch.tensor([[t, *more] for t, more in zip(last, padded, strict=True)], device=model.device)
-                sizes = [(row.number, len(row.prompt), len(row.tokens), row.limit) for row in live]
-                number, prompt, done, limit = torch.tensor(sizes, device=model.device)[:, :, None].unbind(1)
-                steps = done + torch.arange(longest + 1, device=model.device)  # the new token that each position gives
-                # what lies beyond a row's limit goes to one column that no token within the limit sees
-                logits = _forward(model, cache, slice(len(live)), ids, prompt - 1 + steps.minimum(limit)).float()
-                if uniform is None:
-                    chosen = logits.argmax(-1)
-                else:
-                    logits = logits / temperature
-                    numbers = uniform[number, steps.clamp(max=uniform.shape[1] - 1)]
-                    flat = _truncated(logits.flatten(0, 1), top_p, top_k)
-                    chosen = _inverse_cdf(flat, numbers.flatten()).view_as(ids)
-                logprobs = logits.gather(2, chosen[:, :, None])[:, :, 0] - logits.logsumexp(-1)
-                right = (chosen[:, :-1] == ids[:, 1:]).cumprod(1).sum(1)
-                for row, *result in zip(live, chosen.tolist(), logprobs.tolist(), right.tolist(), strict=True):
-                    drafts.accept(row.number, _take(row, stops, *result))
-                going = [len(row.tokens) < row.limit and row.tokens[-1] not in stops for row in live]
-                live = [live[at] for at in cache.close_gaps(going)]
+        prefilled = _prefill(model, list(first_rows), pad)
+        places = {prompt: at for at, prompt in enumerate(first_rows)}
+        # the other rows of a prompt draft from what its first row wrote, so they wait until it has ended
+        for wave in filter(None, (list(first_rows.values()), other_rows)):
+            room = max(len(row.prompt) + row.limit for row in wave)
+            cache = prefilled.spread([places[row.prompt] for row in wave], room)
+            _decode(model, cache, wave, drafts, sampling, stops, pad)
     return [(row.tokens, row.logprobs) for row in rows]
 
 
-def _take(row: _Row, stops: set[int], chosen: list[int], logprobs: list[float], right: int) -> list[int]:
-    """Add the tokens chosen after a right draft, and the one after that, to the row; returns them."""
-    new = chosen[: min(right + 1, row.limit - len(row.tokens))]
-    new = new[: next((at for at, token in enumerate(new, 1) if token in stops), None)]
-    row.tokens += new
-    row.logprobs += logprobs[: len(new)]
-    return new
+def _decode(
+    model: Any, cache: RowCache, rows: list[_Row], drafts: Drafts, sampling: _Sampling, stops: set[int], pad: int
+) -> None:
+    """Decode rows to their ends. In `cache`, each has its prompt but for the last token."""
+    vocabulary = model.config.get_text_config().vocab_size
+    while rows:
+        longest_rest = max(row.limit - len(row.tokens) for row in rows)
+        chunk = min(CHUNK, LOGITS // (len(rows) * vocabulary), longest_rest)
+        guesses = drafts.propose([row.number for row in rows], max(0, chunk - 1))
+        width = max(map(len, guesses))
+        inputs = [
+            [(row.tokens or row.prompt)[-1], *guess, *[pad] * (width - len(guess))]
+            for row, guess in zip(rows, guesses, strict=True)
+        ]
+        ids = torch.tensor(inputs, device=model.device)
+        sizes = [(row.number, len(row.prompt), len(row.tokens), row.limit) for row in rows]
+        row_numbers, prompt_lengths, done, limits = torch.tensor(sizes, device=model.device)[:, :, None].unbind(1)
+        steps = done + torch.arange(width + 1, device=model.device)  # number of the new token that a position gives
+        # what is beyond a row's limit goes to one column, which no token within the limit sees
+        positions = prompt_lengths - 1 + steps.minimum(limits)
+        logits = _forward(model, cache, slice(len(rows)), ids, positions).float()
+        chosen, logprobs = sampling.choose(logits, row_numbers, steps)
+        # a guess counts while it is the token that was chosen; the choice behind the last such guess counts as well
+        right_guesses = (chosen[:, :-1] == ids[:, 1:]).cumprod(1).sum(1)
+        for row, tokens, values, right in zip(
+            rows, chosen.tolist(), logprobs.tolist(), right_guesses.tolist(), strict=True
+        ):
+            drafts.accept(row.number, row.extend(tokens[: right + 1], values, stops))
+        rows = [rows[at] for at in cache.close_gaps([not row.is_finished(stops) for row in rows])]
 
 
-def _read(model: Any, prompts: Sequence[Sequence[int]], pad: int) -> RowCache:
-    """The keys and values of every prompt but its last token."""
+def _prefill(model: Any, prompts: Sequence[Sequence[int]], pad: int) -> RowCache:
+    """A cache with a row for each prompt: keys and values of all its tokens but the last."""
     width = max(map(len, prompts)) - 1
     cache = RowCache(len(prompts), width)
     at_once = max(1, PREFILL // max(1, width))

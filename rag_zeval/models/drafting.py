@@ -1,13 +1,13 @@
-"""Drafts of the next tokens, looked up in what was written before; decoding checks them, so a bad one costs time only.
+"""Drafts of the next tokens, looked up in earlier text. Decoding checks them, so a wrong draft only costs time.
 
 A judge's reply repeats itself, its prompt, other replies to its prompt, and the form of all replies. So the last n
-tokens of a row are looked up, for several n, in two tables of what came next:
+tokens of a row are looked up, for several n, in two tables of what followed them before:
 
-- the family's: the prompt and all replies to it, word for word;
-- the common one: all replies, where a prompt's own words (those in at most half of the prompts) stand as "the k-th last
-  own word": `Claim: Turin. Reference: Oslo.` in one reply drafts the same sentences about other towns in the others.
+- the family's table: the prompt and all replies to it, token by token;
+- the common table: all replies, in which a prompt's own tokens (those in at most half of the prompts) are written as
+  "the k-th last own token": `Claim: Turin. Reference: Oslo.` in one reply drafts the same sentences about other towns.
 
-Which table and which n to trust is learnt, for each last token, from what came true.
+For each last token, it learns from the outcome which table and which n to trust.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-ORDERS = (1, 2, 3, 5, 8, 16)  # the n: how many tokens are looked up
+ORDERS = (1, 2, 3, 5, 8, 16)  # the values of n
 SOURCES = [("family", n) for n in ORDERS] + [("common", n) for n in ORDERS]
-RATE = 0.15  # weight of the newest outcome in the trust in a source
-HOPELESS = 0.05  # a draft ends where it is right with less chance than this
-PASS_COST = 8  # a forward pass reads all keys and values of a row, which takes as long as this many tokens of a draft
+RATE = 0.15  # weight of the latest outcome in the trust in a source
+HOPELESS = 0.05  # a draft ends where the probability that it is right falls below this
+PASS_COST = 8  # fixed cost of a forward pass (it reads all keys and values), in tokens of a draft
 
 Table = dict[tuple[int, ...], int]
 
 
 class Drafts:
-    """What each row has so far, and the tables to draft from; rows with equal prompts are a family."""
+    """The text of each row so far, and the tables to draft from. Rows with equal prompts form a family."""
 
     def __init__(self, prompts: Sequence[Sequence[int]]):
         distinct = {tuple(prompt) for prompt in prompts}
@@ -46,7 +46,7 @@ class Drafts:
     def propose(self, rows: Sequence[int], most: int) -> list[list[int]]:
         """A draft for each of these rows, of at most `most` tokens.
 
-        All are cut at one length, the one that promises most tokens in the time of a pass.
+        All are cut at the same length: the one with the most expected tokens for the time of a pass.
         """
         drafts, hopes = [], [0.0] * most  # hopes: how many rows are expected to be right up to here
         for row in rows:
@@ -86,7 +86,7 @@ class Drafts:
         return [token for _, token in steps], chances
 
     def accept(self, row: int, tokens: Sequence[int]) -> None:
-        """Take note of the tokens that did come in this row."""
+        """Learn from the tokens that were decoded in this row."""
         text, steps = self._texts[row], self._open.pop(row, [])
         for at, token in enumerate(tokens):
             last = text.tokens[-1]
@@ -109,13 +109,13 @@ _PRIOR = [1 - 0.5 / n**0.5 - 0.001 * (table == "common") for table, n in SOURCES
 
 
 class _Text:
-    """A prompt and its reply so far. codes: its tokens, own words as -k if they are the k-th last own word."""
+    """A prompt and its reply so far. codes: its tokens; an own token is -k if it is the k-th last own token."""
 
     def __init__(self, own: set[int], family: Table, tokens: list[int], codes: list[int], recent: list[int]):
         self.own, self.family, self.tokens, self.codes, self.recent = own, family, tokens, codes, recent
 
     def fork(self, last: int = 0) -> _Text:
-        """A copy, of the `last` tokens only if given; the family's table stays shared."""
+        """A copy, with the `last` tokens only if given. The family's table stays shared."""
         return _Text(self.own, self.family, self.tokens[-last:], self.codes[-last:], self.recent[:])
 
     def append(self, token: int) -> None:
@@ -129,7 +129,7 @@ class _Text:
         self.recent.insert(0, token)
 
     def look_up(self, source: int, common: Table) -> int | None:
-        """The token that followed when the text last ended like this."""
+        """The token that a source predicts next, or None."""
         table, n = SOURCES[source]
         if table == "family":
             return self.family.get(tuple(self.tokens[-n:]))
@@ -140,7 +140,7 @@ class _Text:
 
 
 def _learn(table: Table, tokens: list[int], new: int) -> None:
-    """Enter what the last `new` tokens followed."""
+    """Add the last `new` tokens to a table, each after the tokens before it."""
     tail = tuple(tokens[-new - max(ORDERS) :])
     for at in range(max(1, len(tail) - new), len(tail)):
         token = tail[at]

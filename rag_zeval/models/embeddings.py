@@ -1,4 +1,4 @@
-"""Sentence embeddings: an OpenAI-compatible endpoint or a local folder, named and cached as language models are."""
+"""Sentence embeddings from an OpenAI-compatible endpoint or a local folder, cached like replies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Vector = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Embedding:
-    """What came back for one text. `status` is "ok" or "failed: reason" (vector None); the rest as in `Reply`."""
+    """The embedding of one text. status: "ok" or "failed: reason" (the vector is None). The rest is as in `Reply`."""
 
     vector: Vector | None
     status: str
@@ -38,17 +38,17 @@ class Embedding:
 
 
 class Embedder(Model, Protocol):
-    """A model of sentences. It never raises for one bad text: that text gets an Embedding with status "failed: …"."""
+    """An embedding model. A text that fails gets an Embedding with status "failed: …"; it raises nothing."""
 
     async def embed(self, text: str) -> Embedding:
-        """The vector of one text. Raises InputError when the model cannot be reached at all."""
+        """The embedding of one text. Raises InputError if the model cannot be reached at all."""
 
     def fits(self, text: str) -> bool:
-        """Whether the model can read the text whole, as far as that is known."""
+        """Whether the text fits the model's window; True if the window is unknown."""
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Cosine of the angle between two vectors of one length, in [-1, 1]; None if either is zero.
+    """Cosine similarity of two vectors of equal length, in [-1, 1]; None if either is zero.
 
     Raises ValueError if the lengths differ.
     """
@@ -58,14 +58,14 @@ def cosine(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 class OpenAIEmbedder(Endpoint):
-    """Embeddings of an Endpoint, one text a call: a text the server refuses fails alone."""
+    """Embeddings from an Endpoint, one text per call, so that a rejected text fails alone."""
 
     async def embed(self, text: str) -> Embedding:
         body = {"model": self.name, "input": without_surrogates(text), "encoding_format": "float"}
         return embedding_of(await self.post("/embeddings", body, _read))
 
     def fits(self, text: str) -> bool:
-        return True  # only the server knows its window, and refuses what is longer
+        return True  # only the server knows its window, and it rejects longer texts
 
 
 def _read(answer: Any) -> tuple[str, str]:
@@ -79,22 +79,22 @@ def _read(answer: Any) -> tuple[str, str]:
 
 
 def packed(vector: Iterable[float]) -> str:
-    """A vector as the text of a reply: 32-bit floats in base64, so that fresh vectors and cached ones are the same."""
+    """A vector as text: base64 of 32-bit floats, so that new and cached vectors are equal."""
     return base64.b64encode(array("f", vector).tobytes()).decode("ascii")
 
 
 def embedding_of(reply: Reply) -> Embedding:
-    """What a reply with a `packed` vector says, or why there is none."""
+    """The embedding in a reply whose text is a `packed` vector."""
     vector = None if reply.text is None else tuple(array("f", base64.b64decode(reply.text)))
     return Embedding(vector, reply.status, reply.prompt_tokens, reply.calls, reply.retries, reply.seconds, reply.cached)
 
 
 class LocalEmbedder:
-    """A sentence-transformers folder, or any encoder's, run in this process with transformers (GPU if there is one).
+    """A folder with a sentence-transformers model or another encoder, run with transformers (on a GPU if there is one).
 
-    The vector is the mean over the last layer's tokens, or the first token's where the folder's `modules.json` has it
-    so (Reimers and Gurevych 2019, arXiv:1908.10084). A text that does not fit the model's window fails; none is cut.
-    Raises InputError for a folder without a model, with one that wants code of its own, or with further layers.
+    The vector is the mean of the last layer over all tokens, or its first token if the folder's `modules.json` says so
+    (Reimers and Gurevych 2019, arXiv:1908.10084). A text that exceeds the window fails; it is not cut.
+    Raises InputError for a folder without a model, and for one that needs its own code or has further layers.
     """
 
     at_once = 1
@@ -105,7 +105,7 @@ class LocalEmbedder:
         self.identity = f"weights {model_sha256(folder)} {'first token' if self._first_token else 'mean'}"
         self._tokenizer, self._model, self.max_tokens = load_encoder(folder)
 
-    async def embed(self, text: str) -> Embedding:  # one by one: a vector then does not depend on its batch
+    async def embed(self, text: str) -> Embedding:  # one at a time, so that a vector does not depend on its batch
         import torch
 
         started = time.perf_counter()
@@ -135,7 +135,7 @@ def _pools_first_token(folder: str) -> bool:
     first_token = False
     for module in read_json(Path(folder) / "modules.json", list):
         kind = str(module.get("type")).rpartition(".")[2] if isinstance(module, dict) else ""
-        if kind not in ("Transformer", "Pooling", "Normalize"):  # a cosine knows no lengths
+        if kind not in ("Transformer", "Pooling", "Normalize"):  # normalising does not change a cosine
             raise InputError(f"{folder}: modules.json names a module '{kind}', which is not supported")
         if kind == "Pooling":
             pooling = read_json(Path(folder) / str(module.get("path")) / "config.json", dict)
@@ -147,9 +147,9 @@ def _pools_first_token(folder: str) -> bool:
 
 
 def load_encoder(folder: str) -> tuple[Any, Any, int]:
-    """A folder's tokenizer, its model (fp32, on the GPU if there is one) and how many tokens a text may have.
+    """Load a folder: its tokenizer, its model (fp32, on a GPU if there is one), and the most tokens of a text.
 
-    Raises InputError for what is no model that transformers can load.
+    Raises InputError if transformers cannot load it.
     """
     tokenizer, model, _ = load_folder(folder, "AutoModel")
     windows = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
@@ -157,7 +157,7 @@ def load_encoder(folder: str) -> tuple[Any, Any, int]:
 
 
 class CachedEmbedder:
-    """An embedder that asks another only for what the reply cache lacks; equal texts side by side are asked once."""
+    """An embedder with a cache: it asks another embedder only for texts that are not stored."""
 
     def __init__(self, embedder: Embedder, cache: ReplyCache):
         self._embedder, self._cache = embedder, cache

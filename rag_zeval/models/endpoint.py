@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's protocol: requests sent side by side, each with its own fate."""
+"""A server with OpenAI's protocol: sends requests concurrently, and counts what each one cost."""
 
 from __future__ import annotations
 
@@ -14,29 +14,26 @@ from typing import Any
 from rag_zeval.budget import NOT_ASKED, Account, Bill, BudgetSpent, token_count
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import locate
+from rag_zeval.models.http_errors import RETRIES, error_status, error_text
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.language_model import Reply
 from rag_zeval.models.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
-from rag_zeval.models.responses.error_bodies import error_status, error_text
 from rag_zeval.secrets import scrub
 from rag_zeval.text import one_line
 
-# By the client itself, on 408, 409, 429, 5xx and broken connections; it waits as Retry-After says. An error inside an
-# answer with status 200 counts as its own status (`error_bodies`).
-RETRIES = 5
 KEY_ENV = "OPENAI_API_KEY"
-REFUSED = (400, 422)  # HTTP statuses of a request that would be refused again as it is
-MOST_CHARACTERS = 1_000_000  # of a reply: several times those of 32,768 tokens; to read more takes much memory
-MOST_MENDS = 10  # of one request: as many as a server can have reason for (see `Refusals`)
+REFUSED = (400, 422)  # HTTP statuses of a request that must be changed before it is sent again
+MOST_CHARACTERS = 1_000_000  # of a reply, several times those of 32,768 tokens; longer ones take much memory
+MOST_MENDS = 10  # changes to one request: more than all reasons that a server can have (see `Refusals`)
 
 Body = dict[str, Any]
-Reader = Callable[[Any], tuple[str, str]]  # of an answer's JSON: text and status; ValueError says why there is none
-Mend = Callable[[Body, str], Body | None]  # what to send in place of a body that was refused with this answer
+Reader = Callable[[Any], tuple[str, str]]  # from an answer's JSON to text and status; ValueError if it has no text
+Mend = Callable[[Body, str], Body | None]  # from a rejected body and the answer to the body to send instead
 
 
 @dataclass(frozen=True)
 class _Session:
-    """What belongs to one event loop; no connection outlives its request. `probe`: the first reaching of the server."""
+    """What belongs to one event loop. `probe` checks, before the first request, that the server can be reached."""
 
     loop: asyncio.AbstractEventLoop
     client: Any
@@ -45,15 +42,15 @@ class _Session:
 
 
 class Endpoint:
-    """A model over HTTP: up to `concurrency` requests at once, each within `timeout` seconds, retries included.
+    """A model over HTTP: at most `concurrency` open requests, each with `timeout` seconds, retries included.
 
-    Several threads may ask it, each by an event loop of its own; then `concurrency` is of each.
-    connect_timeout: seconds for a connection, and for the server's first answer (to a request for its models);
-    max_body_mib: MiB that the body of an answer may have; account: who pays, where there is a limit. The key is read
-    from the environment variable of the given name whenever it is needed, kept by the client alone, and taken out of
-    what the server sends (`scrub`).
-    Raises InputError if a variable named by the caller is not set, or one holds no key, for a limit that is not above
-    0, and if the openai package is missing.
+    Several threads may use it, each with its own event loop; the concurrency then holds for each of them.
+    connect_timeout: seconds to connect, and for the server's first answer (to a request for its list of models).
+    max_body_mib: largest body of an answer, in MiB. account: the budget that pays for the calls, if there is one.
+    The key comes from the environment variable named by api_key_env. Only the HTTP client keeps it, and it is removed
+    from everything that the server sends (`scrub`).
+    Raises InputError if that variable is not set or holds no key, if a limit is not above 0, and if the openai package
+    is missing.
     """
 
     def __init__(
@@ -92,7 +89,7 @@ class Endpoint:
         self._here = threading.local()  # its `session` is that of the event loop in this thread
 
     async def _probe(self, http: Any) -> None:
-        """Raise InputError if nothing answers at the URL or it refuses the key. Any other answer will do, unread."""
+        """Raise InputError if nothing answers at the URL or the key is rejected. Any other answer will do."""
         import anyio
         import openai
 
@@ -113,14 +110,14 @@ class Endpoint:
                 raise InputError(f"{self.url} refuses the API key in {self._key_env} (HTTP 401); check the key")
 
     async def post(self, path: str, body: Body, read: Reader, mend: Mend | None = None) -> Reply:
-        """Post one request and `read` the JSON of its answer; whatever goes wrong is the fate of this request only.
+        """Send one request and `read` the JSON of its answer. If it fails, the reply's status says why.
 
-        What `mend` makes of a refused body is sent in its place, up to ten times; each is one of the reply's calls.
+        If the server rejects the body, `mend` may give another one to send instead, up to MOST_MENDS times. Each
+        attempt counts as a call.
 
-        It waits for one of the endpoint's places, then until the budget allows a call; where that is spent, nothing is
-        sent and the reply's status is NOT_ASKED. The client sends, waits and retries as ever, but makes no objects of
-        its own of what goes out and comes in: that takes a third of its time. Raises InputError, to all that ask, when
-        nothing answers at the URL or it refuses the key.
+        The request first waits for a free place, then for the budget. If the budget is spent, nothing is sent and the
+        status is NOT_ASKED. The openai client sends and retries, but we read the body ourselves: its own objects would
+        take a third of the time. Raises InputError if nothing answers at the URL or the key is rejected.
         """
         session: _Session | None = getattr(self._here, "session", None)
         if session is None or session.loop is not asyncio.get_running_loop():
@@ -155,9 +152,9 @@ class Endpoint:
         started = time.perf_counter()
         answer, text = None, None
         try:
-            await bill.begin()  # waiting for money is no waiting for an answer
+            await bill.begin()  # the time limit starts once the budget allows the call
             started = time.perf_counter()
-            # the client's timeout is one of silence; a server that drips bytes is stopped here
+            # the client limits the time between two bytes only; this stops a server that sends one now and then
             with anyio.fail_after(self._timeout):
                 await _post_mended(client, path, body, mend)
             if under_way.refusal:
@@ -191,7 +188,7 @@ class Endpoint:
         return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
     def _connection_reason(self, error: BaseException) -> str:
-        kind = type(error).__name__  # of the HTTP client that openai brings, of which there are two generations
+        kind = type(error).__name__  # openai brings one of two HTTP clients; their errors have the same names
         if kind == "ConnectTimeout":
             return f"no connection within {self._connect_timeout:g} s"
         if kind.endswith("Timeout"):
@@ -199,7 +196,7 @@ class Endpoint:
         return innermost_reason(error)
 
     def _key(self) -> str:
-        return read_key(self._key_env) or "none"  # a local server asks for none, the client insists on one
+        return read_key(self._key_env) or "none"  # local servers need no key, but the client insists on one
 
 
 async def _post_mended(client: Any, path: str, body: Body, mend: Mend | None) -> None:

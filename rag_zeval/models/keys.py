@@ -1,4 +1,4 @@
-"""API keys, read from the environment alone, and hidden as soon as they are known."""
+"""API keys: read from environment variables only, and hidden from all output from then on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rag_zeval.secrets import hide, is_variable
 
 
 def read_key(variable: str) -> str | None:
-    """The key in an environment variable, without white space around it (a CRLF `.env` leaves some); None if not set.
+    """The key in an environment variable, without surrounding white space (a CRLF `.env` leaves some); None if not set.
 
-    Raises InputError, which names the variable and never the value, for what no HTTP header can carry.
+    Raises InputError for a value that no HTTP header can carry. The message names the variable, never the value.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
@@ -23,9 +23,9 @@ def read_key(variable: str) -> str | None:
 
 
 def needed_key(variable: str, what: str) -> str:
-    """As `read_key`. Raises InputError as well if the variable is not set; `what` says what it must hold.
+    """As `read_key`, for a variable that must be set; `what` says what it holds. Raises InputError if it is not set.
 
-    Where a key may have been given in place of a name, the message does not show it.
+    If the name could be a key that was given by mistake, the message does not show it.
     """
     key = read_key(variable)
     if key is not None:

@@ -1,4 +1,4 @@
-"""What the evaluator and every scorer ask of a language model."""
+"""The interface to language models: requests, replies, and what a model must offer the evaluator and the scorers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 Messages = Sequence[Mapping[str, str]]
 
-REPLY_SHARE = 4  # at least 1/4 of the window stays free for the reply, where max_tokens asks for more than that
+REPLY_SHARE = 4  # if max_tokens asks for more, at least 1/4 of the window is kept free for the reply
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample; the defaults are the paper's for inference. `max_tokens` bounds the reply, not the prompt."""
+    """How to sample. The defaults are the paper's for inference. `max_tokens` limits the reply, not the prompt."""
 
     temperature: float = 0.1
     top_p: float = 0.9
@@ -25,9 +25,12 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Request:
-    """One question to the model. `trial` numbers repeated samples of the same question.
+    """One question to the model.
 
-    `response_schema` (JSON schema) constrains the reply where the model `can_constrain`; transformers ignores it.
+    trial: numbers repeated samples of the same question. response_schema: a JSON schema that the reply must follow;
+    endpoints and vLLM enforce it, transformers ignores it (`open.can_constrain`).
+
+        Request(({"role": "user", "content": "Is it so?"},), Sampling(max_tokens=512))
     """
 
     messages: tuple[dict[str, str], ...]
@@ -37,19 +40,21 @@ class Request:
 
     @property
     def seed(self) -> int:
-        """Seed of this request alone, in [0, 2^31): the same in any batch, another for each trial and prompt."""
+        """Seed of this request, in [0, 2^31). It depends on the sampling seed, the trial and the messages only."""
         content = json.dumps([self.sampling.seed, self.trial, self.messages])
         return int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") >> 1
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back. `status` is "ok", "truncated" (text cut at the token limit) or "failed: reason" (text None).
+    """The reply to one request.
 
-    calls: attempts made, retries among them (0 for a cached reply); tokens as the model counts them, None if unknown.
-    seconds: from asking to the reply, retries included; in a batch, the batch's time shared equally.
-    paid_tokens: (prompt, completion) to be paid for, over all calls, also where no text came; None: those above.
-    bounded: calls that did not tell their tokens, and are counted there with as many as there can have been.
+    status: "ok", "truncated" (the text was cut at the token limit) or "failed: reason" (the text is None).
+    calls: requests sent, retries included; 0 for a cached reply. Tokens are counted by the model, None if unknown.
+    seconds: from the request to the reply, retries included; in a batch, an equal share of the batch's time.
+    paid_tokens: (prompt, completion) tokens to pay for, over all calls, even if no text came. None means that
+    `prompt_tokens` and `completion_tokens` are all there is to pay for.
+    bounded: calls whose token counts the server did not report. `paid_tokens` has an upper bound for them.
     """
 
     text: str | None
@@ -65,54 +70,45 @@ class Reply:
 
 
 class Model(Protocol):
-    """A model that answers, be it with text or with vectors.
+    """A model that replies with text or with vectors.
 
-    Many questions are awaited side by side, by `asyncio.gather` or, in plain code, through `as_finished`.
+    Send it many requests at once: with `asyncio.gather`, or with `as_finished` in code that is not async.
+    name: as the user gave it. identity: what the model is known by in cache keys: its endpoint and name, or a hash of
+    its weights. at_once: recommended number of concurrent requests.
     """
 
-    @property
-    def name(self) -> str:
-        """For people: the model as it was named."""
-
-    @property
-    def identity(self) -> str:
-        """For cache keys: endpoint and model, or a hash of the weights."""
-
-    @property
-    def at_once(self) -> int:
-        """How many questions it is well to have under way."""
+    name: str
+    identity: str
+    at_once: int
 
 
 class Backend(Model, Protocol):
-    """A language model. It never raises for one bad request: that gets a Reply with status "failed: …"."""
+    """A language model. A request that fails gets a Reply with status "failed: …"; it raises nothing.
 
-    @property
-    def max_context(self) -> int | None:
-        """Tokens that prompt and reply may have together; None if unknown."""
+    max_context: size of the context window, in tokens of prompt and reply together; None if unknown.
+    card: content of the checkpoint folder's `rag_zeval.json`: "world" and prompt "variant". Empty without the file.
+    batched: whether requests are computed in batches. A reply can then differ by rounding with its batch.
+    """
 
-    @property
-    def card(self) -> Mapping[str, str]:
-        """`rag_zeval.json` of the checkpoint folder: "world" and prompt "variant"; empty where there is none."""
-
-    @property
-    def batched(self) -> bool:
-        """Whether requests are computed together, so that a reply depends, by rounding, on what is asked with it."""
+    max_context: int | None
+    card: Mapping[str, str]
+    batched: bool
 
     def count_tokens(self, messages: Messages) -> int | None:
-        """Tokens of the prompt made of these messages; None if unknown."""
+        """Number of tokens in the prompt that these messages make; None if unknown."""
 
     async def complete(self, request: Request) -> Reply:
-        """The reply to one request. Raises InputError when the model cannot be reached at all."""
+        """The reply to one request. Raises InputError if the model cannot be reached at all."""
 
 
 def known_total(counts: Sequence[int | None]) -> int | None:
-    """The sum of the counts that are known, 0 if there are none at all; None if there are and none is known."""
+    """Sum of the counts that are known. 0 for no counts; None if there are some and all are unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if known or not counts else None
 
 
 def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
-    """Token ids of the prompt: the messages in the tokenizer's chat template, ready for the reply."""
+    """Token ids of the prompt: the messages in the tokenizer's chat template, up to where the reply begins."""
     ids: list[int] = tokenizer.apply_chat_template(
         [dict(message) for message in messages], add_generation_prompt=True, tokenize=True, return_dict=False
     )

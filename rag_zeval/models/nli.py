@@ -1,4 +1,4 @@
-"""Models that say how far one text supports another: NLI classifiers, and those that come with code of their own."""
+"""Models that score how far one text supports another: NLI classifiers, and models that bring their own code."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from rag_zeval.models.transformers_local import load_folder
 
 LONGEST = 512  # tokens of premise and hypothesis together
 BATCH = 32
-UNNAMED = {"label_0": 0, "label_1": 1}  # two classes, as transformers calls them where a model does not: MiniCheck's
+UNNAMED = {"label_0": 0, "label_1": 1}  # transformers' default names of two classes: MiniCheck has these
 Pair = tuple[str, str]  # premise, hypothesis
 
 
 class Checker(Protocol):
-    """A model of support. `identity` changes with its weights, and with its code where it has any."""
+    """A model that scores support. `identity` changes with its weights, and with its code if it has its own."""
 
     identity: str
 
     def fits(self, pair: Pair) -> bool:
-        """Whether the model can read the two texts whole."""
+        """Whether the two texts fit the model's window."""
 
     def score(self, pairs: Sequence[Pair]) -> list[float | None]:
-        """How far each premise supports its hypothesis, in [0, 1]; None where they do not fit."""
+        """How far each premise supports its hypothesis, in [0, 1]; None if the pair does not fit."""
 
 
 def open_checker(folder: str, remote_code: bool) -> Checker:
-    """The folder's model; its own code is run only if it wants that and `remote_code` allows it.
+    """Open the model in a folder. Its own code runs only if it asks for that and `remote_code` is True.
 
-    Raises InputError for a folder whose model cannot be used.
+    Raises InputError if the model cannot be used.
     """
     return OwnCode(folder) if remote_code and wants_code(folder) else NLI(folder)
 
 
 class NLI:
-    """Probability of the label "entailment" by a folder's sequence classification model, computed in fp32.
+    """A sequence classification model. The score is its probability of the label "entailment", computed in fp32.
 
-    A model of two unnamed classes is MiniCheck's (Tang et al. 2024, arXiv:2404.10774): the second one is "supported",
-    and it reads both texts as one, with the tokenizer's mark of an end between them where it has one.
-    Raises InputError for a folder without a model, or with one that is not trained for this.
+    A model with two unnamed classes is taken for MiniCheck (Tang et al. 2024, arXiv:2404.10774): the second class means
+    "supported", and both texts form one input, joined by the tokenizer's end-of-sequence token if it has one.
+    Raises InputError for a folder without a model, or with one that was not trained for NLI.
     """
 
     def __init__(self, folder: str):
@@ -88,16 +88,16 @@ class NLI:
         return self._tokenizer(*map(list, zip(*both, strict=True)), verbose=False, **settings)
 
     def _plain(self, text: str) -> str:
-        """Without what the tokenizer takes for its own marks: it would move the boundary between the two texts."""
+        """The text without the tokenizer's special tokens, which would move the boundary between the two texts."""
         for mark in self._tokenizer.all_special_tokens:
             text = text.replace(mark, " ")
         return text.encode("utf-8", "replace").decode()
 
 
 class OwnCode:
-    """A model by the code in its folder, which must have `predict(pairs)`: HHEM. It has no window.
+    """A model that brings its own code, which must define `predict(pairs)`, such as HHEM. It has no window.
 
-    Raises InputError where the code cannot be loaded or a weight is missing, with whatever the code raised.
+    Raises InputError if the code cannot be loaded or a weight is missing.
     """
 
     def __init__(self, folder: str):
@@ -106,7 +106,7 @@ class OwnCode:
         )
         self.identity = f"code {hashlib.sha256(code.encode()).hexdigest()} weights {model_sha256(folder)}"
         _, self._model, missing = load_folder(folder, "AutoModelForSequenceClassification", own_code=True)
-        if missing:  # they would be random
+        if missing:  # they would be filled with random numbers
             raise InputError(f"{folder}: missing weights: {missing}")
         if not callable(getattr(self._model, "predict", None)):
             raise InputError(f"{folder}: its code has no predict(pairs)")
@@ -115,8 +115,8 @@ class OwnCode:
         return True
 
     def score(self, pairs: Sequence[Pair]) -> list[float | None]:
-        """Raises ValueError for what is no score, and whatever the code raises."""
-        return [self._ask(pair) for pair in pairs]  # one by one: the code pads, and a long pair needs much memory
+        """As `Checker.score`. Raises ValueError for a value outside [0, 1], and whatever the code raises."""
+        return [self._ask(pair) for pair in pairs]  # one at a time: the code pads, and long pairs need much memory
 
     def _ask(self, pair: Pair) -> float:
         import torch
@@ -129,7 +129,7 @@ class OwnCode:
 
 
 def wants_code(folder: str) -> bool:
-    """Whether a model's configuration names code to be run. Raises InputError for code that is not in the folder."""
+    """Whether a model's configuration asks for its own code. Raises InputError if that code is not in the folder."""
     path = Path(folder) / "config.json"
     named = read_json(path).get("auto_map")
     if "--" in json.dumps(named):  # REPOSITORY--MODULE.CLASS

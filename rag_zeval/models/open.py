@@ -1,4 +1,4 @@
-"""Opens the model that a spec names. This module imports the backends; no backend imports it."""
+"""Opens the model that a spec names, such as `openai:MODEL@URL`. No backend imports this module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ENDPOINT = re.compile(
     r"openai:((?:(?!://).)+)@(https?://(?:[\w.-]+|\[[\da-fA-F:]+\])(?::\d{1,5})?(?:/[\w./~:%+-]*)?)", re.ASCII
 )
-# No "@", "/" or port: an endpoint whose http:// was forgotten is no model of OpenAI's.
+# No "@", "/" or port: with those, it is rather an endpoint whose http:// was forgotten.
 _OPENAI_MODEL = re.compile(r"openai:(?!.*:\d+$)([\w.:-]+)", re.ASCII)
 OPENAI_URL = "https://api.openai.com/v1"
 SPECS = "transformers:FOLDER, vllm:FOLDER, openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL"
@@ -25,10 +25,13 @@ EMBEDDER_SPECS = "FOLDER or openai:MODEL@http://host:port/v1"
 
 
 def check_spec(spec: str) -> tuple[str, str] | None:
-    """Model and URL that an endpoint's spec names; None for a folder's, whether or not the folder is there.
+    """Model and URL of an endpoint's spec; None for the spec of a folder, which need not exist.
 
-    Without a URL it is OpenAI's own. Raises InputError for a spec of no such form, or with a secret in its URL; the
-    message shows nothing of it.
+    Without a URL, it is OpenAI's own. Raises InputError for a malformed spec or a URL that holds a secret; the message
+    repeats neither.
+
+    >>> check_spec("openai:judge@http://127.0.0.1:8000/v1")
+    ('judge', 'http://127.0.0.1:8000/v1')
     """
     if not spec.startswith("openai:") and "://" not in spec:
         return None
@@ -41,7 +44,7 @@ def check_spec(spec: str) -> tuple[str, str] | None:
 
 
 def can_constrain(spec: str) -> bool:
-    """Whether replies of the model that a spec names can be held to a JSON schema: endpoints and vLLM do that."""
+    """Whether the model that a spec names can be made to follow a JSON schema: endpoints and vLLM can."""
     return check_spec(spec) is not None or spec.startswith("vllm:")
 
 
@@ -56,14 +59,16 @@ def open_backend(
     account: Account | None = None,
     processes: int = 1,
 ) -> Backend:
-    """The backend a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
+    """Open the model that a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
 
-    Without its URL, `openai:MODEL` is at OpenAI. concurrency: open requests at once; timeout: seconds for one
-    request with its retries; connect_timeout: seconds for a connection, and for a server's first sign of life;
-    max_body_mib: MiB of an answer; api_key_env: NAME of the environment variable with the key (default
-    OPENAI_API_KEY); account: who pays for the calls, where a run has a limit. These six matter to an endpoint only;
-    processes, each with the model, to a folder that transformers runs (`TransformersBackend`).
-    Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
+    `openai:MODEL` without a URL is a model of OpenAI. For endpoints only: concurrency, the most open requests;
+    timeout, seconds for one request and its retries; connect_timeout, seconds to connect, and for the server's first
+    answer; max_body_mib, the largest answer in MiB; api_key_env, the NAME of the environment variable with the key
+    (default: OPENAI_API_KEY); account, the budget that pays for the calls. For transformers only: processes, how many
+    to run, each with its own copy of the model.
+    Raises InputError for a malformed spec, a folder without a model, and a limit or key that cannot be used.
+
+        backend = open_backend("openai:gpt-4o-mini", concurrency=16)
     """
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.openai_api import OpenAIBackend
@@ -90,9 +95,9 @@ def open_backend(
 
 
 def open_embedder(spec: str, **calls: Any) -> Embedder:
-    """The embedder a spec names: a folder, or `openai:MODEL@URL`, called as `Endpoint` takes it (`calls`).
+    """Open the embedding model that a spec names: a folder, or `openai:MODEL@URL`. `calls` are options of `Endpoint`.
 
-    Raises InputError for a spec of no such form, a folder without a model, a limit or key that cannot be used.
+    Raises InputError for a malformed spec, a folder without a model, and a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.embeddings import OpenAIEmbedder

@@ -1,4 +1,4 @@
-"""Chat completions of any OpenAI-compatible endpoint: a vendor's, or `vllm serve` on the next machine."""
+"""Chat completions from any OpenAI-compatible endpoint: a vendor, or your own `vllm serve`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rag_zeval.models.responses.read_prompt import PromptReader
 
 
 class OpenAIBackend(Endpoint):
-    """Chat completions of an Endpoint. What it refuses is asked for otherwise, or not at all (see `Refusals`)."""
+    """A language model behind an Endpoint. Parameters that it rejects are changed or left out (see `Refusals`)."""
 
     max_context: int | None = None
     batched = False

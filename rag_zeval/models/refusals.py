@@ -1,4 +1,4 @@
-"""What an endpoint has refused, by its own words: parameters of a chat request, and more tokens than it has."""
+"""Learns from an endpoint's errors what it rejects: parameters of a chat request, and more tokens than it has."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import reduce
 from typing import Any
 
 from rag_zeval.models.endpoint import Body
+from rag_zeval.models.http_errors import error_fields
 from rag_zeval.models.language_model import REPLY_SHARE
-from rag_zeval.models.responses.error_bodies import error_fields
 from rag_zeval.replies.loose_json import unique_keys
 from rag_zeval.text import LINE_READ
 
-LIST = "reply"  # the one field of an object around a list
+LIST = "reply"  # the only field of the object that wraps a list
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
-# How a refusal names what it refuses. Of two names the first is meant: Claude takes temperature or top_p, not both.
+# How an error names the parameter. If it names two, the first one here is left out: Claude takes temperature or top_p.
 NAMED = {
     "response_format": re.compile(r"(?i)response[ _]format|json[ _]schema"),
     **{name: re.compile(rf"\b{name}\b") for name in (*TOKEN_LIMITS, "top_p", "seed", "temperature")},
 }
-# In the words of OpenAI, OpenRouter, vLLM and SGLang (window and prompt), of OpenAI, Groq and DeepSeek (longest reply).
+# Messages of OpenAI, OpenRouter, vLLM and SGLang (window, prompt), and of OpenAI, Groq and DeepSeek (longest reply).
 WINDOW = re.compile(r"context length (?:is |of |\()(?:only )?(\d{1,9})|max_model_len=\D{0,20}(\d{1,9})")
 PROMPT = re.compile(
     r"(\d{1,9}) (?:in the messages|in your prompt|of text input|input tokens|tokens from the input)"
@@ -31,11 +31,11 @@ LONGEST = re.compile(r"(?:at most|<=|less than or equal to|\[1,) ?`?(\d{1,9})")
 
 
 class Refusals:
-    """What a model at an endpoint refused so far: said once on stderr, and minded in every later request.
+    """What a model at an endpoint has rejected so far. Each is reported once on stderr; later requests avoid it.
 
-    A parameter that is refused is sent in its other form where it has one (max_tokens as max_completion_tokens, the
-    schema of a list within an object), and left out where it has none, so that the endpoint decides. Where the window
-    is smaller than prompt and reply together, less is asked for; a prompt is never cut.
+    A rejected parameter is sent in another form if it has one: max_tokens as max_completion_tokens, the schema of a
+    list wrapped in an object. Otherwise it is left out, and the endpoint uses its default. If prompt and reply exceed
+    the window, a shorter reply is requested; a prompt is never cut.
 
         refusals = Refusals("https://api.openai.com/v1: o3")
         body = refusals.allowed(asked)
@@ -45,23 +45,23 @@ class Refusals:
 
     def __init__(self, where: str):
         self._where = where
-        self._refused: list[str] = []  # names in the order in which they were learnt; one that has two forms, twice
+        self._refused: list[str] = []  # names, in order; one with two forms may be in it twice
         self._window: int | None = None
         self._longest: int | None = None  # reply
 
     def allowed(self, asked: Body) -> Body:
-        """The body of a chat request, with `max_tokens`, as far as the endpoint is known to take it.
+        """The body of a chat request, changed to what the endpoint is known to accept.
 
-        As no prompt's tokens are known here, a reply gets at most half of a window that is known.
+        The length of the prompt is unknown here, so a reply gets at most half of the window, once that is known.
         """
         half = None if self._window is None else max(1, self._window // 2)
         tokens = min(limit for limit in (asked["max_tokens"], half, self._longest) if limit is not None)
         return self._with_limit(asked, tokens)
 
     def mended(self, asked: Body, sent: Body, answer: str) -> Body | None:
-        """What to send in place of `sent`, which was refused with this answer; None: nothing that would be better.
+        """The body to send instead of `sent`, which was rejected with this answer; None if no other would be better.
 
-        Each answer leads to a form that was not tried before, or to a lower limit. Raises ValueError for a prompt that
+        Every change is one that was not tried before, or a lower limit, so it ends. Raises ValueError if the prompt
         leaves too little of the window.
         """
         message, parameter = error_fields(answer)
@@ -85,19 +85,19 @@ class Refusals:
         return self._with_limit(asked, limit or asked["max_tokens"])
 
     def _is_sent_yet(self, name: str, asked: Body, sent: Body) -> bool:
-        """Whether a parameter would be sent as it was; False where another request has met the same refusal since."""
+        """Whether the parameter would be sent again unchanged: a concurrent request may have learned the same."""
         allowed = self.allowed(asked)
         return name in allowed and (name in TOKEN_LIMITS or allowed[name] == sent[name])
 
     def _lower_limit(self, wanted: int, limit: int, window: int, prompt: int | None) -> int | None:
-        """Tokens of a reply to ask for where `limit` was too many, None if there is no such number."""
+        """A lower limit for the reply, where `limit` tokens were too many; None if there is none to try."""
         if self._window is None:
             self._tell(
                 f"the window is {window:,} tokens: a reply gets what the prompt leaves of it, at most {wanted:,}"
             )
         self._window = min(window, self._window or window)
         least = max(1, min(wanted, window // REPLY_SHARE))
-        if prompt is None or prompt + limit == window + 1:  # vLLM counts a prompt's tokens no further than that
+        if prompt is None or prompt + limit == window + 1:  # vLLM stops counting a prompt there
             room = window // 2
         else:
             room = window - prompt
@@ -141,10 +141,10 @@ def _number(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 def in_an_object(response_format: Body) -> Body | None:
-    """`response_format` for endpoints that know less of JSON schema, as OpenAI's: the list is a field of an object.
+    """`response_format` for endpoints that support less of JSON schema, such as OpenAI: the list becomes a field.
 
-    One schema stands for all items, and none says how many there are. What is then no longer held to is the parser's
-    to see. None where the root is no list: there is no simpler form then.
+    One schema describes all items, and their number is left open; the parser checks both. None if the root is not a
+    list, for then there is no simpler form.
     """
     schema = response_format["json_schema"]["schema"]
     if schema["type"] != "array":
@@ -154,7 +154,7 @@ def in_an_object(response_format: Body) -> Body | None:
 
 
 def unwrapped(text: str) -> str:
-    """The list in a reply `{"reply": [...]}`, as it is written there; any other text as it is."""
+    """The text of the list in a reply `{"reply": [...]}`; any other text unchanged."""
     try:
         value = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError):
@@ -173,7 +173,7 @@ def _plain(schema: Any) -> Any:
 
 
 def _either(first: Any, second: Any) -> Any:
-    """One schema for two that differ in what they enumerate."""
+    """One schema for two that differ in their enum values only."""
     if not isinstance(first, dict):
         return first
     return {name: one + second[name] if name == "enum" else _either(one, second[name]) for name, one in first.items()}

@@ -1,4 +1,4 @@
-"""A model folder, run with transformers, in this process or in several."""
+"""A model folder, run with transformers in one or several processes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -20,18 +21,18 @@ from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply
 from rag_zeval.text import one_line
 
-BATCH_TOKENS = 65_536  # prompt and reply tokens of a batch, padding included: bounds the KV cache
+BATCH_TOKENS = 65_536  # most tokens of prompts, replies and padding in a batch: limits the KV cache
 BATCH_ROWS = 32
 
 
 class TransformersBackend(FolderModel):
-    """A causal language model with a chat template, on the GPU if there is one, else the CPU (fp32).
+    """A causal language model with a chat template, on a GPU if there is one, else on the CPU (fp32).
 
-    Requests are batched by length; each has its own seed, so its sample does not depend on its batch.
-    A batch that does not fit into memory is run one by one; what does not fit alone fails alone.
-    processes: how many, each with a copy of the model, share the batches; the replies are the same with any number. A
-    script that asks for more than one needs `if __name__ == "__main__":` around what it does.
-    Raises InputError when the folder holds no model, or one that wants code of its own or has no chat template.
+    Requests are batched by length. Each has its own seed, so its sample does not depend on its batch.
+    If a batch does not fit into memory, its requests run one at a time; one that still does not fit fails.
+    processes: how many share the batches, each with a copy of the model. The replies do not depend on it. A script that
+    uses more than one needs `if __name__ == "__main__":`.
+    Raises InputError if the folder has no model, or one that needs its own code or has no chat template.
     """
 
     def __init__(self, folder: str, processes: int = 1):
@@ -40,7 +41,7 @@ class TransformersBackend(FolderModel):
         if processes > 1:
             self._pool = _processes(processes)
             with _lost_process(folder):
-                for _ in range(processes):  # they load it while this process does
+                for _ in range(processes):  # they load the model while this process does
                     self._pool.submit(_load, folder, self.identity)
             self.at_once *= processes  # with several batches each they seldom wait for one another
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
@@ -66,7 +67,7 @@ class TransformersBackend(FolderModel):
                 waiting.cancel()
 
     def run_batch(self, batch: list[Job]) -> Iterator[tuple[int, Reply]]:
-        """The replies to a batch, computed in this process."""
+        """Yield `(index, reply)` for a batch, computed in this process."""
         failure = None
         try:
             yield from self._generate(batch)
@@ -108,14 +109,14 @@ class TransformersBackend(FolderModel):
 
 @cache
 def _processes(count: int) -> ProcessPoolExecutor:
-    """So many processes for the models asked here, one after the other: to start one takes longer than to load it."""
+    """A pool for all models of this process: starting a process takes longer than loading a model."""
     spawn = multiprocessing.get_context("spawn")  # torch does not survive a fork
     return ProcessPoolExecutor(count, mp_context=spawn, initializer=_end_with_parent)
 
 
 @contextmanager
 def _lost_process(name: str) -> Iterator[None]:
-    """Turns the loss of a process inside into an InputError; models to come get new ones."""
+    """Turn the loss of a pool process into an InputError; the next model gets a new pool."""
     try:
         yield
     except BrokenProcessPool as error:
@@ -124,7 +125,7 @@ def _lost_process(name: str) -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """For a process of the pool: it ends with the one that asks, however that ends, and not by itself at Ctrl-C."""
+    """Make a pool process ignore Ctrl-C, and end as soon as its parent has ended in any way."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -136,7 +137,7 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-_loaded: dict[str, TransformersBackend] = {}  # in a process of the pool: the model it was asked last, by identity
+_loaded: dict[str, TransformersBackend] = {}  # in a pool process: the last model used, by identity
 
 
 def _load(folder: str, identity: str) -> None:
@@ -151,28 +152,27 @@ def _run_elsewhere(folder: str, identity: str, batch: list[Job]) -> list[tuple[i
 
 
 def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Jobs of like sampling and length together, within BATCH_TOKENS (one job alone may exceed it)."""
-    batch: list[Job] = []
-    for job in sorted(jobs, key=lambda job: (job.request.sampling.temperature, job.request.sampling.top_p, job.size)):
-        same = batch and (
-            (job.request.sampling.temperature, job.request.sampling.top_p)
-            == (batch[0].request.sampling.temperature, batch[0].request.sampling.top_p)
-        )
-        # sorted by size, so the newest job is the longest row of the batch
-        if batch and not (same and len(batch) < BATCH_ROWS and (len(batch) + 1) * job.size <= BATCH_TOKENS):
-            yield batch
-            batch = []
-        batch.append(job)
-    if batch:
+    """Batches of jobs with equal sampling and similar length, within BATCH_TOKENS (a single job may exceed it)."""
+
+    def sampling(job: Job) -> tuple[float, float]:
+        return job.request.sampling.temperature, job.request.sampling.top_p
+
+    for _, jobs_alike in groupby(sorted(jobs, key=lambda job: (*sampling(job), job.size)), sampling):
+        batch: list[Job] = []
+        for job in jobs_alike:  # from short to long, so the newest is the longest row of the batch
+            if batch and (len(batch) == BATCH_ROWS or (len(batch) + 1) * job.size > BATCH_TOKENS):
+                yield batch
+                batch = []
+            batch.append(job)
         yield batch
 
 
 def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: bool = False) -> tuple[Any, Any, int]:
-    """A folder's tokenizer, its model, ready to be asked, on the GPU if there is one, and how many weights it lacks.
+    """Load a folder: its tokenizer, its model (on a GPU if there is one), and the number of missing weights.
 
-    kind: the name of transformers' class for it; its numbers are fp32, or on a GPU as `dtype_on_gpu` says; own_code:
-    whether the folder's own code may be run, which then brings its own tokenizer (here None).
-    Raises InputError for what is no model that transformers can load.
+    kind: the name of transformers' class. The model is fp32, or `dtype_on_gpu` on a GPU. own_code: whether the folder's
+    own code may run; it then brings its own tokenizer, and the first result is None.
+    Raises InputError if transformers cannot load the model.
     """
     with needed("torch", f"{folder}: a local model"):
         import torch
@@ -181,13 +181,13 @@ def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: b
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = (device == "cuda" and dtype_on_gpu) or torch.float32
-    path = str(Path(folder).resolve())  # a plain path, so nothing is ever looked up on a hub
+    path = str(Path(folder).resolve())  # an absolute path, so transformers never looks on a hub
     try:
         tokenizer = None if own_code else transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
         model, loaded = getattr(transformers, kind).from_pretrained(
             path, dtype=dtype, output_loading_info=True, trust_remote_code=own_code
         )
-    except Exception as error:  # foreign code may raise anything, safetensors has an error of its own
+    except Exception as error:  # the folder's code may raise anything, and safetensors has its own error
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
     return tokenizer, model.to(device).eval(), len(loaded["missing_keys"])

@@ -10,11 +10,11 @@ from rag_zeval.errors import needed
 from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply
 
-WAVE = 256  # requests handed over at once: the replies of a wave come together, so this bounds what a kill loses
+WAVE = 256  # requests passed to vLLM at once; all replies of a wave come together, so a kill loses at most these
 
 
 class VLLMBackend(FolderModel):
-    """A causal language model on vLLM's own scheduler. Raises InputError without vLLM or without a model there."""
+    """A causal language model with vLLM's scheduler. Raises InputError without vLLM or if the folder has no model."""
 
     at_once = WAVE
 

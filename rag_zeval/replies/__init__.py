@@ -1,1 +1,1 @@
-"""Replies of language models: what of a text is the answer to what was asked, and what it says. Nothing is made up."""
+"""Reads replies of language models: which part is the answer, and what it says. Missing values are never made up."""

@@ -1,4 +1,4 @@
-"""What a judge was asked: what its reply may repeat of it is no answer."""
+"""What a judge was asked. Whatever its reply repeats of that is not an answer."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from functools import cached_property
 from typing import Any
 
 from rag_zeval.replies.echo import Echo, letters_of, plain_form
+from rag_zeval.replies.loose_json import values_within
 
-LABEL = "Output:"  # ends the prompts, and a judge may write it before its answer
-SENTENCE = 4  # words that no label has
-KNOWN = 12  # letters of a line from which on it is known as a part of the instructions
+LABEL = "Output:"  # the last line of the prompts, which a judge may repeat before its answer
+SENTENCE = 4  # words; labels are shorter
+KNOWN = 12  # letters; a shorter line may equal a part of the instructions by chance
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The instructions of a prompt, and the inputs in it (JSON), whose texts the judge was shown."""
+    """The instructions of a prompt, and its inputs (JSON), whose texts were shown to the judge."""
 
     instructions: str = ""
     inputs: Any = None
 
     @cached_property
     def echo(self) -> Echo:
-        """What the texts that were shown spell out."""
+        """The values and claims that the shown texts contain."""
         return Echo(_texts(self.inputs))
 
     def is_repeated_by(self, said: str) -> bool:
-        """Whether a text holds a line of the instructions, or so much of one that it is known."""
+        """Whether a text contains a line of the instructions, or a recognisable part of one."""
         for line in filter(None, map(plain_form, said.splitlines())):
             letters = letters_of(line)
             if len(letters) >= KNOWN and letters in self._letters:
@@ -38,9 +39,9 @@ class Asked:
         return False
 
     def has_example(self, value: Any, written: str, repeated: bool) -> bool:
-        """Whether a value of a reply, as it is written there, is an example of the instructions.
+        """Whether a value of a reply, `written` in this form, is an example from the instructions.
 
-        One without a sentence, such as a label, may be the judge's own all the same, unless the reply `repeated` more.
+        A value without a sentence, such as a label, may still be the judge's own, unless the reply `repeated` more.
         """
         has_sentence = any(len(text.split()) >= SENTENCE for text in _texts(value))
         return (repeated or has_sentence) and letters_of(plain_form(written)) in self._letters
@@ -55,12 +56,4 @@ class Asked:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    todo = [value]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            todo.extend(value.values())
-        elif isinstance(value, (list, tuple)):
-            todo.extend(value)
+    return (text for text in values_within(value) if isinstance(text, str))

@@ -1,9 +1,9 @@
-"""What a reply may repeat of the texts that its judge was shown, where those spell out what a judge would write.
+"""Detects what a reply copies from the texts that the judge was shown, if those contain what a judge would write.
 
-An answer or a passage can hold JSON. A judge that repeats it says nothing of its own. And if it repeats it inside its
-reply without escaping the quotes, the reply has claims, items or fields that are not the judge's, and may be valid
-JSON all the same. Models change what they repeat: they straighten quotes, resolve escapes and entities, and drop
-spaces. So texts are compared in a plain form, in which all of that is the same.
+An answer or a passage can contain JSON. If a judge repeats it, the copy is not a verdict of its own. If the judge
+repeats it inside its reply without escaping the quotes, the reply gets claims, items or fields that are not the
+judge's, and may still be valid JSON. Models change what they copy: they straighten quotes, resolve escapes and
+entities, and drop spaces. So texts are compared in a plain form without these differences.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from urllib.parse import unquote
 
 from rag_zeval.replies.loose_json import unescaped
 
-COMPARED = 200  # letters and digits of a claim or a value
-SEAM = 4  # characters of the string behind a seam; of the one before, the last: a shown text may begin with it
-UNSEEN = ("Cf", "Mn", "Cc")  # categories of characters: formats such as zero width, marks on letters, controls
-RESOLVED = 4  # times that escapes within escapes are resolved
+COMPARED = 200  # letters and digits of a claim or a value that are compared
+SEAM = 4  # characters compared after a seam; before it, only one, because a shown text may begin there
+UNSEEN = ("Cf", "Mn", "Cc")  # Unicode categories: formats such as zero width, combining marks, controls
+RESOLVED = 4  # levels of nested escapes that are resolved
 
 _QUOTES = "'`´‘’‚‛“”„‟‹›«»′″‴「」『』〝〞〟＂＇"
 _PLAIN = str.maketrans({**dict.fromkeys(_QUOTES, '"'), "\\": None, "：": ":"})
 _UPPER_ESCAPE = re.compile(r"\\(?:[NTRBFX]|U(?!00(?:0[\da-fA-F]|10)[\da-fA-F]{4}))")  # of a text in upper case
 _QUOTES_ON_END = re.compile(r'""+')  # two apostrophes, or a double prime
 _NO_LETTERS = re.compile(r"[\W_]+")
-_VALUE = re.compile(r'(?=[\[{]|"[^"]{1,60}":)(?<![\[{])')  # before a value that is spelled out, or one of its fields
-_CLAIM = re.compile(r'"claim"')  # what follows is spelled out as one
-# From the end of one claim to the text of the next, with what stands before; in a reply, and in a plain form.
+_VALUE = re.compile(r'(?=[\[{]|"[^"]{1,60}":)(?<![\[{])')  # the beginning of a value, or of one of its fields
+_CLAIM = re.compile(r'"claim"')  # what follows is a claim
+# From the end of one claim to the text of the next; in a reply, and in a plain form.
 _JOINT = re.compile(r"""[^\s{}]{0,8}\s{0,80}\}\s{0,80},?\s{0,80}\{\s{0,80}["']claim["']\s{0,80}:""")
 _PLAIN_JOINT = re.compile(r'[^{}]{0,8}\},?\{"claim":')
-# From the end of one string of a value to the beginning of the next, with some of what they say. JSON has one quote;
+# A seam: the end of one string, the structure after it, and the beginning of the next string. JSON has one quote;
 # Python's repr takes the other one for some strings, but what stands between two of those may be text.
 _STRUCTURE = r"(?:[\s,:\[\]{}]|true|false|null|True|False|None|[-\d.])*"
 _SEAM = re.compile(
@@ -43,7 +43,7 @@ _SEAM = re.compile(
 
 
 def plain_form(text: str) -> str:
-    """The text in lower case, its escapes and entities resolved, all quotes alike, without white space and backslashes.
+    """The text in lower case, without white space and backslashes, with escapes resolved and all quotes alike.
 
     >>> plain_form('{“Claim”: &quot;It\\\\nis.&quot;}')
     '{"claim":"itis."}'
@@ -70,7 +70,7 @@ def letters_of(plain: str) -> str:
 
 
 class Echo:
-    """What `shown` texts spell out: values as JSON has them, and claims: what follows `"claim"`."""
+    """The JSON values in `shown` texts, and the claims in them: what follows `"claim"`."""
 
     def __init__(self, shown: Iterable[str]):
         self._shown = tuple(shown)
@@ -93,11 +93,11 @@ class Echo:
         return [joint for text in self.plain for joint in _PLAIN_JOINT.findall(text)]
 
     def spells(self, written: str) -> bool:
-        """Whether a value of a reply, as it is written there, is spelled out in a shown text, whatever its form."""
+        """Whether a shown text contains a value of the reply, `written` in any form."""
         return _begins_one(written, self._values)
 
     def has_seam_of(self, written: str) -> bool:
-        """Whether two strings of a value follow each other as in a shown text, which may have parted them.
+        """Whether two strings follow each other as in a shown text. They may then be one string of the judge.
 
         >>> Echo(['He wrote Hamlet", "Lear']).has_seam_of('{"plays": ["He wrote Hamlet", "Lear"]}')
         True
@@ -114,21 +114,21 @@ class Echo:
         return any(seam in text for seam in seams for text in texts)
 
     def begins(self, claim: str) -> bool:
-        """Whether a claim that is spelled out begins like this one, whatever its spaces, punctuation and case."""
+        """Whether a claim in a shown text begins like this one, ignoring spaces, punctuation and case."""
         return _begins_one(claim, self._claims)
 
     def __bool__(self) -> bool:
-        """Whether a text spells out anything like a claim."""
+        """Whether a shown text contains anything like a claim."""
         return bool(self._claims)
 
     def joins_claims(self, reply: str) -> bool:
-        """Whether one claim of the reply follows another as in a shown text."""
+        """Whether one claim of the reply follows another exactly as in a shown text."""
         joints = {plain_form(joint) for joint in _JOINT.findall(reply)} if self else ()
         return any(shown.endswith(joint) for joint in joints for shown in self._joints)
 
 
 def _spelled(texts: Sequence[str], start: re.Pattern[str]) -> set[str]:
-    """The letters and digits, at most COMPARED, that follow each place where something is spelled out."""
+    """After each match of `start`: the letters and digits that follow, at most COMPARED."""
     found = set()
     for text in texts:
         bounds = [0, *(place.end() for place in start.finditer(text)), len(text)]

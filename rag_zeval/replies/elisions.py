@@ -1,4 +1,4 @@
-"""What models write in place of items of a list: dots, "and so on", "3 more". Such a list is not whole."""
+"""Recognises what models write in place of list items: dots, "and so on", "3 more". Such a list is incomplete."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ITEM = re.compile(rf"(?i)\W*(?:{_WORDS}\W*){{0,4}}")
 _DOTS = re.compile(r"\W*(?:\.{2,}|…)\W*")
 # A comment that may stand for items.
 COMMENT = re.compile(rf"(?i)\.\.|…|\d|等|\b{_WORDS}\b")
-# A string that ends there, behind a quote that nobody escaped, and something in place of items.
+# The end of a string, at a quote that was not escaped, followed by something in place of items.
 WITHIN_STRING = re.compile(
     rf"""(?i)["'](?:[\s,]{{0,20}}(?:\.{{2}}|…|<!--|/\*)|\W{{0,20}}(?=\w){_WORDS}\W{{0,20}}["'])"""
 )
 
 
 def stands_for_others(item: Any) -> bool:
-    """Whether an item of a list is none itself: without a letter or digit, or such words, or an object of such texts.
+    """Whether a list item stands for omitted ones: dots, such words, or an object with such texts.
 
     >>> [stands_for_others(item) for item in ("...", "and 3 more", {"claim": "...", "n": 1}, "It goes on and on.", "")]
     [True, True, True, False, False]

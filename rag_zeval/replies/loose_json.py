@@ -1,9 +1,9 @@
-"""JSON as language models write it: read exactly as it was meant, or not at all.
+"""Reads JSON as language models write it: as it was meant, or not at all.
 
-Beside JSON, what is read is what models often write instead: Python's quotes and literals, trailing commas, comments,
-line breaks and unescaped quotes inside strings. The reader knows at every character where it is (in a string, behind a
-key, between items), so text inside a string is never taken for a field. A bracket that does not close is an error
-rather than a shorter list, and so is a comment that stands for items, such as `// and so on`.
+It accepts JSON, and common deviations: Python's quotes and literals, trailing commas, comments, and line breaks and
+unescaped quotes inside strings. The reader knows at every character where it is (in a string, after a key, between
+items), so it never takes text inside a string for a field. An unclosed bracket is an error, not a shorter list. So is
+a comment that stands for items, such as `// and so on`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rag_zeval.replies import elisions
 from rag_zeval.text import one_line
 
 Find = Callable[[str, int], "re.Match[str] | None"]
-FAILURES = 64  # of JSON's own reader in a text: each takes it as long as all that stands before is
-DEPTH = 16  # brackets within brackets; a trajectory has five
+FAILURES = 64  # of the json module in one text; each costs time in proportion to the text before it
+DEPTH = 16  # most nested brackets; a trajectory has five
 OBJECTS = re.compile(r"""(?:\[\s*)?\{\s*(["'])[^"'\n]{1,100}\1\s*:""")  # an object with a key, in a list or alone
 _BEGUN = re.compile(r"""[\[{]\s*(?:\{\s*)?(?:["'][^"'\n]{0,100}["']?\s*)?\Z""")  # and ended before its first colon
 _FIRST_QUOTE = re.compile(r"""[^"']{0,1000}(["'])""")
@@ -37,12 +37,14 @@ class Unreadable(ValueError):
 def read_spans(
     text: str, opening: re.Pattern[str], hidden: Sequence[str] = (), *, closed: bool = True
 ) -> tuple[list[tuple[Any, int, int]], list[str]]:
-    """The values that stand in a text one after the other, as `(value, start, end)`, and the text around them.
+    """The values in a text, as `(value, start, end)`, and the pieces of text before, between and after them.
 
-    opening: of what opens a value; what stands inside a value is no value of its own. hidden: where one of these texts
-    stands verbatim, there is neither a value nor text. closed: see `iter_values`. The text comes in pieces: before,
-    between and after the values. Time is linear in the text's length. Raises Unreadable when a value begins that
-    cannot be read to its end: what follows may then belong to it.
+    opening: matches the beginning of a value; values inside a value are not listed. hidden: these texts, where they
+    occur verbatim, are ignored. closed: see `iter_values`. Takes linear time. Raises Unreadable if a value begins that
+    cannot be read to its end, because what follows may belong to it.
+
+    >>> read_spans('so {"a": 1} or', OBJECTS)
+    ([({'a': 1}, 3, 11)], ['so ', ' or'])
     """
     visible = _hidden(text, hidden)
     spans = list(iter_values(text, opening.search, visible, closed=closed))
@@ -54,7 +56,7 @@ def read_spans(
 
 
 def _hidden(text: str, pieces: Sequence[str]) -> str:
-    """The text, as long as it is, with NULs wherever one of the pieces stands."""
+    """The text with NULs in place of the pieces; its length stays the same."""
     pieces = [piece for piece in set(pieces) if piece and piece in text]
     characters = list(text) if pieces else []
     for piece in pieces:
@@ -68,11 +70,11 @@ def _hidden(text: str, pieces: Sequence[str]) -> str:
 def iter_values(
     text: str, find: Find, visible: str | None = None, *, closed: bool = True
 ) -> Iterator[tuple[Any, int, int]]:
-    """Yield `(value, start, end)` of the values that stand in a text one after the other. NaN and infinities are None.
+    """Yield `(value, start, end)` for each value in a text. NaN and infinities become None. Raises Unreadable.
 
-    find: `search` of a pattern for what opens a value, asked from behind the last one. visible: where it searches, the
-    text itself unless something of it is hidden. closed: all brackets of a value stand there; else the text may end
-    before it closes a list and its last object, no deeper, and only behind another bracket. Raises Unreadable.
+    find: the `search` of a pattern for the beginning of a value; it is called with the end of the last value. visible:
+    the text to search, if parts of `text` are hidden. closed: whether all brackets must be closed. Otherwise the text
+    may end before it closes a list and its last object, but no deeper, and only after another bracket.
 
     >>> [value for value, _, _ in iter_values("so: {'a': [1, True,]} or", re.compile("{").search)]
     [{'a': [1, True]}]
@@ -94,18 +96,30 @@ def iter_values(
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """`object_pairs_hook` for json: raises Unreadable for a key that stands twice, since either may be meant."""
+    """`object_pairs_hook` for json. Raises Unreadable for a duplicate key, since either value may be meant."""
     read = dict(pairs)
     if len(read) < len(pairs):
         raise Unreadable("an object has a duplicate key")
     return read
 
 
+def values_within(value: Any) -> Iterator[Any]:
+    """Yield a JSON value and all values inside it, at any depth and in any order."""
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        yield value
+        if isinstance(value, dict):
+            todo.extend(value.values())
+        elif isinstance(value, (list, tuple)):
+            todo.extend(value)
+
+
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=lambda name: None)
 
 
 class _Reader:
-    """Reads one value; `at` is where it stands. The first quote stands around keys: no string has a key in such."""
+    """Reads one value; `at` is the current place. The first quote of the value is taken for the one around keys."""
 
     def __init__(self, text: str, at: int, closed: bool):
         self.text, self.at = text, at
@@ -118,7 +132,7 @@ class _Reader:
         self._key = re.compile(rf"{quote}([^{quote}\\\n]{{1,100}}){quote}{_SPACE}:{_SPACE}")
         self._space = re.compile(_SPACE)
         self._constant = re.compile(rf"({_CONSTANT})(?={_SPACE}[,}}\]])")
-        # what follows the end of a string; an unescaped quote before anything else is text
+        # what may follow the end of a string; a quote before anything else is part of the string
         self._after_value = re.compile(rf"{_SPACE}(?:\}}|,{_SPACE}(?:{key}|\}}))")
         self._after_item = re.compile(
             rf"{_SPACE}(?:\]|,{_SPACE}(?:[{self._quotes}\]\[{{]|(?:{_CONSTANT}){_SPACE}[,\]]))"
@@ -160,10 +174,7 @@ class _Reader:
             yield self.value(depth + 1, in_list=True)
 
     def _until(self, closing: str, depth: int) -> Iterator[None]:
-        """Steps from element to element.
-
-        A text may end before it closes a list and its last object, no deeper, and only behind another bracket.
-        """
+        """Yield at the beginning of each element. The closing bracket may be missing as `iter_values` says."""
         self.at += 1
         self._skip_space(closing)
         while self._next() != closing:
@@ -205,8 +216,8 @@ class _Reader:
     def _skip_space(self, closing: str, behind_comma: bool = False) -> None:
         """Skip white space and comments.
 
-        In a list, a comment is one behind an item's comma and before the next item. Raises Unreadable for any other,
-        and for one that says so: it may stand for items.
+        In a list, a comment must be on the line of an item, after its comma and before another item. Raises Unreadable
+        for any other, and for one such as "3 more", because it may stand for items.
         """
         space = self._space.match(self.text, self.at)
         assert space is not None  # it matches nothing as well
@@ -227,11 +238,11 @@ def _number(word: str) -> int | float:
 
 
 def unescaped(text: str) -> str:
-    """The text with JSON's and Python's escapes resolved; a backslash that begins none of them stays."""
+    """The text with JSON's and Python's escapes resolved; any other backslash stays."""
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_character, text)
-    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # halves of a pair become one
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # joins surrogate pairs
 
 
 def _character(escape: re.Match[str]) -> str:

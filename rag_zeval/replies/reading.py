@@ -1,7 +1,7 @@
-"""The reader of every judge's replies: from a text to what was asked for, or to the reason why there is none.
+"""Reads the replies of every judge: finds what was asked for, or the reason why it is not there.
 
-Nothing is made up for what is missing, and nothing counts that the judge does not say as its answer: not a draft in
-its thoughts, not what it repeats of the prompt or quotes out of a text, not what was cut off.
+Missing values are never made up. Only the judge's answer counts: not a draft in its thoughts, not a copy of the prompt,
+not a quote from a text, and nothing that was cut off.
 """
 
 from __future__ import annotations
@@ -11,24 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rag_zeval.replies import loose_json
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.echo import plain_form
 from rag_zeval.replies.elisions import stands_for_others
-from rag_zeval.replies.loose_json import Unreadable
+from rag_zeval.replies.loose_json import Unreadable, read_spans, values_within
 from rag_zeval.replies.thoughts import fault_outside, final_texts, unknown_tags, without_tags, without_wrapping
 from rag_zeval.text import one_line
 
 T = TypeVar("T")
-READER = 2  # goes into the identity of what is read with it: raised whenever a reply may come to another score
+READER = 2  # part of each scorer's identity; raise it when the same reply may get another score
 EMPTY = "the reply is empty"
-QUOTED = 80  # characters of an unreadable reply shown in its reason
+QUOTED = 80  # characters of a reply in an error message
 
-# A bracket that opens JSON: not `[sic]` or `{name}`. `[1]`, a citation, is JSON all the same, and no reply by itself.
+# A bracket that opens JSON: not `[sic]` or `{name}`. A citation such as `[1]` is JSON too, but not a reply by itself.
 _OPENING = re.compile(r"""[\[{](?=\s*(?:["'\[{\]}\d-]|(?:true|false|null|True|False|None|NaN)\b))""")
 _FIELD_NAME = re.compile(r"""["']([^"'\n]{1,100})["']\s*:""")
 _FENCE = re.compile(r"```\w*|`")
-_LABEL = re.compile(r"(?:[:：=→]|->)\Z|\A\d{1,3}[.)]\Z")  # what stands before an answer on its line
+_LABEL = re.compile(r"(?:[:：=→]|->)\Z|\A\d{1,3}[.)]\Z")  # the end of a label before an answer
 _DECORATION = " \t\r*_~>#-•`\"'"
 _CLOSING_MARKS = _DECORATION + ".;,!…"
 _ITEM = re.compile(r"^[ \t]*-(?!-).*$", re.MULTILINE)
@@ -36,7 +35,7 @@ _ITEM = re.compile(r"^[ \t]*-(?!-).*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Value:
-    """A value of JSON in a reply. alone: whether it stands on lines of its own, and not in a sentence."""
+    """A JSON value in a reply, and its text. alone: whether it is on its own lines, not within a sentence."""
 
     value: Any
     written: str
@@ -44,7 +43,7 @@ class Value:
 
 
 def is_empty(text: str) -> bool:
-    """Whether a reply says nothing, or nothing behind its thoughts."""
+    """Whether a reply is empty, or empty after its thoughts."""
     *_, final = final_texts(text)
     return not final.strip()
 
@@ -52,12 +51,12 @@ def is_empty(text: str) -> bool:
 def read_values(
     text: str, opening: re.Pattern[str], *, cut: bool = False, hidden: Sequence[str] = (), closed: bool = True
 ) -> tuple[list[Value], str]:
-    """The JSON values of a reply's answer, in order, and the text outside of them; not what it says in its thoughts.
+    """The JSON values of a reply's answer, in order, and the text outside them. Thoughts are skipped.
 
-    opening: of what opens a value; cut: whether the reply ended at its longest; hidden: texts in which no value is
-    looked for; closed: see `loose_json.iter_values`. Raises Unreadable when JSON begins that does not end, when the
-    reply does not end its thoughts, and when a value stands in what may be thoughts: inside a tag that is not known,
-    or behind the first words of a reply that was cut (the opening tag may stand in the prompt).
+    opening: matches the beginning of a value. cut: whether the reply ended at its token limit. hidden: texts that are
+    not searched. closed: see `loose_json.iter_values`. Raises Unreadable if JSON begins but does not end, if the reply
+    does not end its thoughts, and if a value may be part of thoughts: inside an unknown tag, or after the first words
+    of a reply that was cut (the opening tag may be in the prompt).
     """
     failure = Unreadable(EMPTY)
     for final in final_texts(text):
@@ -65,7 +64,7 @@ def read_values(
             failure = Unreadable(EMPTY)
             continue
         try:
-            spans, pieces = loose_json.read_spans(final, opening, hidden, closed=closed)
+            spans, pieces = read_spans(final, opening, hidden, closed=closed)
         except Unreadable as error:
             failure = Unreadable(f"JSON that cannot be read ({error}): {quoted(final)}")
             continue
@@ -83,7 +82,7 @@ def read_values(
 
 
 def stands_alone(before: str, after: str) -> bool:
-    """Whether what stands between two texts has lines of its own: a label before it, or marks behind it, are no words.
+    """Whether what is between two texts is on its own lines. A label before it and marks after it are allowed.
 
     >>> stands_alone("I looked.\\nOutput: ", ".\\nDone."), stands_alone("It says ", ". No.")
     (True, False)
@@ -94,16 +93,19 @@ def stands_alone(before: str, after: str) -> bool:
 
 
 def read_json(text: str, read: Callable[[Any], T], asked: Asked | None = None, *, cut: bool = False) -> T:
-    """What `read` makes of the JSON in a reply: bare, in fences, with prose on other lines or behind thoughts.
+    """Find the JSON value that was asked for, and return `read(value)`.
 
-    asked: what the judge was shown; cut: whether the reply ended at its longest: it counts then if its JSON is whole
-    and comes first. JSON as models write it is understood (rag_zeval.replies.loose_json); NaN is null. `read` raises
-    Unreadable (or any error of a wrong type or key) for a value of another shape.
+    The JSON may be bare, in fences, after thoughts, or have prose on other lines. JSON as models write it is accepted
+    (rag_zeval.replies.loose_json); NaN becomes None. read: raises Unreadable, or any error of a wrong type or key, for
+    a value of another shape. asked: what the judge was shown. cut: whether the reply ended at its token limit; it then
+    counts if its JSON is complete and comes first.
 
-    Raises Unreadable when no value has the right shape; when two that have it differ, for which is meant is not ours to
-    say; when the only ones stand in a sentence, are repeated from the prompt, or are spelled out in a text that the
-    judge was shown; when items are left out of one, or fields of it stand outside; and for all that `read_values`
-    refuses.
+    Raises Unreadable if no value has the right shape; if two values have it and differ; if all of them are within a
+    sentence, or copied from the prompt or a shown text; if one omits items, or its fields also occur outside; and
+    whenever `read_values` does.
+
+    >>> read_json('So: {"score": 3}', lambda value: value["score"])
+    3
     """
     asked = asked or Asked()
     values, outside = read_values(text, _OPENING, cut=cut)
@@ -139,27 +141,20 @@ def read_json(text: str, read: Callable[[Any], T], asked: Asked | None = None, *
 
 
 def _check_whole(value: Any, names_outside: set[str]) -> None:
-    """Raises Unreadable if a list leaves items out, or a field of the value stands outside of it."""
-    todo = [value]
-    while todo:
-        value = todo.pop()
-        if isinstance(value, dict):
-            if outside := names_outside & value.keys():
-                raise Unreadable(f"a field also occurs outside the value: {quoted(min(outside))}")
-            todo.extend(value.values())
-        elif isinstance(value, list):
-            if any(map(stands_for_others, value)):
-                raise Unreadable("a list leaves items out")
-            todo.extend(value)
+    """Raise Unreadable if a list omits items, or a field of the value also occurs outside of it."""
+    for inner in values_within(value):
+        if isinstance(inner, dict) and (outside := names_outside & inner.keys()):
+            raise Unreadable(f"a field also occurs outside the value: {quoted(min(outside))}")
+        if isinstance(inner, list) and any(map(stands_for_others, inner)):
+            raise Unreadable("a list leaves items out")
 
 
 def read_text(text: str, read: Callable[[str], T], asked: Asked | None = None, spelled: str | None = None) -> T:
-    """What `read` makes of a reply that is plain text, of which it gets what follows the thoughts.
+    """Return `read(text)` for a reply in plain text, without its thoughts. `read` may raise Unreadable.
 
-    spelled: a regular expression, for plain forms (`echo.plain_form`), of what a reply is read by. A text to be judged
-    that has it too cannot be told from the judge's own words. Raises Unreadable for such a reply, one that is empty,
-    does not end its thoughts, has a tag that is not known, or repeats its prompt or a list that the judge was shown;
-    `read` raises it for any other.
+    spelled: a regular expression, on plain forms (`echo.plain_form`), for the words by which a reply is read. If a
+    shown text contains them too, they cannot be told from the judge's own, and the reply is rejected. Raises Unreadable
+    also if the reply is empty, does not end its thoughts, has an unknown tag, or repeats its prompt or a shown list.
     """
     asked = asked or Asked()
     *_, final = final_texts(text)
@@ -181,10 +176,10 @@ def read_text(text: str, read: Callable[[str], T], asked: Asked | None = None, s
 
 
 def list_items(text: str) -> list[str]:
-    """The items of the one list with hyphens in a text, without their hyphens; indented lines go on with an item.
+    """The items of the only hyphen list in a text, without hyphens. An indented line continues an item.
 
-    Raises Unreadable if there is none, or the same one twice; if anything stands between items, or on the line before
-    them without being a label (`Output:`), for they may then be quoted in part; and if an item leaves others out.
+    Raises Unreadable if there is no list, or the same one twice; if there is text between items, or on the line before
+    them unless it is a label (`Output:`), for the list may then be a quote; and if an item stands for omitted ones.
     """
     items: list[str] = []
     before, is_over = "", False
@@ -213,6 +208,6 @@ def list_items(text: str) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """The beginning of a reply in one line, as a reason shows it."""
+    """The beginning of a reply, in one line and in quotes, for an error message."""
     line = one_line(text)
     return repr(line if len(line) <= QUOTED else line[:QUOTED] + "…")

@@ -1,8 +1,8 @@
-"""Where a reply thinks aloud, and where it answers.
+"""Separates a model's thoughts from its answer.
 
-What a model writes while it thinks is a draft, never its answer. Servers cut thoughts off if they know the model's
-tags; many do not, and then the tags stand in the text, or only the closing one, where the chat template wrote the
-other. Tags are known in any case, for a model may write them as it likes.
+What a model writes in its thoughts is a draft, never its answer. Servers remove thoughts if they know the model's tags.
+Many do not; the tags are then in the text, or only the closing one, because the opening tag is in the chat template.
+Upper and lower case do not matter, because models vary in it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-# Names of tags around thoughts, and models that write them: `<think>`, `[THINK]` or `◁think▷`, closed with a slash.
+# Names of tags around thoughts, and models that write them: `<think>`, `[THINK]` or `◁think▷`; closed with a slash.
 THOUGHT_TAGS = {
     "think": "DeepSeek R1 and V3.1, Qwen3, QwQ, GLM 4.5, MiniMax M1, ERNIE 4.5, Hunyuan, SmolLM3, Magistral, Kimi",
     "thinking": "Claude, and others that are asked to",
@@ -25,7 +25,7 @@ THOUGHT_TAGS = {
 
 
 class Marks(NamedTuple):
-    """How thoughts begin and end, as regular expressions, and models that write it so."""
+    """Regular expressions for the beginning and the end of thoughts, and models that use them."""
 
     opening: str
     closing: str
@@ -55,7 +55,7 @@ THOUGHT_MARKS = (
 _OPENING = re.compile("|".join(marks.opening for marks in THOUGHT_MARKS), re.IGNORECASE)
 _CLOSING = re.compile("|".join(marks.closing for marks in THOUGHT_MARKS), re.IGNORECASE)
 
-# Any other tag: what stands in one may be thoughts as well, so nobody can say that it is an answer.
+# Any other tag: what is inside may be thoughts too, so it does not count as an answer.
 _TAG = re.compile(
     r"<(?P<slash>/?)\s*(?P<name>[a-z][\w.:-]{0,40})(?:\s[^<>]{0,200})?(?P<empty>/?)>"
     r"|<[|｜]\s*(?P<slash_2>/?)(?P<name_2>[\w▁:-]{1,40})\s*[|｜]>"
@@ -63,13 +63,13 @@ _TAG = re.compile(
     r"|(?m:^)[ \t]*\[(?P<name_4>(?-i:[A-Z][A-Z_ ]{3,40}))\]|\[(?P<slash_4>/)(?P<name_5>(?-i:[A-Z][A-Z_ ]{3,40}))\]",
     re.IGNORECASE,
 )
-# What ends a turn: a reply that goes on behind it has ended its thoughts there, or plays the next speaker.
+# The end of a turn: after it, a reply has ended its thoughts, or plays the next speaker.
 _END_OF_TURN = re.compile(
     r"<[|｜](?:end|im_end|return|eot_id|eom_id|endoftext|end[▁_]of[▁_]sentence|end_of_turn_token)[｜|]>"
     r"|</s>|<end_of_turn>|<eos>",
     re.IGNORECASE,
 )
-# Tags around answers, of the layout of a text, and of chat templates.
+# Tags that may surround answers: names for an answer, layout, and chat templates.
 _PLAIN_TAGS = frozenset(
     "answer final final_answer response output result results solution json evaluation verdict verdicts judgment "
     "judgement score a b blockquote body br code div em h1 h2 h3 h4 h5 h6 hr html i li mark ol p pre s small span "
@@ -82,10 +82,10 @@ _PLAIN_TAGS = frozenset(
 
 
 def final_texts(text: str) -> Iterator[str]:
-    """What a reply may say once it has thought: all of it, then what follows the last closing tag.
+    """The texts that may be a reply's answer: the whole reply, then what follows the last closing tag of thoughts.
 
-    A text with a closing tag in a string of its JSON has not thought, so all of it comes first: whoever reads a part
-    makes sure, by `fault_outside`, that no thoughts stand around what was read.
+    The whole comes first because a closing tag may be inside a JSON string. Check with `fault_outside` that no thoughts
+    surround what was read.
     """
     yield text
     end = 0
@@ -96,9 +96,9 @@ def final_texts(text: str) -> Iterator[str]:
 
 
 def fault_outside(pieces: Sequence[str]) -> str | None:
-    """Why what was read in a text may be a draft; None if it is no draft by any tag.
+    """Why what was read from a text may be a draft; None if no tag suggests it.
 
-    pieces: the text before, between and after what was read, in order; one piece is a text of which nothing was read.
+    pieces: the text before, between and after what was read, in order; a single piece if nothing was read.
     """
     if any(map(_OPENING.search, pieces)) or any(map(_CLOSING.search, pieces)):
         return "the reply does not end its thoughts"
@@ -111,7 +111,7 @@ def fault_outside(pieces: Sequence[str]) -> str | None:
                 opened.append(name)
             elif name in opened:
                 opened.remove(name)
-            elif at:  # its opening tag stands in the prompt: all before it is inside
+            elif at:  # its opening tag is in the prompt, so everything before it is inside
                 return f"its answer is inside an unknown tag: '{name}'"
         if opened and at < len(pieces) - 1:
             return f"its answer is inside an unknown tag: '{opened[-1]}'"
@@ -119,7 +119,7 @@ def fault_outside(pieces: Sequence[str]) -> str | None:
 
 
 def _after_turn(pieces: Sequence[str]) -> Iterator[str]:
-    """What stands behind the first token that ends a turn, outside of what was read; a word if something was read."""
+    """The text after the first token that ends a turn; for a value that was read there, the word "more"."""
     for at, piece in enumerate(pieces):
         if end := _END_OF_TURN.search(piece):
             yield piece[end.end() :]
@@ -129,7 +129,7 @@ def _after_turn(pieces: Sequence[str]) -> Iterator[str]:
 
 
 def unknown_tags(text: str) -> Iterator[tuple[str, bool]]:
-    """`(name, whether it closes)` of each tag in a text that is neither of thoughts nor known to be something else."""
+    """Yield `(name, is_closing)` for each tag that is neither a tag of thoughts nor known to be harmless."""
     for tag in _TAG.finditer(text):
         name = next(filter(None, tag.group("name", "name_2", "name_3", "name_4", "name_5"))).casefold()
         closing = any(tag.group("slash", "slash_2", "slash_3", "slash_4"))
@@ -138,12 +138,12 @@ def unknown_tags(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def without_tags(text: str) -> str:
-    """The text without the tags that may stand around an answer."""
+    """The text without tags."""
     return _TAG.sub("", text)
 
 
 def without_wrapping(text: str) -> str:
-    """The text without tags, and white space, at its beginning and end."""
+    """The text without tags and white space at its beginning and end."""
     end = len(text.rstrip())
     for tag in reversed([*_TAG.finditer(text)]):
         if text[tag.end() : end].strip():

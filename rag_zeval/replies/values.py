@@ -1,4 +1,4 @@
-"""Single values of a judge's JSON: of their kind, or refused. What is missing is not filled up."""
+"""Checks single values of a judge's JSON. Each function raises Unreadable for a value of another kind."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rag_zeval.replies.reading import quoted
 
 
 def a_text(value: Any) -> str:
-    """A string with something in it."""
+    """A string that is not blank, without surrounding white space."""
     if not isinstance(value, str) or not value.strip():
         raise Unreadable(f"{quoted(str(value))} is not a text")
     return value.strip()
 
 
 def a_list(value: Any, length: int | None = None) -> Sequence[Any]:
-    """A list, of that length if one is given: what is missing is not filled up, what is too much is not cut."""
+    """A list, with exactly this length if one is given."""
     if not isinstance(value, list):
         raise Unreadable(f"{quoted(str(value))} is not a list")
     if length is not None and len(value) != length:
@@ -26,7 +26,7 @@ def a_list(value: Any, length: int | None = None) -> Sequence[Any]:
 
 
 def yes_or_no(value: Any) -> bool:
-    """A verdict: true or false, 1 or 0, also as text."""
+    """A verdict: true or false, 1 or 0, "yes" or "no"; numbers and booleans also as text."""
     if isinstance(value, str):
         value = {"1": 1, "true": 1, "yes": 1, "0": 0, "false": 0, "no": 0}.get(value.strip().lower(), value)
     if not isinstance(value, (bool, int, float)) or value not in (0, 1):
@@ -35,7 +35,7 @@ def yes_or_no(value: Any) -> bool:
 
 
 def one_of(value: Any, labels: Sequence[str]) -> str:
-    """One of the labels, in any case."""
+    """One of the labels; case does not matter."""
     known = {label.lower(): label for label in labels}
     label = known.get(value.strip().lower()) if isinstance(value, str) else None
     if label is None:
@@ -44,7 +44,7 @@ def one_of(value: Any, labels: Sequence[str]) -> str:
 
 
 def a_number(value: Any, low: float, high: float) -> float:
-    """A number from low to high, also as text."""
+    """A number in [low, high], also as text."""
     if isinstance(value, str):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
@@ -53,7 +53,7 @@ def a_number(value: Any, low: float, high: float) -> float:
 
 
 def a_whole_number(value: Any, low: int, high: int) -> int:
-    """A whole number from low to high, also as text."""
+    """An integer in [low, high], also as text."""
     number = a_number(value, low, high)
     if not number.is_integer():
         raise Unreadable(f"{quoted(str(value))} is not a whole number")

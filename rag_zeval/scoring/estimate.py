@@ -7,15 +7,15 @@ words and punctuation marks, are a rough estimate.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import count_tokens, literal_reply, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding
-from rag_zeval.models.language_model import Reply, Request
-from rag_zeval.models.scripted import ScriptedBackend
+from rag_zeval.models.language_model import Messages, Reply, Request
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 
@@ -48,6 +48,25 @@ class WordEmbedder:
         return True
 
 
+class MockJudge:
+    """The mock judge in this process; `calls` counts the requests that came."""
+
+    name = identity = "mock judge"
+    at_once, batched = 1, False
+    max_context: int | None = None
+    card: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def count_tokens(self, messages: Messages) -> None:
+        return None  # without a window, nobody needs to know
+
+    async def complete(self, request: Request) -> Reply:
+        self.calls += 1
+        return mock_reply(request)
+
+
 def mock_reply(request: Request) -> Reply:
     """The mock judge's reply, with its tokens counted."""
     text = literal_reply({"messages": request.messages})
@@ -58,7 +77,7 @@ def mock_reply(request: Request) -> Reply:
 
 def open_with_mock_judge(name: str, asking: Asking, cache: ReplyCache) -> Scorer:
     """A scorer that asks the mock judge and counts words for vectors; what `cache` has is not asked again."""
-    judge, embedder = CachedBackend(ScriptedBackend(mock_reply), cache), CachedEmbedder(WordEmbedder(), cache)
+    judge, embedder = CachedBackend(MockJudge(), cache), CachedEmbedder(WordEmbedder(), cache)
     return open_scorer(name, Models(judge, embedder), asking)
 
 

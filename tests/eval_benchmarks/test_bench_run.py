@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import spelt_keys
 from omegaconf import OmegaConf
+from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.bench import _failures
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
@@ -25,7 +26,6 @@ from rag_zeval.files import flat, model_sha256
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.literal_judge import literal_reply
 from rag_zeval.models.language_model import Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import load_config

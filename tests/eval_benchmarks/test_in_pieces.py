@@ -8,11 +8,11 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.in_pieces import InPieces, fits_model
 from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scoring.estimate import WordEmbedder, mock_reply

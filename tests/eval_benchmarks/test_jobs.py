@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_backend import ScriptedBackend
 
 from rag_zeval.literal_judge import literal_reply
-from rag_zeval.models.scripted import ScriptedBackend
 
 PRICES = {"prompt": 1000, "completion": 20000}  # a reply of 7 and 5 tokens is 0.107 dollars
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, better_first, pairwise_metrics
 from eval_benchmarks.jobs import ScoringJob
 from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.progress import Progress
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.overlap import RougeL

@@ -12,11 +12,11 @@ from honest_judge import STABLE, Ask, read_ask, strings
 from honest_replies import sentence
 from hostile_texts import texts
 from reply_forms import Planted, spelt
+from scripted_backend import ScriptedBackend
 
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import VARIANTS, Prompt
 from rag_zeval.models.language_model import Reply, Request, Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.asking import AskingScorer
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import MEASURES

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 from findings import Findings
+from scripted_backend import ScriptedBackend
 
 from rag_zeval.cases.case import CONTEXTS, TRUTH, Case, CaseSet
 from rag_zeval.cases.names import NAMES
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.overlap import RougeL
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scoring.estimate import mock_reply

@@ -158,10 +158,8 @@ def test_waiting_for_money_is_no_waiting_for_the_reply(endpoint: Any) -> None:
 
 
 def test_what_never_left_costs_nothing(no_proxy: None) -> None:
-    class Nowhere:
-        url = "http://127.0.0.1:9/v1"
-
-    backend = OpenAIBackend("judge", Nowhere.url, account=Account(budget := Budget(1.0), PRICE), max_retries=1)
+    account = Account(budget := Budget(1.0), PRICE)
+    backend = OpenAIBackend("judge", "http://127.0.0.1:9/v1", account=account, max_retries=1)
     backend._reached = True
     ((_, reply),) = as_finished(backend.complete, [Request(({"role": "user", "content": "q"},))], 1)
     assert (reply.status, reply.calls, reply.paid_tokens) == ("failed: connection refused", 2, (0, 0))

@@ -1,4 +1,4 @@
-"""The HTTP client below openai's, for servers nobody vouches for: bounded answers, no redirects, a connection each."""
+"""The HTTP client below openai's, for untrusted servers: limited answers, no redirects, one connection a request."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from typing import Any
 from rag_zeval.budget import Bill
 
 MIB = 1 << 20
-ERROR_BYTES = 64 << 10  # of an answer that is an error: its reason stands at the beginning
-SHOWN = 80  # characters of an answer that cannot be read: a page to sign in, a stream of events
+ERROR_BYTES = 64 << 10  # of an error's body: the reason is at its beginning
+SHOWN = 80  # characters of an unreadable answer in its error: a sign-in page, a stream of events
 MOST_VALUES = 1_000_000  # in one answer: JSON's small values take twenty times their length in memory
 KEPT_HEADERS = ("location", "retry-after", "retry-after-ms", "x-should-retry")
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # of the HTTP client: nobody got the request
 HEADERS = {
-    "Accept-Encoding": "identity",  # a packed body may grow a thousandfold
-    "Connection": "close",  # on a shared connection, an answer too many would be taken for another request's
+    "Accept-Encoding": "identity",  # a compressed body may grow a thousandfold
+    "Connection": "close",  # on a shared connection, a surplus answer would be taken for that of the next request
 }
 
 
 @dataclass
 class Exchange:
-    """One item on the wire: requests sent for it, the text of the last answer, and why that was not read, if so.
+    """The HTTP requests that one reply takes, and the last answer to them.
 
-    status: the HTTP status of the last answer, as it came. bill: what the item costs, where that is counted.
+    sent: requests so far. status, text: of the last answer, as it came. refusal: why its body was not read, if so.
+    bill: counts what they cost.
     """
 
     sent: int = 0
@@ -36,17 +37,17 @@ class Exchange:
     bill: Bill | None = None
 
 
-exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the item that is being served
+exchange: ContextVar[Exchange] = ContextVar("exchange")  # of the reply that is being fetched
 
 
 def open_http(max_bytes: int, error_status: Callable[[Any], int | None] = lambda answer: None) -> Any:
-    """An HTTP client that reads at most `max_bytes` of a body, none that is packed, and follows nowhere.
+    """An HTTP client that reads at most `max_bytes` of a body, rejects compressed ones, and follows no redirects.
 
-    error_status: the HTTP status of the error that the JSON of an answer holds, if it does. An answer with status 200
-    gets that status, so that the openai client retries it, or gives up, as it always does.
+    error_status: from the JSON of an answer to the HTTP status of the error in it, if there is one. An answer with
+    status 200 then gets that status, and the openai client retries it or gives up accordingly.
 
-    What it read stands in the `exchange`. The openai client gets the answer without a body: it would make copies, and
-    take an exception of ours for a reason to ask, and pay, again. Where a stream is asked for, nothing is read.
+    The body is put into the current `exchange`. The openai client gets an answer without a body: it would copy the
+    body, and send the request again (and pay again) after an exception of ours. Streams are passed on unread.
     """
     import openai
 
@@ -92,12 +93,12 @@ async def _read(response: Any, max_bytes: int, under_way: Exchange) -> None:
             break
     if len(body) > most and response.is_success:
         under_way.refusal = f"the answer is longer than {max_bytes / MIB:g} MiB"
-    else:  # JSON is UTF-8, whatever a header says, and its mark of byte order none of the text
+    else:  # JSON is UTF-8, whatever a header says; a byte order mark is not part of it
         under_way.text = body[:most].decode("utf-8-sig", "replace")
 
 
 def read_json(text: str) -> Any:
-    """The JSON of an answer; whole numbers of any length are read. Raises ValueError for what is none, or too much."""
+    """Parse an answer; very long integers become floats. Raises ValueError if it is not JSON or has too many values."""
     if sum(map(text.count, ",:[{")) > MOST_VALUES:
         raise ValueError(f"the answer holds more than {MOST_VALUES:,} values")
     try:
@@ -109,7 +110,7 @@ def read_json(text: str) -> Any:
 
 
 def json_or_none(text: str) -> Any:
-    """The JSON of an answer; None for what `read_json` does not read."""
+    """As `read_json`, but None where that raises."""
     try:
         return read_json(text)
     except ValueError:
@@ -121,7 +122,7 @@ def _whole_number(digits: str) -> int | float:
 
 
 def innermost_reason(error: BaseException) -> str:
-    """Why a connection failed: "connection refused" stands at the bottom of a chain of wrappers."""
+    """Why a connection failed, from the innermost of the exceptions that wrap each other."""
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
     if isinstance(error, ConnectionRefusedError):

@@ -1,4 +1,4 @@
-"""The text in a chat completion, or what stands in its place."""
+"""The text of a chat completion, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from rag_zeval.replies.reading import quoted
 from rag_zeval.text import one_line
 
-# What servers that speak this protocol say of a reply's end, in their own words as well: Mistral, Anthropic, Gemini,
-# Bedrock, watsonx, DeepSeek, vLLM.
+# Values of finish_reason, without case and punctuation: of OpenAI, Mistral, Anthropic, Gemini, Bedrock, watsonx,
+# DeepSeek and vLLM.
 CUT_OFF = frozenset(
     "length maxlength modellength maxtokens maxoutputtokens tokenlimit modelcontextwindowexceeded timelimit abort "
     "aborted cancelled error networkerror insufficientsystemresource".split()
@@ -27,7 +27,10 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")  # of a message
 def read_completion(completion: Any) -> tuple[str, str]:
     """The text that the model wrote as its answer, and its status: "ok" or "truncated".
 
-    Raises ValueError, which says what there is instead, where there is no such text.
+    Raises ValueError if there is no such text; the message says what there is instead.
+
+    >>> read_completion({"choices": [{"message": {"content": "Yes."}, "finish_reason": "length"}]})
+    ('Yes.', 'truncated')
     """
     choice = _choice(completion)
     message, reason = choice["message"], one_line(str(choice.get("finish_reason")))
@@ -43,7 +46,7 @@ def read_completion(completion: Any) -> tuple[str, str]:
 
 
 def _choice(completion: Any) -> dict[str, Any]:
-    """The first choice, wherever it stands: one is asked for. Raises ValueError for what has none with a message."""
+    """The choice with index 0, for we request one. Raises ValueError if no choice has a message."""
     try:
         choices = [choice for choice in completion["choices"] if isinstance(choice["message"], dict)]
         return min(choices, key=lambda choice: choice.get("index") != 0)
@@ -59,9 +62,9 @@ def _refusal(message: Mapping[str, Any]) -> Any:
 
 
 def _text(content: Any) -> str:
-    """What a model said, "" for nothing: a text, or the texts in a list of parts, beside which there may be thoughts.
+    """The text of a message's content ("" if empty): a string, or a list of text parts. Thoughts are left out.
 
-    Raises ValueError for parts of any other kind: whether their texts are the model's answer is not ours to say.
+    Raises ValueError for parts of any other kind: they may not be the model's answer.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -85,7 +88,7 @@ def _is_thought(part: Mapping[str, Any]) -> bool:
 
 
 def _why_empty(message: Mapping[str, Any], reason: str, cut: bool) -> str:
-    """Why a message has no text, as far as the rest of it says."""
+    """The likely reason why a message has no text."""
     thoughts = next((name for name in THOUGHT_FIELDS if isinstance(message.get(name), str) and message[name]), None)
     ended = "" if reason in ("None", "stop") else f" (finish_reason {reason})"
     if cut:
@@ -101,7 +104,7 @@ def _why_empty(message: Mapping[str, Any], reason: str, cut: bool) -> str:
 
 
 def _tool(message: Mapping[str, Any]) -> str:
-    """The name of the tool that was called, in brackets, if there is one."""
+    """The name of the called tool in brackets; "" if unknown."""
     calls = message.get("tool_calls")
     call = calls[0] if isinstance(calls, list) else message.get("function_call")
     function = call.get("function", call) if isinstance(call, dict) else None

@@ -5,12 +5,12 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
 from rag_zeval.models.language_model import Reply, Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages import world

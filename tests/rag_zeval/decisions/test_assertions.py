@@ -2,10 +2,10 @@ import json
 from typing import Any
 
 import pytest
+from scripted_backend import ScriptedBackend
 
 import rag_zeval
 from rag_zeval import Evaluation, Evaluator, assert_supported
-from rag_zeval.models.scripted import ScriptedBackend
 
 
 def evaluation(*answers: list[bool], reply: str | None = None) -> Evaluation:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_backend import ScriptedBackend
 
 from rag_zeval.errors import InputError
 from rag_zeval.judge.evaluator import Evaluation, Evaluator
@@ -13,7 +14,6 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.literal_judge import read_prompt
 from rag_zeval.models.language_model import Reply, Request, Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.text import is_blank
 
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from rag_zeval.judge.parser import FormatError, as_reply, parse_lenient, parse_ranking, parse_strict, response_schema
 from rag_zeval.judge.prompt import VARIANTS
-from rag_zeval.judge.schema import LETTERS
+from rag_zeval.judge.schema import LETTERS, AtomicClaim
 
 _texts = st.text(max_size=20)
 _claims = _texts.map(lambda text: text + "1")  # an empty one says nothing
@@ -39,17 +39,11 @@ variants_with_items = st.sampled_from(list(VARIANTS)).flatmap(lambda v: st.tuple
 
 
 @given(variants_with_items)
-def test_valid_json_is_read_exactly(case):
+def test_valid_json_is_read_and_written_back_exactly(case):
     variant, items = case
     trajectory = parse_strict(json.dumps(items), len(items), variant)
-    for item, candidate in zip(items, trajectory, strict=True):
-        assert candidate.id == item["id"]
-        assert candidate.answer == item.get("answer")
-        for given_claim, claim in zip(item["atomic_claims"], candidate.atomic_claims, strict=True):
-            assert claim.claim == given_claim["claim"]
-            assert claim.is_supported is given_claim["is_supported"]
-            assert list(claim.grounding_evidence) == given_claim.get("grounding_evidence", [])
-            assert claim.analysis == given_claim.get("analysis", "")
+    assert json.loads(as_reply(trajectory, variant)) == items
+    assert trajectory[0].atomic_claims[0].is_supported is items[0]["atomic_claims"][0]["is_supported"]
 
 
 @given(variants_with_items, st.randoms())
@@ -61,13 +55,6 @@ def test_the_candidates_are_a_set_read_by_their_letters(case, rng):
     assert parse_lenient("So: " + json.dumps(shuffled), len(items), variant) == (trajectory, "repaired")
     with pytest.raises(FormatError):
         parse_strict(json.dumps([*items, items[0]]), len(items) + 1, variant)
-
-
-@given(variants_with_items)
-def test_a_trajectory_written_is_read_back(case):
-    variant, items = case
-    trajectory = parse_strict(json.dumps(items), len(items), variant)
-    assert parse_strict(as_reply(trajectory, variant), len(items), variant) == trajectory
 
 
 @given(variants_with_items, st.integers(1, 6))
@@ -179,10 +166,8 @@ def test_an_echoed_answer_cannot_add_claims_where_the_json_is_broken(quote):
 
 def test_small_faults_are_repaired():
     text = '[{"id": "A", "atomic_claims": [{"claim": "c", "is_supported": "yes", "grounding_evidence": "one"},]}]'
-    trajectory, how = parse_lenient(text, 1)
-    assert how == "repaired"
-    assert trajectory[0].atomic_claims[0].is_supported is True
-    assert trajectory[0].atomic_claims[0].grounding_evidence == ("one",)
+    [found], how = parse_lenient(text, 1)
+    assert (found.atomic_claims, how) == ((AtomicClaim("c", True, ("one",), ""),), "repaired")
 
 
 def test_a_candidate_without_claims_is_a_format_failure_in_training_and_kept_in_evaluation():

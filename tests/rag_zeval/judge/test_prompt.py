@@ -1,7 +1,6 @@
 """No text can move a boundary of the prompt."""
 
 import json
-import re
 from functools import cache
 from pathlib import Path
 
@@ -25,17 +24,6 @@ from rag_zeval.stages import world
 
 NANO = Path(__file__).parents[3] / "checkpoints" / "nano-judge"
 texts = st.text() | st.text('<>[]/|@\\"IN_1a ')  # those made to hurt: tests/hostile/test_prompts.py
-
-
-@given(texts, texts, st.lists(texts, min_size=1, max_size=5))
-def test_inputs_come_back_exactly_and_spell_no_control_token(question, reference, answers):
-    inputs = judge_inputs(question, reference, answers)
-    assert json.loads(inputs) == {
-        "question": question,
-        "reference": reference,
-        "candidates": dict(zip(LETTERS, answers, strict=False)),
-    }
-    assert not re.search(r"[<\n]|\[[|@]|\[/?[A-Z_]{2,}\]", inputs)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats(allow_nan=False) | texts, st.lists, max_leaves=8))

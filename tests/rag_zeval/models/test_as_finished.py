@@ -48,45 +48,45 @@ def test_each_item_is_answered_once_by_its_index_and_no_more_are_taken_than_can_
     assert most <= at_once
 
 
-@pytest.mark.parametrize("in_a_loop", [False, True])
-def test_an_exception_comes_out_and_the_rest_is_given_up(in_a_loop: bool) -> None:
-    given_up: list[int] = []
+class Sleeping:
+    """Sleeps for a minute over each item, and notes those that were given up; over `failing` it raises instead."""
 
-    async def fail(item: int) -> int:
+    def __init__(self, failing: int | None = None):
+        self.failing, self.given_up = failing, list[int]()
+
+    async def ask(self, item: int) -> None:
         try:
-            await asyncio.sleep(60 if item else 0)
+            await asyncio.sleep(0 if item == self.failing else 60)
         except asyncio.CancelledError:
-            given_up.append(item)
+            self.given_up.append(item)
             raise
         raise LookupError("the first")
 
-    async def notebook() -> None:
-        list(as_finished(fail, range(3), 3))
+    def run(self, in_a_loop: bool) -> None:
+        """Ask about three items, in plain code or in a notebook's cell."""
 
+        async def cell() -> None:
+            list(as_finished(self.ask, range(3), 3))
+
+        with contextlib.closing(asyncio.new_event_loop()) as loop:
+            loop.run_until_complete(cell()) if in_a_loop else list(as_finished(self.ask, range(3), 3))
+
+
+@pytest.mark.parametrize("in_a_loop", [False, True])
+def test_an_exception_comes_out_and_the_rest_is_given_up(in_a_loop: bool) -> None:
+    model = Sleeping(failing=0)
     with pytest.raises(LookupError, match="the first"):
-        asyncio.run(notebook()) if in_a_loop else list(as_finished(fail, range(3), 3))
-    assert sorted(given_up) == [1, 2]
+        model.run(in_a_loop)
+    assert sorted(model.given_up) == [1, 2]
 
 
 @pytest.mark.parametrize("in_a_loop", [False, True])
 def test_ctrl_c_ends_it_at_once_and_gives_everything_up(in_a_loop: bool) -> None:
-    given_up: list[int] = []
-
-    async def hang(item: int) -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            given_up.append(item)
-            raise
-
-    async def cell() -> None:
-        list(as_finished(hang, range(3), 3))
-
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    started, threads = time.monotonic(), threading.active_count()
-    with pytest.raises(KeyboardInterrupt), contextlib.closing(asyncio.new_event_loop()) as loop:
-        loop.run_until_complete(cell()) if in_a_loop else list(as_finished(hang, range(3), 3))
-    assert time.monotonic() - started < 10 and sorted(given_up) == [0, 1, 2]
+    model, started, threads = Sleeping(), time.monotonic(), threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        model.run(in_a_loop)
+    assert time.monotonic() - started < 10 and sorted(model.given_up) == [0, 1, 2]
     assert threading.active_count() <= threads
 
 

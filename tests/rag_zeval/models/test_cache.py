@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_backend import ScriptedBackend
 
 from rag_zeval.errors import InputError
 from rag_zeval.models import cache as cache_module
@@ -23,7 +24,6 @@ from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.cache import CachedBackend, ReplyCache, reply_key
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.openai_api import OpenAIBackend
-from rag_zeval.models.scripted import ScriptedBackend
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 messages = st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "system"]), "content": texts}), max_size=3)

@@ -32,23 +32,17 @@ def replies(backend: Any, requests: list[Request]) -> list[Reply]:
 
 
 def test_a_reply_is_the_same_alone_and_in_any_batch(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And replies of every sampling find their request."""
     requests = [ask("a" * (1 + 7 * i % 30), trial) for i in range(8) for trial in range(2)]
-    together = replies(open_backend(tiny_model), requests)
+    requests += [ask("hello", max_tokens=5), ask("hi", temperature=0.0), ask("hello", max_tokens=9)]
+    together = replies(open_backend(f"transformers:{tiny_model}"), requests)
     monkeypatch.setattr("rag_zeval.models.transformers_local.BATCH_TOKENS", 1)
     alone = replies(open_backend(tiny_model), requests)
-    assert [r.text for r in together] == [r.text for r in alone]
-    assert [r.prompt_tokens for r in together] == [r.prompt_tokens for r in alone]
+    assert [(r.text, r.prompt_tokens) for r in together] == [(r.text, r.prompt_tokens) for r in alone]
     assert all(together[i].text != together[i + 1].text for i in range(0, 16, 2))  # trials differ
-
-
-def test_replies_of_every_sampling_find_their_request(tiny_model: str) -> None:
-    backend = open_backend(f"transformers:{tiny_model}")
-    requests = [ask("hello", max_tokens=5), ask("hi", temperature=0.0), ask("hello", max_tokens=9), ask("hi")]
-    assert [r.text for r in replies(backend, requests)] == [replies(backend, [each])[0].text for each in requests]
-    limits = [request.sampling.max_tokens for request in requests]
-    for found, limit in zip(replies(backend, requests), limits, strict=True):
-        assert found.completion_tokens is not None and found.completion_tokens <= limit
-        assert (found.status == "truncated") <= (found.completion_tokens == limit)
+    for found, request in zip(together, requests, strict=True):
+        assert found.completion_tokens is not None and found.completion_tokens <= request.sampling.max_tokens
+        assert (found.status == "truncated") <= (found.completion_tokens == request.sampling.max_tokens)
         assert found.calls == 1 and found.text is not None and "<|im_end|>" not in found.text
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
 import resource
@@ -19,6 +18,8 @@ from rag_zeval.models.keys import read_key
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.open import check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
+from rag_zeval.models.responses.chat_completion import read_completion
+from rag_zeval.models.responses.read_prompt import PromptReader
 
 
 def request(text: str = "hello", trial: int = 0) -> Request:
@@ -68,43 +69,37 @@ def test_what_goes_wrong_is_the_status_of_that_request_alone(endpoint: Any, act:
     assert len(endpoint.requests) == bad.calls + good.calls
 
 
-def test_a_reply_at_the_token_limit_is_truncated(endpoint: Any) -> None:
-    endpoint.faults = ["length"]
-    assert ask(endpoint)[0].status == "truncated"
+def answering(endpoint: Any, *choices: Any, **fields: Any) -> Any:
+    """The endpoint, which answers everything with status 200, these choices and fields."""
+    endpoint.replies = lambda _: {"status": 200, "body": {**({"choices": choices} if choices else {}), **fields}}
+    return endpoint
 
 
-def completion(message: Any, reason: Any = "stop") -> Any:
-    return {"status": 200, "body": {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}}
+def fate_of(message: Any, reason: Any = "stop") -> tuple[str | None, str]:
+    """Text and status of a reply with this message."""
+    try:
+        return read_completion({"choices": [{"index": 0, "message": message, "finish_reason": reason}]})
+    except ValueError as error:
+        return None, str(error)
 
 
-def fate_of(endpoint: Any, message: Any, reason: Any = "stop") -> tuple[str | None, str]:
-    endpoint.replies = lambda _: completion(message, reason)
-    (reply,) = ask(endpoint)
-    return reply.text, reply.status
-
-
-@pytest.mark.parametrize(
-    "reason",
-    """length LENGTH max_tokens MAX_TOKENS FinishReason.MAX_TOKENS maxTokens model_length max-output-tokens token_limit
-    model_context_window_exceeded abort time_limit insufficient_system_resource""".split(),
-)
-def test_however_a_server_says_that_it_cut_a_reply_off_it_is_truncated(endpoint: Any, reason: str) -> None:
-    assert fate_of(endpoint, {"content": "hal"}, reason) == ("hal", "truncated")
-
-
-@pytest.mark.parametrize("reason", ["stop", "STOP", "end_turn", "eos", "stop_sequence", "COMPLETE", "", None, 7])
-def test_a_reply_that_ends_by_itself_is_whole(endpoint: Any, reason: Any) -> None:
-    assert fate_of(endpoint, {"content": "whole"}, reason) == ("whole", "ok")
+CUT_OFF = """length LENGTH max_tokens MAX_TOKENS FinishReason.MAX_TOKENS maxTokens model_length max-output-tokens
+token_limit model_context_window_exceeded abort time_limit insufficient_system_resource""".split()
+FILTERED = """content_filter SAFETY RECITATION PROHIBITED_CONTENT BLOCKLIST SPII content_filtered refusal sensitive
+guardrail_intervened""".split()
+ENDED = ["stop", "STOP", "end_turn", "eos", "stop_sequence", "COMPLETE", "", None, 7]
 
 
 @pytest.mark.parametrize(
-    "reason",
-    """content_filter SAFETY RECITATION PROHIBITED_CONTENT BLOCKLIST SPII content_filtered refusal sensitive
-    guardrail_intervened""".split(),
+    ("reason", "fate"),
+    [
+        *((reason, ("said", "truncated")) for reason in CUT_OFF),
+        *((reason, ("said", "ok")) for reason in ENDED),
+        *((reason, (None, f"the endpoint sent no text (finish_reason {reason})")) for reason in FILTERED),
+    ],
 )
-def test_what_a_filter_left_is_no_text(endpoint: Any, reason: str) -> None:
-    text, status = fate_of(endpoint, {"content": "what was left"}, reason)
-    assert text is None and status == f"failed: the endpoint sent no text (finish_reason {reason})"
+def test_however_a_server_says_why_a_reply_ended_it_is_understood(reason: Any, fate: tuple[str | None, str]) -> None:
+    assert fate_of({"content": "said"}, reason) == fate
 
 
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "a draft"}]}
@@ -125,8 +120,8 @@ EMPTY = "the reply is empty"
         ({"content": "said", "refusal": None}, "said"),
     ],
 )
-def test_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str) -> None:
-    assert fate_of(endpoint, message) == (text, "ok")
+def test_what_a_model_said_is_its_text(message: Any, text: str) -> None:
+    assert fate_of(message) == (text, "ok")
 
 
 @pytest.mark.parametrize(
@@ -163,26 +158,32 @@ def test_what_a_model_said_is_its_text(endpoint: Any, message: Any, text: str) -
         ({"content": {"type": "text", "text": "said"}}, "the content is not a text"),
     ],
 )
-def test_what_is_no_text_is_named(endpoint: Any, message: Any, reason: str) -> None:
-    assert fate_of(endpoint, message) == (None, f"failed: {reason}")
+def test_what_is_no_text_is_named(message: Any, reason: str) -> None:
+    assert fate_of(message) == (None, reason)
 
 
-def test_a_reply_that_ends_before_it_begins_says_so(endpoint: Any) -> None:
-    found = fate_of(endpoint, {"content": "", "reasoning_content": "thinking on"}, "length")
-    assert found[1] == (
-        "failed: the reply was cut off before its text began (finish_reason length); "
-        "the text so far is in reasoning_content: 'thinking on'"
-    )
-    assert fate_of(endpoint, {"content": ""}, "length")[1] == (
-        "failed: the reply was cut off before its text began (finish_reason length)"
-    )
-    assert fate_of(endpoint, {"content": None}, "odd")[1] == "failed: the reply is empty (finish_reason odd)"
+CUT_EARLY = "the reply was cut off before its text began (finish_reason length)"
+
+
+@pytest.mark.parametrize(
+    ("message", "end", "reason"),
+    [
+        (
+            {"content": "", "reasoning_content": "thinking on"},
+            "length",
+            f"{CUT_EARLY}; the text so far is in reasoning_content: 'thinking on'",
+        ),
+        ({"content": ""}, "length", CUT_EARLY),
+        ({"content": None}, "odd", "the reply is empty (finish_reason odd)"),
+    ],
+)
+def test_a_reply_that_ends_before_it_begins_says_so(message: Any, end: str, reason: str) -> None:
+    assert fate_of(message, end) == (None, reason)
 
 
 def test_of_several_choices_the_first_counts_wherever_it_stands(endpoint: Any) -> None:
     choices = [{"index": at, "message": {"content": str(at)}, "finish_reason": "stop"} for at in (1, 0)]
-    endpoint.replies = lambda _: {"status": 200, "body": {"choices": choices}}
-    assert ask(endpoint)[0].text == "0"
+    assert ask(answering(endpoint, *choices))[0].text == "0"
 
 
 RIGHT = {"message": {"content": "[1]"}, "finish_reason": "stop"}
@@ -223,18 +224,9 @@ def test_an_error_in_an_answer_is_that_of_its_http_status(endpoint: Any, body: A
     assert (reply.calls, reply.retries, len(endpoint.requests)) == (calls, calls - 1, calls)
 
 
-def test_an_error_in_an_answer_may_be_the_last_of_its_kind(endpoint: Any) -> None:
-    endpoint.faults = [{"status": 200, "body": {"error": {"message": "slow down", "code": 429}}}]
-    endpoint.replies = "fine"
-    (reply,) = ask(endpoint)
-    assert (reply.text, reply.status, reply.calls, reply.retries) == ("fine", "ok", 2, 1)
-
-
 @pytest.mark.parametrize("none", [None, "", {}, [], 0, False])
 def test_an_error_that_is_none_is_none(endpoint: Any, none: Any) -> None:
-    choice = {**RIGHT, "error": none}
-    endpoint.replies = lambda _: {"status": 200, "body": {"choices": [choice], "error": none, "detail": "x"}}
-    assert ask(endpoint)[0].text == "[1]"
+    assert ask(answering(endpoint, {**RIGHT, "error": none}, error=none, detail="x"))[0].text == "[1]"
 
 
 def test_what_is_refused_within_an_answer_is_asked_for_otherwise(endpoint: Any, capsys: Any) -> None:
@@ -250,8 +242,7 @@ LONG = " ".join(f"word{at} is" for at in range(5000))  # at least 10,000 tokens
 
 def read_of(endpoint: Any, usage: Any, *texts: str, message: Any = None) -> list[str]:
     """The status of each text where the server tells this usage."""
-    choice = {"message": message or {"content": "[1]"}, "finish_reason": "stop"}
-    endpoint.replies = lambda _: {"status": 200, "body": {"choices": [choice], "usage": usage}}
+    answering(endpoint, {**RIGHT, **({"message": message} if message else {})}, usage=usage)
     return [reply.status for reply in ask(endpoint, *map(request, texts), concurrency=1)]
 
 
@@ -284,18 +275,14 @@ def test_a_server_that_counts_otherwise_is_not_accused(endpoint: Any, usage: Any
     assert read_of(endpoint, usage, LONG) == ["ok"]
 
 
-def test_a_server_that_read_more_before_has_no_window_that_small(endpoint: Any) -> None:
-    counts = iter([10_000, 2_048, 4_900])  # of equal texts, the second mostly from its cache
-
-    def reply(_: Any) -> Any:
-        return {"status": 200, "body": {"choices": [RIGHT], "usage": {"prompt_tokens": next(counts)}}}
-
-    endpoint.replies = reply
-    assert [one.status for one in ask(endpoint, *[request(LONG)] * 3, concurrency=1)] == ["ok"] * 3
+def test_a_server_that_read_more_before_has_no_window_that_small() -> None:
+    prompts = PromptReader()
+    for count in (10_000, 2_048, 4_900):  # of equal texts, the second mostly from its cache
+        prompts.check(LONG, {"usage": {"prompt_tokens": count}})
 
 
 def test_a_reply_to_a_cut_prompt_is_not_cached(endpoint: Any, tmp_path: Path) -> None:
-    endpoint.replies = lambda _: {"status": 200, "body": {"choices": [RIGHT], "usage": {"prompt_tokens": 2048}}}
+    answering(endpoint, RIGHT, usage={"prompt_tokens": 2048})
     with ReplyCache(tmp_path / "cache.sqlite") as cache:
         backend = CachedBackend(OpenAIBackend("judge", endpoint.url), cache)
         for _ in range(2):
@@ -319,24 +306,6 @@ def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
     replies = as_finished(backend.complete, map(request, "abcdefghi"), at_once=9)
     assert [reply.status for _, reply in replies] == ["ok"] * 9
     assert endpoint.open_most == 3
-
-
-def test_replies_come_as_they_finish_and_the_rest_can_be_left(endpoint: Any) -> None:
-    endpoint.faults = ["hang"]
-    backend = OpenAIBackend("judge", endpoint.url, concurrency=2)
-    replies = as_finished(backend.complete, [request("slow"), request("quick")], 2)
-    index, reply = next(replies)  # which of the two reached the server first, and hangs, is not ours to say
-    assert index in (0, 1) and reply.status == "ok"
-    started = time.monotonic()
-    replies.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - started < 3
-
-
-def test_it_works_inside_a_running_loop(endpoint: Any) -> None:
-    async def notebook() -> list[Reply]:
-        return ask(endpoint)
-
-    assert asyncio.run(notebook())[0].status == "ok"
 
 
 @pytest.mark.parametrize("status", [404, 405, 500])

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from judge_by_prompt import CheckerStub
+from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.nli import NLI
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.claim_checkers import LONGEST_SOURCES, CheckedClaims, Hhem, support
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sentences import pieces

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from judge_by_prompt import CheckerStub, example_of
+from scripted_backend import ScriptedBackend
 from tiny_bert import write_bert
 
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import ANSWERS, ANY_ANSWER, NOUNS, judged_by
 from rag_zeval.models.language_model import Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval

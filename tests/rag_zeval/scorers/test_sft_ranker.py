@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets.nano_eval import NanoEval
@@ -11,7 +12,6 @@ from eval_benchmarks.jobs import _judge
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.language_model import Reply, Sampling
-from rag_zeval.models.scripted import ScriptedBackend
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sft_ranker import SftRanker

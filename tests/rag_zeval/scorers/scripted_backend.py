@@ -1,4 +1,4 @@
-"""A backend without a model: replies by script. For tests, and for trying a pipeline before paying for one."""
+"""A language model without a model: replies by script, in this process."""
 
 from __future__ import annotations
 
@@ -30,18 +30,13 @@ class ScriptedBackend:
         self.max_context = max_context
         self.card: Mapping[str, str] = card or {}
         self.calls = 0
-        self._script = script
+        self._script = script if callable(script) else lambda _: script[self.calls]
 
     def count_tokens(self, messages: Messages) -> int:
         return sum(len(message["content"].split()) for message in messages)
 
     async def complete(self, request: Request) -> Reply:
-        if callable(self._script):
-            reply = self._script(request)
-        elif self.calls < len(self._script):
-            reply = self._script[self.calls]
-        else:
-            reply = Reply(None, "failed: the script has no reply for this request", calls=1)
+        reply = self._script(request)
         self.calls += 1
         if isinstance(reply, Reply):
             return reply
