@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 
 from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
-from experiments.plan import BASE, RL, TRAINING, ArmRun, Experiment, run_name
+from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, file_sha256, flat, model_sha256, read_json, read_jsonl, write_text
 from rag_zeval.scorers.score import Scored
@@ -106,7 +106,7 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
         "rows": {stage: manifest["counts"]["train_rows"] for stage, manifest in manifests.items()},
         "steps": {stage: manifest["steps"] for stage, manifest in manifests.items()},
         "model": model_sha256(run.model),
-        "answers": file_sha256(experiment.answers) if run.commands else None,
+        "answers": file_sha256(experiment.responses) if run.commands else None,
         **known,
         "benchmarks": {b.name: _benchmark_row(folder / "bench", b, run.model) for b in benchmarks},
         "curves": {name: curve_values(curves[name]) for name in CURVES if name in curves},
@@ -192,7 +192,7 @@ def read_results(experiment: Experiment) -> ArmResults:
     """
     results: ArmResults = {}
     answers: dict[str, Path] = {}
-    for arm in (BASE, *experiment.arms):
+    for arm in (BASE, *experiment.recipes):
         paths = {seed: experiment.result(arm, seed) for seed in experiment.seeds_of(arm)}
         results[arm] = {seed: read_result(path) for seed, path in paths.items() if path.exists()}
         for seed, result in results[arm].items():
@@ -214,9 +214,10 @@ def check_answers(experiment: Experiment, results: ArmResults) -> None:
     """
     for arm, by_seed in results.items():
         for seed, result in by_seed.items():
-            if (before := result.row.get("answers")) and before != file_sha256(experiment.answers):
+            if (before := result.row.get("answers")) and before != file_sha256(experiment.responses):
+                path = experiment.result(arm, seed)
                 raise InputError(
-                    f"{experiment.result(arm, seed)}: was trained on other answers than those of {experiment.answers}: "
+                    f"{path}: was trained on other answers than those of {experiment.responses}: "
                     "remove it, or choose another results_dir"
                 )
 
@@ -231,5 +232,5 @@ def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:
 
 def missing(experiment: Experiment, results: ArmResults) -> list[str]:
     """Result files that are not there, by name."""
-    arms = (BASE, *experiment.arms)
+    arms = (BASE, *experiment.recipes)
     return [run_name(arm, seed) for arm in arms for seed in experiment.seeds_of(arm) if seed not in results[arm]]

@@ -17,8 +17,8 @@ def main(argv: Sequence[str]) -> int:
     def first_hour() -> int:
         config = load_config("first_hour", argv)
         from experiments.first_hour.driver import clear, run_alone, run_hour, set_variables  # after --help
-        from experiments.first_hour.processes import command
         from experiments.first_hour.scene import REHEARSAL, read_scene
+        from rag_zeval.stages.processes import python_module
 
         scene = read_scene(config)
         if scene.lane == REHEARSAL:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
             return run_alone(scene, str(config.only))
         if scene.lane == REHEARSAL:
             clear(scene.folder)
-        return run_hour(scene, lambda name: command("experiments.first_hour", *argv, f"only={name}"))
+        return run_hour(scene, lambda name: python_module("experiments.first_hour", *argv, f"only={name}"))
 
     return exit_status(first_hour)
 

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.first_hour import collectives, machine, packages, training, vllm_engine, weight_transfer
-from experiments.first_hour.processes import last_line, last_lines, run
 from experiments.first_hour.scene import FIRST_HOUR, LANES, REHEARSAL, CannotRun, CheckFailed, Scene
 from experiments.markdown import fill
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json, write_json, write_text
+from rag_zeval.stages.processes import last_line, last_lines, run
 from train.leftovers import stop_leftovers
 
 PASS, FAIL, CANNOT = "PASS", "FAIL", "CANNOT RUN HERE"
@@ -132,7 +132,7 @@ def stop_trainings(folder: Path) -> None:
 def run_check(scene: Scene, check: Check, alone: Sequence[str], facts: dict[str, str]) -> Result:
     """One check in a process of its own: what it takes of a GPU ends with it, and a crash is a FAIL."""
     log, begun = scene.folder / f"{check.name}.log", time.monotonic()
-    code = run(alone, log, check.minutes * 60, lambda line: print(f"  {line}", flush=True))
+    code = run(alone, log, lambda line: print(f"  {line}", flush=True), seconds=check.minutes * 60)
     seconds = time.monotonic() - begun
     status = next((status for status, known in EXITS.items() if known == code), FAIL)
     reason = "" if status == PASS else last_line(log)

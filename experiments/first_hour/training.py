@@ -16,11 +16,12 @@ from omegaconf import OmegaConf
 
 from experiments.first_hour import tiny_model, traces
 from experiments.first_hour.machine import steps_of
-from experiments.first_hour.processes import command, run_well, started, wait_for
+from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, Finding, Scene, conclude
 from rag_zeval.files import Row, flat
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.memory import watched
+from rag_zeval.stages.processes import python_module, started
 from rag_zeval.stages.training_log import read_run
 from train.derived_keys import derived_keys
 from train.launch import ROOT
@@ -53,7 +54,7 @@ class Run:
 
     @property
     def command(self) -> list[str]:
-        return command("train", *self.words)
+        return python_module("train", *self.words)
 
     def log(self, part: str) -> Path:
         return self.folder.with_name(f"{self.folder.name}-{part}.log")
@@ -129,7 +130,7 @@ def differences(run: Run) -> dict[str, tuple[Any, Any]]:
 def prepare(run: Run) -> None:
     """The answers it is trained on, and the model if it is not there. Raises CheckFailed."""
     settings, answers = run.settings, Path(run.settings.responses).parent
-    make = command(
+    make = python_module(
         "synthesize", "profile=nano", f"n_questions={QUESTIONS[run.settings.platform]}", f"out_dir={answers}"
     )
     run_well("making the answers", make, answers.with_suffix(".log"), SYNTHESIZE_SECONDS, lambda line: None)
@@ -181,7 +182,7 @@ def findings(run: Run, before: set[Path], kill_after: int | None, drawn: Mapping
 
 def plan(scene: Scene) -> None:
     """`make train DRY_RUN=1` of the real model: verl takes the configuration, and memory and disk are planned."""
-    words = command("train", f"profile={scene.profile}", "dry_run=true")
+    words = python_module("train", f"profile={scene.profile}", "dry_run=true")
     run_well("the dry run", words, scene.folder / "dry-run.log", PLAN_SECONDS)
 
 
@@ -200,7 +201,7 @@ def first_steps(scene: Scene) -> None:
     stages = ", ".join(f"{{k: {stage.k}, rows: {batch}}}" for stage in settings.stages)
     words = [f"out_dir={out_dir}", f"stages=[{stages}]", "validation=[{k: 3, rows: 1}]", "verl.trainer.test_freq=-1"]
     words += ["verl.trainer.val_before_train=false"]
-    train = command("train", f"profile={scene.profile}", *words)
+    train = python_module("train", f"profile={scene.profile}", *words)
     run_well("the training", train, scene.folder / "steps.log", STEPS_SECONDS)
     if scene.gpus:  # by correlation alone: the real model is less sure of its tokens than the tiny one
         conclude([traces.weights_arrive(out_dir, traces.BOUNDS["bf16"][1:])])

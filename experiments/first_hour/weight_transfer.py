@@ -9,6 +9,7 @@ what it must do. That a tensor is larger is no rare case: the embedding of 7B ha
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -49,7 +50,7 @@ def check_transfer(bucket: int, largest: int, shared: bool, role: Role = call) -
         def transfer(name: str, largest: int) -> str:
             words = {"address": f"ipc://{folder}/{name}", "bucket": bucket, "largest": largest}
             commands = [role(part, **words) for part in (send, receive)]
-            return run_together(commands, Path(folder), SECONDS, ON_CPU if shared else None)[1]
+            return run_together(commands, Path(folder), SECONDS, {**os.environ, **ON_CPU} if shared else None)[1]
 
         print(f"tensors that fit: {transfer('fitting', 0)}")
         try:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from eval_benchmarks.output.curves import Curves, read_curves
+from experiments.arm_commands import RL, ArmRun, Experiment, StageCommand, answers_command, arm_runs, read_experiment
 from experiments.arm_results import read_results
-from experiments.driver import StageError, StageProcesses
 from experiments.paper.paper_settings import PaperSettings
-from experiments.plan import RL, ArmRun, Command, Experiment, plan_answers, plan_runs, read_experiment
+from experiments.run_arms import StageError, StageProcesses
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_card
 from rag_zeval.stages.config import load_config
@@ -26,7 +26,7 @@ class Arms:
     def __init__(self, settings: PaperSettings):
         words = [f"profile={settings.profile}", f"experiment={settings.experiment}"]
         self.experiment: Experiment = read_experiment(load_config("experiments", words))
-        runs = {run.arm: run for run in plan_runs(self.experiment) if run.seed == settings.seed}
+        runs = {run.arm: run for run in arm_runs(self.experiment) if run.seed == settings.seed}
         if not runs:
             raise InputError(f"seed: must be one of the experiment's, {self.experiment.seeds}, found {settings.seed}")
         for name, folder in settings.arms.items():
@@ -43,9 +43,9 @@ class Arms:
         return f"vllm:{self.runs[name].model}" if self.on_gpus else self.runs[name].model
 
     @property
-    def answers(self) -> Command:
+    def answers(self) -> StageCommand:
         """What makes the answers that all of them are trained on."""
-        return plan_answers(self.experiment)
+        return answers_command(self.experiment)
 
     def folder(self, name: str) -> Path:
         """Of its training run."""

@@ -9,10 +9,10 @@ from eval_benchmarks.bench_settings import read_settings as read_bench
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.dry_run import HEADS, line, plan
 from eval_benchmarks.output.table import NONE, Table
+from experiments.arm_commands import RL, StageCommand
 from experiments.paper.arms import Arms
 from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.runs import BenchRun
-from experiments.plan import RL, Command
 from rag_zeval.scoring.prices import read_prices
 from rag_zeval.stages.config import load_config
 from train.derived_keys import derived_keys
@@ -38,7 +38,7 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     return Table("what would run", ("run", *HEADS), lines)
 
 
-def _training(command: Command) -> tuple[str, str, str, str] | None:
+def _training(command: StageCommand) -> tuple[str, str, str, str] | None:
     """Whether verl takes its configuration, its steps, hours and disk; None where verl's trainer is not what is run.
 
     Raises InputError for a configuration that verl refuses.

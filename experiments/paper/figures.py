@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from eval_benchmarks.output.cases import Case, find_case
+from experiments.arm_report import grounding_figure, reward_figure
 from experiments.paper.arms import Arms
 from experiments.paper.cells import Line
 from experiments.paper.densities import score_densities
 from experiments.paper.methods import TRAINED
-from experiments.report import grounding_figure, reward_figure
 
 FIGURE_2 = "Figure 2: scores of faithful and unfaithful answers on WikiEval"
 FIGURE_3 = "Figure 3: evidence grounding and claims per answer of the training rollouts"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from experiments.arm_commands import BASE, RL, Experiment, run_name
+from experiments.arm_estimates import PAIRWISE, RANKING, UNREAD, VERDICTS
 from experiments.arm_results import ArmResults, missing
-from experiments.estimates import PAIRWISE, RANKING, UNREAD, VERDICTS
 from experiments.markdown import DASH, change
-from experiments.plan import BASE, RL, Experiment, run_name
 from rag_zeval.files import Row
 
 SEEDS = 3
@@ -37,7 +37,7 @@ def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> 
 
 
 def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[Check]:
-    wanted = 1 + len(experiment.arms) * len(experiment.seeds)
+    wanted = 1 + len(experiment.recipes) * len(experiment.seeds)
     there = wanted - len(missing(experiment, results))
     yield Check("every arm and seed has a result", there == wanted or None, f"{there} of {wanted}")
     seeds = len(experiment.seeds)

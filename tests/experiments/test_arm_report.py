@@ -11,9 +11,9 @@ import pytest
 
 from eval_benchmarks.benchmark import Metric
 from experiments import __main__ as program
+from experiments.arm_commands import run_name
+from experiments.arm_estimates import UNREAD
 from experiments.arm_results import metric_values, write_result
-from experiments.estimates import UNREAD
-from experiments.plan import run_name
 from rag_zeval.statistics.bootstrap import Ratio, paired_interval
 
 N = 600

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.output.curves import COLOURS, Curves, mark_switches, png, smoothed, step_axes, widen
+from experiments.arm_checks import Check, checks
+from experiments.arm_commands import BASE, Experiment
+from experiments.arm_estimates import PAIRWISE, RANKING, VERDICTS, estimates
 from experiments.arm_results import ArmResults, missing, read_results
-from experiments.checks import Check, checks
-from experiments.estimates import PAIRWISE, RANKING, VERDICTS, estimates
 from experiments.markdown import DASH, fill
-from experiments.plan import BASE, Experiment
 from rag_zeval.files import Row, write_bytes, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
@@ -116,7 +116,7 @@ def _tables(
             title: [row for row in headlines if row["arm"] in (BASE, experiment.reference, *arms)]
             for title, arms in experiment.tables.items()
         },
-        directions={arm: _directions([row for row in headlines if row["arm"] == arm]) for arm in experiment.arms},
+        directions={arm: _directions([row for row in headlines if row["arm"] == arm]) for arm in experiment.recipes},
         figures=figures,
         rows=rows,
         trained=trained,
