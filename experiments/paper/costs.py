@@ -10,9 +10,9 @@ from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.dry_run import HEADS, line, plan
 from eval_benchmarks.output.table import NONE, Table
 from experiments.arm_commands import RL, StageCommand
-from experiments.paper.arms import Arms
+from experiments.paper.bench_runs import BenchRun
 from experiments.paper.paper_settings import PaperSettings
-from experiments.paper.runs import BenchRun
+from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.scoring.prices import read_prices
 from rag_zeval.stages.config import load_config
 from train.derived_keys import derived_keys
@@ -32,7 +32,7 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     prices = read_prices(settings.prices) if settings.prices else {}
     lines = []
     for run in runs:
-        bench = read_bench(load_config("bench", [f"profile={settings.profile}", *run.words]), BenchSettings)
+        bench = read_bench(load_config("bench", run.words), BenchSettings)
         for planned in plan(bench, load_benchmarks(bench)[0]):
             lines.append((run.judge, *line(planned, bench.judge.reply_tokens_per_second, prices)))
     return Table("what would run", ("run", *HEADS), lines)
@@ -57,11 +57,11 @@ def _training(command: StageCommand) -> tuple[str, str, str, str] | None:
     return unchecked or "pass", str(steps), hours, sized(disk) if disk else NONE
 
 
-def trainings_table(names: Sequence[str], arms: Arms) -> Table:
+def trainings_table(names: Sequence[str], judges: TrainedJudges) -> Table:
     """A line for each model that is trained here: its steps, and on 8 GPUs the paper's hours for as many."""
     lines = []
     for name in names:
-        run = arms.runs[name]
-        there = "there" if arms.is_there(name) else "missing"
+        run = judges.runs[name]
+        there = "there" if judges.is_there(name) else "missing"
         lines.append((name, run.model, there, *(_training(run.commands[-1]) or [NONE] * 4)))
     return Table("models that are trained here", TRAINING_HEADS, lines)

@@ -23,8 +23,14 @@ from eval_benchmarks.output.curves import METRICS
 from experiments.dynamics.__main__ import main
 from experiments.dynamics.entailment import entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
-from experiments.dynamics.groups import count_groups, describe_groups
-from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
+from experiments.dynamics.run import (
+    claims_in_between,
+    count_groups,
+    derived_curves,
+    describe_groups,
+    read_runs,
+    validation_points,
+)
 from rag_zeval.errors import InputError
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world

@@ -5,11 +5,11 @@ import pytest
 from experiments.run_arguments import read_arguments
 from rag_zeval.errors import InputError
 
-KEYS = ("out_dir", "rollouts")
+USAGE = "usage: RUN [key=value ...]\n\nout_dir=FOLDER   where\nrollouts=val     which\n"
 
 
 def test_folders_and_settings_may_come_in_any_order():
-    found = read_arguments(["runs/a", "out_dir=pages/x=1", "runs/b=2"], KEYS)
+    found = read_arguments(["runs/a", "out_dir=pages/x=1", "runs/b=2"], USAGE)
     assert found == ([Path("runs/a"), Path("runs/b=2")], {"out_dir": "pages/x=1"})
 
 
@@ -23,5 +23,5 @@ def test_folders_and_settings_may_come_in_any_order():
 )
 def test_a_word_that_is_no_setting_is_refused(word, message):
     with pytest.raises(InputError) as error:
-        read_arguments(["runs/a", word], KEYS)
+        read_arguments(["runs/a", word], USAGE)
     assert str(error.value) == f"command line: {message}"

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from experiments.first_hour import traces
-from experiments.first_hour.driver import VARIABLES
+from experiments.first_hour.checks import VARIABLES
 from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import CheckFailed, read_scene
 from experiments.first_hour.training import Run, check_training, prepare, tiny_run

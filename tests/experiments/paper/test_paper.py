@@ -15,15 +15,14 @@ from omegaconf import OmegaConf
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.paper.__main__ import main
-from experiments.paper.arms import Arms
+from experiments.paper.bench_runs import plan_tables
 from experiments.paper.cells import Line
 from experiments.paper.costs import trainings_table
-from experiments.paper.densities import score_densities
+from experiments.paper.figures import score_densities
 from experiments.paper.methods import paper_rows
-from experiments.paper.paper_settings import PaperSettings
-from experiments.paper.runs import plan_runs
-from experiments.paper.settings_tables import ranker_rows_table, settings_table
-from experiments.paper.stand_in import LITERAL, serving
+from experiments.paper.paper_settings import LITERAL, PaperSettings, mock_judge
+from experiments.paper.tables import ranker_rows_table, settings_table
+from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
 from rag_zeval.scorers.score import Score, Scored
@@ -122,7 +121,7 @@ def settings(*asked: str, **changed: object) -> PaperSettings:
 
 
 def test_each_training_of_the_paper_profile_is_343_steps_and_20_hours_and_passes_verls_checks() -> None:
-    arms = Arms(settings("profile=paper", dry_run=True))
+    arms = TrainedJudges(settings("profile=paper", dry_run=True))
     lines = trainings_table(list(arms.runs), arms).lines
     assert [line[3:6] for line in lines] == [("pass", "343", "20")] * 5 + [("-", "-", "-")]
     assert not any("nano" in cell for line in lines for cell in line)
@@ -130,7 +129,7 @@ def test_each_training_of_the_paper_profile_is_343_steps_and_20_hours_and_passes
 
 
 def test_each_arm_differs_from_the_trained_judge_in_one_thing() -> None:
-    arms = Arms(settings("profile=paper", dry_run=True))
+    arms = TrainedJudges(settings("profile=paper", dry_run=True))
     own = {name: arms.runs[name].commands[-1].settings for name in arms.runs}
     reference = flat(own["curriculum"])
     for name, trained in own.items():
@@ -158,25 +157,26 @@ def test_tables_3_to_5_are_filled_where_the_arms_are_there(
 
 def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing(tmp_path: Path) -> None:
     chosen = settings("profile=paper", "arms.best-only=nowhere")
-    arms = Arms(chosen)
+    arms = TrainedJudges(chosen)
     assert arms.lacking("best-only") == "a model in arms.best-only=nowhere"
     assert arms.lacking("static-3") == (
         "arms.static-3: the folder of a model, or GPUs, where this command trains "
         "runs/experiments/paper/ablations/static-3-seed1/train/model"
     )
-    assert Arms(settings("profile=paper", dry_run=True)).lacking("static-3") is None
+    assert TrainedJudges(settings("profile=paper", dry_run=True)).lacking("static-3") is None
 
 
 @pytest.mark.usefixtures("data")
 def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
     models = {"gpt-4o": "openai:a@http://b/v1", "ada-002": "openai:c@http://b/v1", "qwen-72b": "openai:d@http://b/v1"}
     chosen = settings(models=models, bert_score=str(tmp_path))
-    runs = {run.name: run for run in plan_runs(chosen).bench}
-    assert set(runs) == {"ragchecker_meta-no-model", "ragchecker_meta-gpt-4o", "ragchecker_meta-qwen-72b"}
-    assert runs["ragchecker_meta-no-model"].scorers == ("bleu", "rouge_l", "bert_score", "ragas_answer_similarity")
-    assert runs["ragchecker_meta-no-model"].embeddings == models["ada-002"]
-    assert "rag_zeval" not in runs["ragchecker_meta-gpt-4o"].scorers and runs["ragchecker_meta-gpt-4o"].trials == 1
-    assert len(set(runs["ragchecker_meta-qwen-72b"].scorers)) == 6  # Tables 2 and 8 share theirs
+    runs = {run.folder.name: load_config("bench", run.words) for run in plan_tables(chosen).bench}
+    alone, gpt, qwen = (runs[f"ragchecker_meta-{name}"] for name in ("no-model", "gpt-4o", "qwen-72b"))
+    assert len(runs) == 3
+    assert alone.scorers == ["bleu", "rouge_l", "bert_score", "ragas_answer_similarity"]
+    assert alone.embeddings.model == models["ada-002"]
+    assert "rag_zeval" not in gpt.scorers and gpt.judge.trials == 1
+    assert len(set(qwen.scorers)) == 6  # Tables 2 and 8 share theirs
 
 
 def test_table_6_holds_the_paper_profile_to_the_papers_settings() -> None:
@@ -222,5 +222,8 @@ def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_p
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match="literal_port"), serving(taken.getsockname()[1]):
+        with (
+            pytest.raises(InputError, match="literal_port"),
+            mock_judge(settings(models={"qwen-72b": LITERAL}, literal_port=taken.getsockname()[1])),
+        ):
             pass
