@@ -132,8 +132,10 @@ class Experiment(BaseModel):
         """The answers that all arms are trained on."""
         return Path(self.answers or self.runs / "synthesize") / "responses.jsonl"
 
-    def seeds_of(self, arm: str) -> list[int] | list[None]:
-        return [None] if arm == BASE else self.seeds
+    @property
+    def arms_and_seeds(self) -> list[tuple[str, int | None]]:
+        """BASE, which has no seed, and all the recipes with each seed."""
+        return [(BASE, None), *((arm, seed) for arm in self.recipes for seed in self.seeds)]
 
     def folder(self, run: ArmRun) -> Path:
         return self.runs / run.name

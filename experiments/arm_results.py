@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
 from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, file_sha256, flat, model_sha256, read_json, read_jsonl, write_text
+from rag_zeval.files import Row, file_sha256, first_difference, flat, model_sha256, read_json, read_jsonl, write_text
 from rag_zeval.scorers.score import Scored
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
@@ -69,28 +68,23 @@ def identity(run: ArmRun, answers: Mapping[str, Any], benchmarks: Sequence[Bench
 def is_done(path: Path, wanted: Row) -> bool:
     """Whether the result is there. Raises InputError naming the first setting that differs from the one wanted.
 
-    A setting that its stage did not have yet when the result was made is no difference as long as it has its default.
+    A setting that its stage did not have yet when the result was made counts as its default in configs/<stage>.yaml.
     """
     if not path.exists():
         return False
     row = read_json(path)
-    before = flat({key: row.get(key) for key in ("settings", "base")})
-    now = flat(json.loads(json.dumps({key: wanted[key] for key in ("settings", "base")})))
-    stages = set(row.get("settings") or ()) & {"synthesize", *TRAINING}
-    defaults = {stage: load_config(stage, []) for stage in stages}
-    for key in [*now, *before]:
-        if before.get(key) != now.get(key) and not (key not in before and _is_default(key, now[key], defaults)):
-            raise InputError(
-                f"{path}: is the result of {key}={before.get(key)}, not {now.get(key)}: remove it (and its run under "
-                "runs_dir), or choose another results_dir"
-            )
+    before, now = ({key: of.get(key) for key in ("settings", "base")} for of in (row, json.loads(json.dumps(wanted))))
+    for stage, settings in (before["settings"] or {}).items():
+        if stage in ("synthesize", *TRAINING):
+            defaults = load_config(stage, [])
+            for key in now["settings"].get(stage, ()):
+                settings.setdefault(key, defaults.get(key))
+    if key := first_difference(before, now):
+        raise InputError(
+            f"{path}: is the result of {key}={flat(before).get(key)}, not {flat(now).get(key)}: remove it (and its run "
+            "under runs_dir), or choose another results_dir"
+        )
     return True
-
-
-def _is_default(key: str, value: Any, defaults: Mapping[str, DictConfig]) -> bool:
-    """Whether `settings.<stage>.<name>` is a setting of the stage itself, and has the value of configs/<stage>.yaml."""
-    _, stage, *name = key.split(".") if "." in key else ("", "")
-    return stage in defaults and len(name) == 1 and defaults[stage].get(name[0]) == value
 
 
 def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchmark], known: Row) -> Row:
@@ -192,15 +186,14 @@ def read_results(experiment: Experiment) -> ArmResults:
     """
     results: ArmResults = {}
     answers: dict[str, Path] = {}
-    for arm in (BASE, *experiment.recipes):
-        paths = {seed: experiment.result(arm, seed) for seed in experiment.seeds_of(arm)}
-        results[arm] = {seed: read_result(path) for seed, path in paths.items() if path.exists()}
-        for seed, result in results[arm].items():
+    for arm, seed in experiment.arms_and_seeds:
+        of_arm, path = results.setdefault(arm, {}), experiment.result(arm, seed)
+        if path.exists():
+            result = of_arm[seed] = read_result(path)
             for base in results[BASE].values():
-                where = f"{paths[seed]}: cannot be compared with {experiment.result(BASE).name}"
-                _check_comparable(base, result, where)
+                _check_comparable(base, result, f"{path}: cannot be compared with {experiment.result(BASE).name}")
             if trained_on := result.row.get("answers"):
-                answers.setdefault(trained_on, paths[seed])
+                answers.setdefault(trained_on, path)
     if len(answers) > 1:
         first, other = list(answers.values())[:2]
         raise InputError(f"{other}: cannot be compared with {first.name}: it was trained on other answers")
@@ -232,5 +225,4 @@ def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:
 
 def missing(experiment: Experiment, results: ArmResults) -> list[str]:
     """Result files that are not there, by name."""
-    arms = (BASE, *experiment.recipes)
-    return [run_name(arm, seed) for arm in arms for seed in experiment.seeds_of(arm) if seed not in results[arm]]
+    return [run_name(arm, seed) for arm, seed in experiment.arms_and_seeds if seed not in results[arm]]

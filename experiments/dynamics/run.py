@@ -29,7 +29,7 @@ PARTS = {"accuracy": None, "evidence": "quote_tokens", "claims": "claims"}
 
 
 @dataclass(frozen=True)
-class Run:
+class DrawnRun:
     """curves: a value for each step, to be smoothed; points: a value for some steps; missing: why a name is in neither.
 
     state: how far the run is and what its rollouts differ in, in words; entailment: what that curve was computed from,
@@ -51,7 +51,7 @@ class Run:
         return len(self.curves["reward"])
 
 
-def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None) -> list[Run]:
+def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None) -> list[DrawnRun]:
     """Runs by the part of their paths that tells them apart; which: entailment over the "val" or "train" rollouts.
 
     Raises InputError for a folder without the log of a reinforcement-learning run.
@@ -61,7 +61,7 @@ def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None
     return [_read(path, os.path.relpath(path, above), which, scorer) for path in dict.fromkeys(paths)]
 
 
-def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) -> Run:
+def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) -> DrawnRun:
     steps = read_run(path)
     logged = read_curves(steps)
     if "reward" not in logged:
@@ -84,7 +84,7 @@ def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) ->
             else:
                 curves["entailment"] = by_step(entailment, len(logged["reward"]))[1:]
     state = "; ".join(filter(None, [_state(path, logged), describe_groups(count_groups(path, steps))]))
-    return Run(name, state, curves, points, missing, source)
+    return DrawnRun(name, state, curves, points, missing, source)
 
 
 def count_groups(run: Path, steps: Steps) -> Counter[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from experiments.first_hour import collectives, machine, packages, training, vllm_engine, weight_transfer
+from experiments.first_hour import between_processes, machine, packages, training, vllm_engine
 from experiments.first_hour.scene import FIRST_HOUR, LANES, REHEARSAL, CannotRun, CheckFailed, Scene, read_scene
 from experiments.markdown import fill
 from rag_zeval.errors import InputError
@@ -50,8 +50,8 @@ CHECKS = (
     HourCheck("gpus", "fewer or smaller GPUs than planned, or others' work on them", machine.gpus),
     HourCheck("packages", "another version than was tested", packages.packages),
     HourCheck("kernels", "log-probabilities in bf16, flash-attn not built for these GPUs", packages.kernels),
-    HourCheck("collectives", "NCCL hangs, or is slow", collectives.collectives),
-    HourCheck("weights", "new weights reach the rollouts changed, or not at all", weight_transfer.weights, 15),
+    HourCheck("collectives", "NCCL hangs, or is slow", between_processes.collectives),
+    HourCheck("weights", "new weights reach the rollouts changed, or not at all", between_processes.weights, 15),
     HourCheck("sleep", "vLLM keeps its memory asleep, or wakes up with other weights", vllm_engine.sleep, 15),
     HourCheck("tiny-train", "verl, its rollouts, checkpoints, resuming, export", training.tiny_train, 60, LANES),
     HourCheck("own-precision", "the same in the profile's own precision", training.own_precision, 60, (REHEARSAL,)),
@@ -118,7 +118,7 @@ def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[H
             break
     print(f"report: {report}")
     print(summary(results, len(checks)))
-    return int(result.status == FAIL)
+    return int(results[-1].status == FAIL)
 
 
 def set_variables() -> None:

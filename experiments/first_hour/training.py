@@ -39,7 +39,7 @@ MINUTES, GIB = 15, 16  # that a training of the rehearsal may take
 
 
 @dataclass(frozen=True)
-class Run:
+class TinyTraining:
     """A training of a tiny model, by the words of `train`."""
 
     words: tuple[str, ...]
@@ -76,13 +76,13 @@ def own_precision(scene: Scene) -> None:
     check_training(tiny_run(scene, "own-precision"))
 
 
-def tiny_run(scene: Scene, name: str, *words: str) -> Run:
+def tiny_run(scene: Scene, name: str, *words: str) -> TinyTraining:
     """A training of the lane on answers of the nano world, in a folder of this name."""
     places = (f"responses={scene.folder / 'answers' / 'responses.jsonl'}", f"out_dir={scene.folder / name}")
-    return Run((f"profile={scene.here.profile}", *places, *scene.tiny, *words))
+    return TinyTraining((f"profile={scene.here.profile}", *places, *scene.tiny, *words))
 
 
-def check_training(run: Run, kill_after: int | None = None) -> None:
+def check_training(run: TinyTraining, kill_after: int | None = None) -> None:
     """Train from nothing, kill and resume. Raises CheckFailed naming all that is wrong.
 
     kill_after: the step after which the training is killed; None leaves it undisturbed.
@@ -105,7 +105,7 @@ def check_training(run: Run, kill_after: int | None = None) -> None:
     conclude(found)
 
 
-def differences(run: Run) -> dict[str, tuple[Any, Any]]:
+def differences(run: TinyTraining) -> dict[str, tuple[Any, Any]]:
     """All settings that differ from the profile, by dotted name: its own value, and the one here.
 
     Compared are the stage's keys and all of verl's with what the stage derives, as they are written: a setting that
@@ -127,7 +127,7 @@ def differences(run: Run) -> dict[str, tuple[Any, Any]]:
     return {key: (one, other) for key, (one, other) in pairs.items() if one != other}
 
 
-def prepare(run: Run) -> None:
+def prepare(run: TinyTraining) -> None:
     """The answers it is trained on, and the model if it is not there. Raises CheckFailed."""
     settings, answers = run.settings, Path(run.settings.responses).parent
     make = python_module(
@@ -138,7 +138,7 @@ def prepare(run: Run) -> None:
         tiny_model.make(BASE, Path(settings.base_model))
 
 
-def kill(run: Run, step: int) -> dict[str, list[str]]:
+def kill(run: TinyTraining, step: int) -> dict[str, list[str]]:
     """SIGKILL once a step is logged. Returns its rollouts by prompt, if it must be done again. Raises CheckFailed."""
     verl = run.settings.verl
     again = step % verl.trainer.save_freq > 0
@@ -157,7 +157,9 @@ def kill(run: Run, step: int) -> dict[str, list[str]]:
     return traces.rollouts_by_prompt(run.folder, step) if again else {}
 
 
-def findings(run: Run, before: set[Path], kill_after: int | None, drawn: Mapping[str, list[str]]) -> list[Finding]:
+def findings(
+    run: TinyTraining, before: set[Path], kill_after: int | None, drawn: Mapping[str, list[str]]
+) -> list[Finding]:
     """What the folder of a training shows.
 
     before: shared memory that was there before it. drawn: what was rolled out before the kill in a step done again.

@@ -46,34 +46,25 @@ class Line:
     bootstrap: Bootstrap | None = None
 
 
-@dataclass(frozen=True)
-class FinishedRun:
-    """A run of the bench as its files say it."""
-
-    bootstrap: Bootstrap
-    scorers: list[ScorerTrials]
-
-
-FinishedRuns = Mapping[str, FinishedRun]  # by `source`
+FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by `source`
 
 
 def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
     """Read runs of the bench, once each."""
-    read = {run.folder: read_run(run.folder) for run in runs}
-    return {folder.name: FinishedRun(of.bootstrap, group_trials(trials)) for folder, (of, trials) in read.items()}
+    read = {run.folder.name: read_run(run.folder) for run in runs}
+    return {name: (settings.bootstrap, group_trials(trials)) for name, (settings, trials) in read.items()}
 
 
 def fill(row: PaperRow, finished: FinishedRuns, reason: str | None) -> Line:
     """The line of a row; `reason`: what it needs, None if it was run."""
-    run = None if reason else finished.get(source(row))
-    scorers = run.scorers if run else []
+    bootstrap, scorers = (None, []) if reason else finished.get(source(row), (None, []))
     measuring = [one for one in scorers if one.benchmark.name == row.benchmark and one.scorer in row.measured_by]
     best = max(measuring, key=lambda one: _value(row, one), default=None)
-    if run is None or best is None:
+    if bootstrap is None or best is None:
         why = f"needs {reason}" if reason else "no scores: see the run's notes"
         return Line(row, None, tuple(Cell(name, value, open=why) for name, value in row.printed.values.items()))
-    cells = [_cell(row, best, name, value, run.bootstrap) for name, value in row.printed.values.items()]
-    return Line(row, best, tuple(cells), run.bootstrap)
+    cells = [_cell(row, best, name, value, bootstrap) for name, value in row.printed.values.items()]
+    return Line(row, best, tuple(cells), bootstrap)
 
 
 def _value(row: PaperRow, one: ScorerTrials) -> float:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.bench_settings import read_settings as read_bench
-from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.dry_run import HEADS, line, plan
+from eval_benchmarks.dry_run import HEADS, say
 from eval_benchmarks.output.table import NONE, Table
 from experiments.arm_commands import RL, StageCommand
 from experiments.paper.bench_runs import BenchRun
@@ -30,11 +29,11 @@ TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "d
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     """The lines of the bench's own dry run (`eval_benchmarks.dry_run`) for each run, behind its name."""
     prices = read_prices(settings.prices) if settings.prices else {}
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for run in runs:
         bench = read_bench(load_config("bench", run.words), BenchSettings)
-        for planned in plan(bench, load_benchmarks(bench)[0]):
-            lines.append((run.judge, *line(planned, bench.judge.reply_tokens_per_second, prices)))
+        [table], _ = say(bench, prices)
+        lines += [(run.judge, *line) for line in table.lines]
     return Table("what would run", ("run", *HEADS), lines)
 
 

@@ -14,7 +14,7 @@ from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
     from experiments.reward_audit.findings import Section
-    from experiments.reward_audit.replies import Comparison
+    from experiments.reward_audit.replies import BeforeAndAfter
     from rag_zeval.files import Row
 
 USAGE = """\
@@ -62,7 +62,7 @@ def reward_audit(argv: Sequence[str]) -> int:
     return 0
 
 
-def _as_json(comparison: Comparison, sections: Sequence[Section]) -> Row:
+def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
     sides = {
         name: {"label": side.label, "replies": len(side.replies), "damaged": side.damaged}
         for name, side in (("before", comparison.before), ("after", comparison.after))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from experiments.reward_audit.replies import Comparison, Reply
+from experiments.reward_audit.replies import BeforeAndAfter, Reply
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation
 from rag_zeval.judge.scoring import support_score
 from rag_zeval.scorers.word_rule import content_words
@@ -73,7 +73,7 @@ class Section:
     lines: list[Line]
 
 
-def audit(comparison: Comparison) -> list[Section]:
+def audit(comparison: BeforeAndAfter) -> list[Section]:
     """All sections of a comparison. A figure that neither side has is left out."""
     replies = [*comparison.before.replies, *comparison.after.replies]
     sections = []
@@ -258,7 +258,7 @@ BIAS = {
 }
 
 
-def _bias(comparison: Comparison) -> Section:
+def _bias(comparison: BeforeAndAfter) -> Section:
     before, after = (judge_bias(_judged(side.replies)) for side in (comparison.before, comparison.after))
     lines = []
     for name in FEATURES:

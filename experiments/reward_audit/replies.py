@@ -56,7 +56,7 @@ class Replies:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BeforeAndAfter:
     """The same figures before and after: early against late steps, or the base against the trained judge."""
 
     name: str
@@ -64,7 +64,7 @@ class Comparison:
     after: Replies
 
 
-def of_run(run: Path, which: str) -> Comparison:
+def of_run(run: Path, which: str) -> BeforeAndAfter:
     """The rollouts ("train" or "val") of the early steps of a run against those of its late steps.
 
     Raises InputError if fewer than two steps have rollouts, or if a side has none that can be read.
@@ -77,7 +77,7 @@ def of_run(run: Path, which: str) -> Comparison:
     steps = sorted(files)
     n = -(-len(steps) // PART) if len(steps) > 2 else 1
     sides = [_of_steps(files, part) for part in (steps[:n], steps[-n:])]
-    return Comparison("validation rollouts" if which == "val" else "training rollouts", *sides)
+    return BeforeAndAfter("validation rollouts" if which == "val" else "training rollouts", *sides)
 
 
 def _of_steps(files: dict[int, Path], steps: Sequence[int]) -> Replies:
@@ -124,7 +124,7 @@ def _inputs(prompt: str) -> Row:
     return inputs
 
 
-def of_bench(bench: Path) -> list[Comparison]:
+def of_bench(bench: Path) -> list[BeforeAndAfter]:
     """The first model of a bench against its last, on each data set that rag_zeval judged with both.
 
     Raises InputError if the bench is not finished or rag_zeval judged nothing with two models.
@@ -140,7 +140,7 @@ def of_bench(bench: Path) -> list[Comparison]:
             for model in (models[0], models[-1])
         ]
         if all(of_both):
-            comparisons.append(Comparison(name, *map(_of_trials, of_both)))
+            comparisons.append(BeforeAndAfter(name, *map(_of_trials, of_both)))
     return comparisons
 
 

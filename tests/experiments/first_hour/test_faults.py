@@ -19,7 +19,7 @@ from experiments.first_hour import traces
 from experiments.first_hour.checks import VARIABLES
 from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import CheckFailed, read_scene
-from experiments.first_hour.training import Run, check_training, prepare, tiny_run
+from experiments.first_hour.training import TinyTraining, check_training, prepare, tiny_run
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.processes import run, started
 from train.launch import MODULES
@@ -27,7 +27,7 @@ from train.verl_rehearsal.notes import FILE, read_notes
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1800)]
 ENDS, TRAINS = 120, 1500  # seconds for which a run may stand still with an error, and may take
-NewRun = Callable[..., Run]
+NewRun = Callable[..., TinyTraining]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def new_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
         monkeypatch.setenv(variable, value)
     folder = tmp_path_factory.getbasetemp() / "rehearsal"  # all share one model and its answers
 
-    def make(name: str, fault: str = "", profile: str = "paper", exact: bool = True) -> Run:
+    def make(name: str, fault: str = "", profile: str = "paper", exact: bool = True) -> TinyTraining:
         monkeypatch.setenv(MODULES, fault)
         scene = read_scene(load_config("first_hour", [f"profile={profile}", "lane=rehearsal", f"out_dir={folder}"]))
         return tiny_run(scene, name, *(scene.fp32 if exact else ()))
@@ -47,7 +47,7 @@ def new_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return make
 
 
-def failed(of: Run) -> str:
+def failed(of: TinyTraining) -> str:
     """What its check says, all but the figures of time and memory."""
     with pytest.raises(CheckFailed) as error:
         check_training(of)

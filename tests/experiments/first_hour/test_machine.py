@@ -1,16 +1,18 @@
-"""What a machine has against what a plan needs, at the real figures of the profiles."""
+"""What a machine has against what a plan needs and a lock names, at the real figures of the profiles."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from experiments.first_hour import machine
-from experiments.first_hour.machine import GPU, check_gpus, compare, machine_needs
+from experiments.first_hour.machine import GPU, check_gpus, check_room, machine_needs
+from experiments.first_hour.packages import check_versions
 from experiments.first_hour.scene import CannotRun, CheckFailed, Scene
 from train.gpu_memory import GIB
 from train.leftovers import SHARED
@@ -33,9 +35,9 @@ def test_without_a_gpu_the_needs_are_those_of_nano(scene_of: Scenes) -> None:
 
 def test_too_little_of_anything_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     needs = {"memory": 4.0 * GIB, "/runs": 400.0 * GIB}
-    compare(needs, {"memory": 4.0 * GIB, "/runs": 400.0 * GIB})
+    check_room(needs, {"memory": 4.0 * GIB, "/runs": 400.0 * GIB})
     with pytest.raises(CheckFailed, match=r"^/runs: 399.0 GiB free, 400.0 GiB needed by the plan$"):
-        compare(needs, {"memory": 8.0 * GIB, "/runs": 399.0 * GIB})
+        check_room(needs, {"memory": 8.0 * GIB, "/runs": 399.0 * GIB})
     assert "PASS memory: 8.0 GiB free, 4.0 GiB needed" in capsys.readouterr().out
 
 
@@ -85,3 +87,28 @@ def test_gpus_that_torch_does_not_see_fail(scene_of: Scenes, monkeypatch: pytest
     assert machine.list_gpus() == [GPU("NVIDIA H100 80GB HBM3", 81559 / 1024, 4 / 1024, "580.65.06")]
     with pytest.raises(CheckFailed, match=r"^the driver lists 1 GPUs and torch sees none"):
         machine.gpus(scene_of("paper"))
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    path = tmp_path / "lock.txt"
+    path.write_text(f"# a lock\nnumpy=={version('numpy')}\npywin32==1 ; sys_platform == 'win32'\n")
+    return path
+
+
+def test_what_is_as_locked_passes(lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check_versions(lock)
+    assert capsys.readouterr().out == "1 of 1 packages are as in lock.txt\n"
+
+
+def test_another_version_and_a_missing_package_fail(lock: Path) -> None:
+    lock.write_text(f"{lock.read_text()}pyyaml==1.0\nno-such-package==2\n")
+    with pytest.raises(CheckFailed) as error:
+        check_versions(lock)
+    found = f"pyyaml {version('pyyaml')} (locked==1.0), no-such-package missing (locked==2)"
+    assert str(error.value) == f"not as in lock.txt: {found}; `make env` installs the lock"
+
+
+def test_the_version_of_a_build_counts_without_what_it_is_built_for(lock: Path) -> None:
+    lock.write_text(f"torch=={version('torch').partition('+')[0]}\n")
+    check_versions(lock)

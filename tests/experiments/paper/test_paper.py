@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,7 @@ from experiments.paper.bench_runs import plan_tables
 from experiments.paper.cells import Line
 from experiments.paper.costs import trainings_table
 from experiments.paper.figures import score_densities
-from experiments.paper.methods import paper_rows
+from experiments.paper.methods import TABLES, paper_rows
 from experiments.paper.paper_settings import LITERAL, PaperSettings, mock_judge
 from experiments.paper.tables import ranker_rows_table, settings_table
 from experiments.paper.trained_judges import TrainedJudges
@@ -28,6 +30,8 @@ from rag_zeval.files import flat
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import check_settings, load_config
 
+DOCS = "\n".join((Path(__file__).parents[3] / name).read_text() for name in ("docs/paper-tables.md", "README.md"))
+TYPED = [" ".join(line.split()) for line in re.findall(r"(?:`|^ {4})(make paper\b[^`#\n]*)", DOCS, re.MULTILINE)]
 NOBODY = {f"models.{name}": "null" for name in ("llama-70b", "qwen-72b", "gpt-4o", "qwen-7b", "ada-002")}
 
 
@@ -227,3 +231,26 @@ def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_p
             mock_judge(settings(models={"qwen-72b": LITERAL}, literal_port=taken.getsockname()[1])),
         ):
             pass
+
+
+def test_each_table_has_a_command() -> None:
+    tables = {
+        int(number)
+        for command in TYPED
+        for named in re.findall(r"tables=\[([\d,]+)\]", command)
+        for number in named.split(",")
+    }
+    assert tables == set(TABLES)
+
+
+@pytest.mark.parametrize("command", sorted(set(TYPED)))
+def test_a_command_is_planned(
+    command: str, tmp_path: Path, write_ragchecker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(2)))
+    (tmp_path / "prices.json").write_text("{}")
+    given = dict(part.split("=", 1) for part in shlex.split(command)[2:])
+    asked = given.get("ARGS", "").replace("prices.json", str(tmp_path / "prices.json")).split()
+    places = [f"profile={given.get('PROFILE', 'nano')}", f"out_dir={tmp_path / 'paper'}"]
+    assert main([*places, *asked, "dry_run=true"]) == 0
+    assert not (tmp_path / "paper").exists()
