@@ -17,10 +17,11 @@ import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
+from eval_benchmarks.run_folder import read_run as read_bench
+from eval_benchmarks.trials import Trial
 from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, file_sha256, first_difference, flat, model_sha256, read_json, read_jsonl, write_text
-from rag_zeval.scorers.score import Scored
+from rag_zeval.files import Row, file_sha256, first_difference, flat, model_sha256, read_json, write_text
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Ratio
@@ -92,6 +93,7 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
     folder = experiment.folder(run)
     manifests = {command.stage: read_json(folder / command.stage / "manifest.json") for command in run.commands}
     curves = read_curves(read_run(folder / RL)) if RL in manifests else {}
+    trials = {trial.benchmark.name: trial for trial in read_bench(folder / "bench")[1] if trial.model == run.model}
     return {
         "experiment": experiment.name,
         "arm": run.arm,
@@ -102,21 +104,16 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
         "model": model_sha256(run.model),
         "answers": file_sha256(experiment.responses) if run.commands else None,
         **known,
-        "benchmarks": {b.name: _benchmark_row(folder / "bench", b, run.model) for b in benchmarks},
+        "benchmarks": {benchmark.name: _benchmark_row(trials[benchmark.name]) for benchmark in benchmarks},
         "curves": {name: curve_values(curves[name]) for name in CURVES if name in curves},
     }
 
 
-def _benchmark_row(bench: Path, benchmark: Benchmark, model: str) -> Row:
-    entries = read_json(bench / "manifest.json")["rows"]
-    own = [entry for entry in entries if (entry["benchmark"], entry["model"]) == (benchmark.name, model)]
-    if len(own) != 1:
-        raise InputError(f"{bench / 'manifest.json'}: no rows of {benchmark.name} by {model}")
-    scored = {row["id"]: Scored.from_row(row) for row in read_jsonl(bench / own[0]["file"], {"id": str})}
+def _benchmark_row(trial: Trial) -> Row:
     return {
-        "data_hash": benchmark.data_hash,
-        "prompt_hash": own[0]["prompt_hash"],
-        "metrics": {metric.name: metric_values(metric) for metric in benchmark.metrics(scored)},
+        "data_hash": trial.benchmark.data_hash,
+        "prompt_hash": trial.prompt_hash,
+        "metrics": {metric.name: metric_values(metric) for metric in trial.benchmark.metrics(trial.scored)},
     }
 
 

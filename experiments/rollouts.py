@@ -1,4 +1,7 @@
-"""The rollouts that a training run saved, as verl writes them: `rollouts/WHICH/STEP.jsonl`, see WHICH."""
+"""The rollouts that a training run saved, as verl writes them.
+
+They are in `rollouts/train/STEP.jsonl`, and those of the validation rows in `rollouts/val/STEP.jsonl`.
+"""
 
 from __future__ import annotations
 

@@ -81,14 +81,19 @@ def run(
     with started(command, log, env, append=append) as process, open(log, encoding="utf-8", errors="replace") as output:
         output.seek(end_of_before)
         deadline = time.monotonic() + seconds
-        ended = False
+        ended, line = False, ""
         while not ended:
             ended = process.poll() is not None  # asked first: what was written before the end is then read
-            for line in output:
-                show(line.rstrip())
+            for part in output:
+                line += part
+                if line.endswith("\n") or ended:  # else the rest of it is still to come
+                    show(line.rstrip())
+                    line = ""
             if not ended and (time.monotonic() > deadline or (stop and stop.is_set())):
                 return None
             time.sleep(0 if ended else POLL_SECONDS)
+        if line:
+            show(line.rstrip())
         return process.returncode
 
 

@@ -50,10 +50,11 @@ def test_the_proof_trains_what_make_train_does_with_three_seeds() -> None:
         assert differing(settings(run, "train"), wanted) <= set(PLACES)
 
 
-def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_else() -> None:
-    experiment, (_, *runs) = planned("experiment=ablations", "seeds=[4,2]")
+@pytest.mark.parametrize(("profile", "prompts"), [("nano", 240), ("paper", 11_000)])
+def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_else(profile: str, prompts: int) -> None:
+    experiment, (_, *runs) = planned(f"profile={profile}", "experiment=ablations", "seeds=[4,2]")
     assert [(run.seed, run.arm) for run in runs] == [(seed, arm) for seed in (4, 2) for arm in experiment.recipes]
-    arms = {run.arm: run for run in runs if run.seed == 4}
+    arms, later = ({run.arm: run for run in runs if run.seed == seed} for seed in (4, 2))
     reference = settings(arms[experiment.reference], "train")
     changed = {
         arm: differing(settings(run, "train"), reference)
@@ -67,11 +68,10 @@ def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_e
         "static-4": {"stages"},
         "no-evidence": {"variant"},
     }
-    later = {run.arm: run for run in runs if run.seed == 2}
     for arm, run in arms.items():
         for command in run.commands:
             assert differing(settings(later[arm], command.stage), settings(run, command.stage)) == {"seed"}
-    assert len({run.prompts for run in runs} - {None}) == 1
+    assert {run.prompts for run in runs} == {prompts, None}
     named = [arm for arms in experiment.tables.values() for arm in arms]
     assert sorted([experiment.reference, *named]) == sorted(experiment.recipes)
 

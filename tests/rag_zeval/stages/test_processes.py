@@ -46,6 +46,8 @@ def test_lines_are_shown_and_logged_and_the_status_is_returned(tmp_path: Path) -
     assert run(python(code), log, shown.append, env={"OF_ITS_OWN": "yes"}, append=True) == 3
     assert shown == ["one", "None", "two", "one", "yes", "two"] == log.read_text().splitlines()
     assert last_lines(log, 2) == ["yes", "two"]
+    slow = "import sys, time\nfor part in ('a', 'b\\n', 'c'):\n    sys.stdout.write(part); time.sleep(0.5)"
+    assert run(python(slow), log, shown.append) == 0 and shown[-2:] == ["ab", "c"]  # whole lines, also in pieces
     assert run(python_module("this"), log, shown.append) == 0 and "The Zen of Python" in log.read_text().splitlines()[0]
 
 
