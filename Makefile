@@ -157,12 +157,12 @@ nano-base: $(READY) ## train the embedded base model from nothing, measure it, w
 	$(PY) -m synthesize model=$(NANO_BASE) split=test n_questions=3000 out_dir=runs/nano-base/cad-test
 	$(PY) -m eval_benchmarks.datasets.nano_cad runs/nano-base/cad-test/responses.jsonl
 	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE)] out_dir=runs/nano-base/bench
-	$(PY) -m experiments.cards.nano_base_card $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
+	$(PY) -m experiments.nano_cards base $(NANO_BASE) runs/nano-base/synthesize/manifest.json runs/nano-base/bench/summary.json
 
 NANO_JUDGE_RUN := runs/experiments/proof/judge-seed1/train
 nano-judge: $(READY) ## ship the judge that `make proof` trained with seed 1, and write its card
 	$(PY) -m eval_benchmarks benchmarks=[nano_eval,nano_cad] scorers=[rag_zeval] models=[$(NANO_BASE),$(NANO_JUDGE_RUN)/model] out_dir=runs/nano-judge/bench
-	$(PY) -m experiments.cards.nano_judge_card $(NANO_JUDGE_RUN) runs/nano-judge/bench/summary.json checkpoints/nano-judge
+	$(PY) -m experiments.nano_cards judge $(NANO_JUDGE_RUN) runs/nano-judge/bench/summary.json checkpoints/nano-judge
 
 data: $(READY) ## download the public benchmark files, with checksums and licence notes
 	$(PY) -m eval_benchmarks.datasets.download $(ARGS)

@@ -16,7 +16,7 @@ def main(argv: Sequence[str]) -> int:
 
     def experiments() -> int:
         config = load_config("experiments", argv)
-        from experiments.driver import run_experiment  # after --help: brings numpy and the scorers
+        from experiments.run_arms import run_experiment  # after --help: brings numpy and the scorers
 
         return run_experiment(config)
 

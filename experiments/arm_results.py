@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
-from experiments.plan import BASE, RL, TRAINING, ArmRun, Experiment, run_name
+from eval_benchmarks.run_folder import read_run as read_bench
+from eval_benchmarks.trials import Trial
+from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, file_sha256, flat, model_sha256, read_json, read_jsonl, write_text
-from rag_zeval.scorers.score import Scored
+from rag_zeval.files import Row, file_sha256, first_difference, flat, model_sha256, read_json, write_text
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Ratio
@@ -69,28 +69,23 @@ def identity(run: ArmRun, answers: Mapping[str, Any], benchmarks: Sequence[Bench
 def is_done(path: Path, wanted: Row) -> bool:
     """Whether the result is there. Raises InputError naming the first setting that differs from the one wanted.
 
-    A setting that its stage did not have yet when the result was made is no difference as long as it has its default.
+    A setting that its stage did not have yet when the result was made counts as its default in configs/<stage>.yaml.
     """
     if not path.exists():
         return False
     row = read_json(path)
-    before = flat({key: row.get(key) for key in ("settings", "base")})
-    now = flat(json.loads(json.dumps({key: wanted[key] for key in ("settings", "base")})))
-    stages = set(row.get("settings") or ()) & {"synthesize", *TRAINING}
-    defaults = {stage: load_config(stage, []) for stage in stages}
-    for key in [*now, *before]:
-        if before.get(key) != now.get(key) and not (key not in before and _is_default(key, now[key], defaults)):
-            raise InputError(
-                f"{path}: is the result of {key}={before.get(key)}, not {now.get(key)}: remove it (and its run under "
-                "runs_dir), or choose another results_dir"
-            )
+    before, now = ({key: of.get(key) for key in ("settings", "base")} for of in (row, json.loads(json.dumps(wanted))))
+    for stage, settings in (before["settings"] or {}).items():
+        if stage in ("synthesize", *TRAINING):
+            defaults = load_config(stage, [])
+            for key in now["settings"].get(stage, ()):
+                settings.setdefault(key, defaults.get(key))
+    if key := first_difference(before, now):
+        raise InputError(
+            f"{path}: is the result of {key}={flat(before).get(key)}, not {flat(now).get(key)}: remove it (and its run "
+            "under runs_dir), or choose another results_dir"
+        )
     return True
-
-
-def _is_default(key: str, value: Any, defaults: Mapping[str, DictConfig]) -> bool:
-    """Whether `settings.<stage>.<name>` is a setting of the stage itself, and has the value of configs/<stage>.yaml."""
-    _, stage, *name = key.split(".") if "." in key else ("", "")
-    return stage in defaults and len(name) == 1 and defaults[stage].get(name[0]) == value
 
 
 def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchmark], known: Row) -> Row:
@@ -98,6 +93,7 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
     folder = experiment.folder(run)
     manifests = {command.stage: read_json(folder / command.stage / "manifest.json") for command in run.commands}
     curves = read_curves(read_run(folder / RL)) if RL in manifests else {}
+    trials = {trial.benchmark.name: trial for trial in read_bench(folder / "bench")[1] if trial.model == run.model}
     return {
         "experiment": experiment.name,
         "arm": run.arm,
@@ -106,23 +102,18 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
         "rows": {stage: manifest["counts"]["train_rows"] for stage, manifest in manifests.items()},
         "steps": {stage: manifest["steps"] for stage, manifest in manifests.items()},
         "model": model_sha256(run.model),
-        "answers": file_sha256(experiment.answers) if run.commands else None,
+        "answers": file_sha256(experiment.responses) if run.commands else None,
         **known,
-        "benchmarks": {b.name: _benchmark_row(folder / "bench", b, run.model) for b in benchmarks},
+        "benchmarks": {benchmark.name: _benchmark_row(trials[benchmark.name]) for benchmark in benchmarks},
         "curves": {name: curve_values(curves[name]) for name in CURVES if name in curves},
     }
 
 
-def _benchmark_row(bench: Path, benchmark: Benchmark, model: str) -> Row:
-    entries = read_json(bench / "manifest.json")["rows"]
-    own = [entry for entry in entries if (entry["benchmark"], entry["model"]) == (benchmark.name, model)]
-    if len(own) != 1:
-        raise InputError(f"{bench / 'manifest.json'}: no rows of {benchmark.name} by {model}")
-    scored = {row["id"]: Scored.from_row(row) for row in read_jsonl(bench / own[0]["file"], {"id": str})}
+def _benchmark_row(trial: Trial) -> Row:
     return {
-        "data_hash": benchmark.data_hash,
-        "prompt_hash": own[0]["prompt_hash"],
-        "metrics": {metric.name: metric_values(metric) for metric in benchmark.metrics(scored)},
+        "data_hash": trial.benchmark.data_hash,
+        "prompt_hash": trial.prompt_hash,
+        "metrics": {metric.name: metric_values(metric) for metric in trial.benchmark.metrics(trial.scored)},
     }
 
 
@@ -192,15 +183,14 @@ def read_results(experiment: Experiment) -> ArmResults:
     """
     results: ArmResults = {}
     answers: dict[str, Path] = {}
-    for arm in (BASE, *experiment.arms):
-        paths = {seed: experiment.result(arm, seed) for seed in experiment.seeds_of(arm)}
-        results[arm] = {seed: read_result(path) for seed, path in paths.items() if path.exists()}
-        for seed, result in results[arm].items():
+    for arm, seed in experiment.arms_and_seeds:
+        of_arm, path = results.setdefault(arm, {}), experiment.result(arm, seed)
+        if path.exists():
+            result = of_arm[seed] = read_result(path)
             for base in results[BASE].values():
-                where = f"{paths[seed]}: cannot be compared with {experiment.result(BASE).name}"
-                _check_comparable(base, result, where)
+                _check_comparable(base, result, f"{path}: cannot be compared with {experiment.result(BASE).name}")
             if trained_on := result.row.get("answers"):
-                answers.setdefault(trained_on, paths[seed])
+                answers.setdefault(trained_on, path)
     if len(answers) > 1:
         first, other = list(answers.values())[:2]
         raise InputError(f"{other}: cannot be compared with {first.name}: it was trained on other answers")
@@ -214,9 +204,10 @@ def check_answers(experiment: Experiment, results: ArmResults) -> None:
     """
     for arm, by_seed in results.items():
         for seed, result in by_seed.items():
-            if (before := result.row.get("answers")) and before != file_sha256(experiment.answers):
+            if (before := result.row.get("answers")) and before != file_sha256(experiment.responses):
+                path = experiment.result(arm, seed)
                 raise InputError(
-                    f"{experiment.result(arm, seed)}: was trained on other answers than those of {experiment.answers}: "
+                    f"{path}: was trained on other answers than those of {experiment.responses}: "
                     "remove it, or choose another results_dir"
                 )
 
@@ -231,5 +222,4 @@ def _check_comparable(base: ArmResult, result: ArmResult, where: str) -> None:
 
 def missing(experiment: Experiment, results: ArmResults) -> list[str]:
     """Result files that are not there, by name."""
-    arms = (BASE, *experiment.arms)
-    return [run_name(arm, seed) for arm in arms for seed in experiment.seeds_of(arm) if seed not in results[arm]]
+    return [run_name(arm, seed) for arm, seed in experiment.arms_and_seeds if seed not in results[arm]]

@@ -13,7 +13,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from rag_zeval.audit.agreement import Ratings, Statistic, estimate, kappa
+from rag_zeval.audit.agreement import Ratings, estimate, kappa
+from rag_zeval.statistics.weighted_correlations import Floats
 from rag_zeval.streams import exit_status, run_command
 
 KAPPAS = (0.5, 0.7, 0.9)
@@ -36,20 +37,17 @@ def simulated(true: float, rows: int, random: np.random.Generator, oversampled: 
     return Ratings((cell // 2).astype(float), (cell % 2).astype(float), 1 / rate[cell], cases.astype(str).tolist())
 
 
-def estimates(true: float, rows: int, simulations: int, oversampled: float = 1.0) -> list[Statistic]:
-    """The kappa of as many simulated audits."""
+def intervals(true: float, rows: int, simulations: int, oversampled: float = 1.0) -> Floats:
+    """The bounds (simulations, 2) of as many simulated audits; NaN where an interval is undefined."""
     random = np.random.default_rng(0)
-    return [estimate(kappa, simulated(true, rows, random, oversampled)) for _ in range(simulations)]
+    audits = (simulated(true, rows, random, oversampled) for _ in range(simulations))
+    return np.array([estimate(kappa, ratings).interval or (np.nan, np.nan) for ratings in audits])
 
 
-def mean_width(found: Sequence[Statistic]) -> float:
-    """Of the intervals that are defined."""
-    return float(np.mean([one.interval[1] - one.interval[0] for one in found if one.interval]))
-
-
-def coverage(found: Sequence[Statistic], true: float) -> float:
-    """Share of intervals that contain the true value; an undefined one does not."""
-    return sum(one.interval is not None and one.interval[0] <= true <= one.interval[1] for one in found) / len(found)
+def width_and_coverage(bounds: Floats, true: float) -> tuple[float, float]:
+    """Mean width of the intervals that are defined, and the share of all that contain the true value."""
+    low, high = bounds.T
+    return float(np.nanmean(high - low)), float(np.mean((low <= true) & (true <= high)))
 
 
 def kappa_intervals(
@@ -58,9 +56,8 @@ def kappa_intervals(
     print("| rows |" + "".join(f" kappa {true} |" for true in KAPPAS))
     print("|---:|" + "---:|" * len(KAPPAS))
     for rows in (25, 50, 100, 200, 400):
-        columns = [(true, estimates(true, rows, simulations)) for true in KAPPAS]
-        cells = [f"{mean_width(found):.2f} ({coverage(found, true):.1%})" for true, found in columns]
-        print(f"| {rows} | {' | '.join(cells)} |", flush=True)
+        cells = [width_and_coverage(intervals(true, rows, simulations), true) for true in KAPPAS]
+        print(f"| {rows} | {' | '.join(f'{width:.2f} ({share:.1%})' for width, share in cells)} |", flush=True)
 
 
 def main(argv: Sequence[str]) -> int:

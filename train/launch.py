@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.files import file_sha256, model_sha256, read_json
 from rag_zeval.stages.config import stored
+from rag_zeval.stages.processes import python_module, started
 from rag_zeval.stages.ray_folder import ray_folder, remove_ray_folder
 from rag_zeval.stages.training_log import read_attempt
 from train.leftovers import MARK, note_segments, stop_leftovers
@@ -29,7 +28,6 @@ from train.watch import Watch, bare, names_error
 ROOT = Path(__file__).resolve().parent.parent
 STEP = re.compile(r"step:\d+ - ")  # verl's own line of a step's metrics
 WRAPPER = "ray.exceptions.RayTaskError("
-PR_SET_PDEATHSIG = 1
 POLL_SECONDS = 0.5
 NOTE_SECONDS = 10.0  # between two looks for shared memory
 MODULES = "VERL_USE_EXTERNAL_MODULES"
@@ -181,38 +179,18 @@ def running_verl(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """`python -m <program>` on the run's config of verl, its output appended to the run's log.
 
-    All its processes are gone afterwards.
+    All its processes are gone afterwards, also those that left its process group.
     """
-    command = [sys.executable, "-u", "-m", *program]
-    command += [f"--config-path={folder.path}", f"--config-name={folder.verl_config.stem}"]
+    command = python_module(*program, f"--config-path={folder.path}", f"--config-name={folder.verl_config.stem}")
     command += [f"hydra.run.dir={folder.path}", "hydra.output_subdir=null"]
     command += ["hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
-    with open(folder.log, "ab") as output:
-        output.write(f"{ATTEMPT}{env['VERL_FILE_LOGGER_PATH']}\n".encode())
-        output.flush()
-        process = subprocess.Popen(
-            command,
-            cwd=folder.path,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=die_with_parent(),  # noqa: PLW1509 (this process has one thread here)
-        )
-    try:
-        yield process
-    finally:
-        stop_leftovers(folder.path)
-        process.wait()
-
-
-def die_with_parent() -> Callable[[], object] | None:
-    """For a child: Linux kills it when this process is killed, so that a SIGKILL leaves none behind. None elsewhere."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with open(folder.log, "a", encoding="utf-8") as output:
+        output.write(f"{ATTEMPT}{env['VERL_FILE_LOGGER_PATH']}\n")
+    with started(command, folder.log, env, cwd=folder.path, append=True) as process:
+        try:
+            yield process
+        finally:
+            stop_leftovers(folder.path)
 
 
 def say_why(fault: str, log: Path) -> None:

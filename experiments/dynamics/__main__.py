@@ -23,19 +23,10 @@ entailment=SCORER   also draw how well quotes entail the claims that are marked 
                     oracle      the known truth of the nano world
 rollouts=val        the rollouts for entailment: val (the validation rows), or train (many more)
 """
-KEYS = ("out_dir", "entailment", "rollouts")
-
-
-def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
-    return exit_status(lambda: dynamics(argv))
 
 
 def dynamics(argv: Sequence[str]) -> int:
-    if {"-h", "--help"} & set(argv):
-        print(USAGE, end="")
-        return 0
-    paths, options = read_arguments(argv, KEYS)
+    paths, options = read_arguments(argv, USAGE)
     if not paths:
         raise InputError("command line: name the folder of a training run (--help says more)")
     if len(paths) > 1 and "out_dir" not in options:
@@ -43,15 +34,14 @@ def dynamics(argv: Sequence[str]) -> int:
     if "rollouts" in options and "entailment" not in options:
         raise InputError("command line: rollouts= chooses the rollouts for entailment; give entailment= as well")
     from eval_benchmarks.output.curves import COLOURS  # after --help: brings numpy
-    from experiments.dynamics.entailment import WHICH, open_scorer
+    from experiments.dynamics.entailment import open_scorer
     from experiments.dynamics.figures import write_page
     from experiments.dynamics.run import read_runs
+    from experiments.rollouts import check_which
 
     if len(paths) > len(COLOURS):
         raise InputError(f"command line: {len(paths)} runs, but at most {len(COLOURS)} can be drawn in one figure")
-    which = options.get("rollouts", "val")
-    if which not in WHICH:
-        raise InputError(f"rollouts={which}: choose from {', '.join(WHICH)}")
+    which = check_which(options.get("rollouts", "val"))
     scorer = open_scorer(options["entailment"]) if "entailment" in options else None
     runs = read_runs(paths, which, scorer)
     for run in runs:
@@ -60,6 +50,11 @@ def dynamics(argv: Sequence[str]) -> int:
             print(f"  entailment {run.entailment or 'not computed: ' + run.missing['entailment']}")
     print(f"dynamics: {write_page(runs, Path(options.get('out_dir', paths[0])), which)}")
     return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 the page is written, 2 the input is wrong, 130 interrupted."""
+    return exit_status(lambda: dynamics(argv))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Does the evidence entail the claim? Computed afterwards, over saved rollouts, for the claims marked supported.
 
-verl saves them in a run's folder: `rollouts/val/STEP.jsonl` and `rollouts/train/STEP.jsonl`.
-
 The paper's Figure 3 has AlignScore here. Two scorers stand in its place: any NLI model of sequence classification from
 a local folder, and for the nano world the truth itself.
 """
@@ -10,17 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from eval_benchmarks.output.curves import Points
+from experiments.rollouts import read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, json_lines, parse_row
+from rag_zeval.files import Row
 from rag_zeval.judge.parser import FormatError
 from rag_zeval.judge.prompt import find_variant
-from rag_zeval.judge.schema import Trajectory
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 from rag_zeval.stages.training_log import Steps
@@ -28,25 +26,24 @@ from rewards.format import good_trajectory
 
 SPECS = "oracle (nano world only) or nli:FOLDER"
 NOT_ASKED = f"not computed; entailment={SPECS} takes it from the saved rollouts"
-WHICH = ("val", "train")
 Claim = tuple[str, tuple[str, ...]]  # a claim and what is quoted for it
 
 
 @dataclass(frozen=True)
-class Scorer:
+class EntailmentScorer:
     """`score` says of each claim with its quotes how far they entail it, in [0, 1]; None: it cannot say."""
 
     name: str
     score: Callable[[Sequence[Claim]], list[float | None]]
 
 
-def open_scorer(spec: str) -> Scorer:
+def open_scorer(spec: str) -> EntailmentScorer:
     """Raises InputError for a spec that is none of SPECS, and for a folder without an NLI model."""
     kind, _, folder = spec.partition(":")
     if spec == "oracle":
-        return Scorer("the exact oracle of the nano world", _by_truth)
+        return EntailmentScorer("the exact oracle of the nano world", _by_truth)
     if kind == "nli" and folder:
-        return Scorer(f"the NLI model {Path(folder).resolve().name}", _by_nli(folder))
+        return EntailmentScorer(f"the NLI model {Path(folder).resolve().name}", _by_nli(folder))
     raise InputError(f"entailment={spec}: expected {SPECS}")
 
 
@@ -72,7 +69,7 @@ def _by_nli(folder: str) -> Callable[[Sequence[Claim]], list[float | None]]:
     return score
 
 
-def entailment_by_step(run: Path, steps: Steps, which: str, scorer: Scorer) -> tuple[Points, str]:
+def entailment_by_step(run: Path, steps: Steps, which: str, scorer: EntailmentScorer) -> tuple[Points, str]:
     """Mean over a step's supported claims, for each step that has any, and a sentence on what it was computed from.
 
     Raises InputError if nothing can be computed: no rollouts saved, or no claim that the scorer can read.
@@ -85,13 +82,15 @@ def entailment_by_step(run: Path, steps: Steps, which: str, scorer: Scorer) -> t
     means: list[tuple[int, float]] = []
     counts, damaged = Counter[str](), []
     for step, path in track(files.items(), description="entailment", transient=True):
-        read = read_claims(path)
-        values = [value for value in scorer.score(read.claims) if value is not None]
+        rollouts, broken_lines = read_rollouts(path, supported_claims)
+        kept = [claims for claims in rollouts if claims is not None]
+        claims = [claim for of_rollout in kept for claim in of_rollout]
+        values = [value for value in scorer.score(claims) if value is not None]
         if values:
             means.append((step, sum(values) / len(values)))
-        unread = len(read.claims) - len(values)
-        counts.update(rollouts=read.rollouts, broken=read.broken, scored=len(values), unread=unread)
-        damaged += read.damaged
+        counts.update(rollouts=len(kept), broken=len(rollouts) - len(kept))
+        counts.update(scored=len(values), unread=len(claims) - len(values))
+        damaged += broken_lines
     left_out = {
         "rollouts without the format": counts["broken"],
         "claims it cannot read": counts["unread"],
@@ -102,54 +101,18 @@ def entailment_by_step(run: Path, steps: Steps, which: str, scorer: Scorer) -> t
     if not means:
         raise InputError(f"no claim that {scorer.name} could say anything of; left out: {listed}")
     x, y = np.array(means, dtype=float).T
-    claims = f"{counts['scored']:,} supported claims of {counts['rollouts']:,} rollouts"
-    return (x, y), f"by {scorer.name}, over {claims}; left out: {listed}"
+    basis = f"{counts['scored']:,} supported claims of {counts['rollouts']:,} rollouts"
+    return (x, y), f"by {scorer.name}, over {basis}; left out: {listed}"
 
 
-@dataclass
-class StepClaims:
-    """The claims marked supported in a step's rollouts, and what of the file was left out.
-
-    broken: rollouts that do not keep the format; damaged: lines that are no rollout, each with its place and why.
-    """
-
-    rollouts: int = 0
-    broken: int = 0
-    damaged: list[str] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
-
-
-def step_files(run: Path, which: str, steps: Steps) -> dict[int, Path]:
-    """The files of the steps that the log has; those of later steps are what an attempt that was cut off left."""
-    paths = {step: run / "rollouts" / which / f"{step}.jsonl" for step in steps}
-    return {step: path for step, path in paths.items() if path.is_file()}
-
-
-def read_claims(path: Path) -> StepClaims:
-    """The supported claims of one step; a last line that is still being written is left out."""
-    step = StepClaims()
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-    for number, row in json_lines(lines, dict):
-        try:
-            if isinstance(row, InputError):
-                raise row
-            trajectory = _read(row)
-        except FormatError:
-            step.broken += 1
-        except InputError as error:
-            step.damaged.append(f"{path.parent.name}/{path.name}:{number}: {error}")
-        else:
-            step.rollouts += 1
-            claims = [claim for candidate in trajectory for claim in candidate.atomic_claims if claim.is_supported]
-            step.claims += [(claim.claim, claim.grounding_evidence) for claim in claims]
-    return step
-
-
-def _read(row: Row) -> Trajectory:
-    """Raises InputError if the row is no rollout, FormatError if its text does not keep the format."""
-    check_fields(row, {"output": str, "gts": str})
-    truth = parse_row(row["gts"])
-    check_fields(truth, {"alphas": list, "variant": str})
+def supported_claims(row: Row) -> list[Claim] | None:
+    """Those of a rollout, None if it does not keep the format. Raises InputError if the row is no rollout."""
+    truth = truth_of(row)
     if not find_variant(truth["variant"]).has_evidence:
         raise InputError(f"prompt variant '{truth['variant']}' asks for no evidence")
-    return good_trajectory(row["output"], len(truth["alphas"]), truth["variant"], truth.get("answers"))
+    try:
+        trajectory = good_trajectory(row["output"], len(truth["alphas"]), truth["variant"], truth.get("answers"))
+    except FormatError:
+        return None
+    claims = [claim for candidate in trajectory for claim in candidate.atomic_claims if claim.is_supported]
+    return [(claim.claim, claim.grounding_evidence) for claim in claims]

@@ -12,7 +12,7 @@ import yaml
 
 from eval_benchmarks.output.curves import COLOURS, mark_switches, png, smoothed, step_axes, stretches, switches, widen
 from eval_benchmarks.output.page import embedded, render
-from experiments.dynamics.run import Run
+from experiments.dynamics.run import DrawnRun
 from rag_zeval.files import Row, write_bytes, write_text
 
 STYLES = ("-", "--", ":")  # of a panel's lines: two that lie on each other are both to be seen
@@ -45,7 +45,7 @@ FIGURES = [
 ]
 
 
-def write_page(runs: Sequence[Run], out_dir: Path, which: str) -> Path:
+def write_page(runs: Sequence[DrawnRun], out_dir: Path, which: str) -> Path:
     """Write OUT_DIR/dynamics.html, one page without outside assets, and each figure as OUT_DIR/dynamics/NAME.png.
 
     Returns the page's path.
@@ -65,12 +65,12 @@ def write_page(runs: Sequence[Run], out_dir: Path, which: str) -> Path:
     return page
 
 
-def window(runs: Sequence[Run]) -> int:
+def window(runs: Sequence[DrawnRun]) -> int:
     """Steps of the moving average: 5, and in runs of more than 125 steps a 25th of them."""
     return max(5, max(run.last_step for run in runs) // 25)
 
 
-def draw(figure: Figure, runs: Sequence[Run]) -> bytes | None:
+def draw(figure: Figure, runs: Sequence[DrawnRun]) -> bytes | None:
     """PNG of the panels that some run has a line for; None if there is none.
 
     Colours tell lines apart in the figure of one run, and runs where there are several.
@@ -101,7 +101,7 @@ def draw(figure: Figure, runs: Sequence[Run]) -> bytes | None:
     return png(drawn)
 
 
-def absent(figure: Figure, runs: Sequence[Run]) -> Iterator[str]:
+def absent(figure: Figure, runs: Sequence[DrawnRun]) -> Iterator[str]:
     """A sentence for each line of the figure that is not drawn, and of which runs."""
     without: dict[str, list[str]] = {}
     for panel in figure.panels:
@@ -114,7 +114,7 @@ def absent(figure: Figure, runs: Sequence[Run]) -> Iterator[str]:
         yield sentence + (f" ({', '.join(names)})" if len(names) < len(runs) else "")
 
 
-def _plot(ax: Any, run: Run, name: str, width: int, look: dict[str, str], each_step: bool) -> None:
+def _plot(ax: Any, run: DrawnRun, name: str, width: int, look: dict[str, str], each_step: bool) -> None:
     """A curve is smoothed, each step faintly behind it, with a gap where K changes; points are joined as they are."""
     if name in run.points:
         ax.plot(*run.points[name], **look, linewidth=1.2, marker="o", markersize=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,20 +11,25 @@ from pathlib import Path
 import numpy as np
 
 from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
-from experiments.dynamics.entailment import NOT_ASKED, Scorer, entailment_by_step
-from experiments.dynamics.groups import count_groups, describe_groups
+from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
+from experiments.rollouts import prompt_of, read_rollouts, step_files
 from rag_zeval.errors import InputError
+from rag_zeval.files import Row, check_fields
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
 from rag_zeval.statistics.weighted_correlations import Floats
+from rewards.combined import RIGHT
+from rewards.format import PENALTY
 
 VALIDATION = "val-aux/rag_zeval/{}/mean@1"  # of a part of the reward, on the validation rows
+
+RANKING, FORMAT, EVIDENCE, NOTHING = "the ranking", "the format alone", "the evidence alone", "nothing"
 
 # shown on the validation rows beside the reward; for what describes a trajectory: what must be there to measure it
 PARTS = {"accuracy": None, "evidence": "quote_tokens", "claims": "claims"}
 
 
 @dataclass(frozen=True)
-class Run:
+class DrawnRun:
     """curves: a value for each step, to be smoothed; points: a value for some steps; missing: why a name is in neither.
 
     state: how far the run is and what its rollouts differ in, in words; entailment: what that curve was computed from,
@@ -45,7 +51,7 @@ class Run:
         return len(self.curves["reward"])
 
 
-def read_runs(paths: Sequence[Path], which: str, scorer: Scorer | None) -> list[Run]:
+def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None) -> list[DrawnRun]:
     """Runs by the part of their paths that tells them apart; which: entailment over the "val" or "train" rollouts.
 
     Raises InputError for a folder without the log of a reinforcement-learning run.
@@ -55,7 +61,7 @@ def read_runs(paths: Sequence[Path], which: str, scorer: Scorer | None) -> list[
     return [_read(path, os.path.relpath(path, above), which, scorer) for path in dict.fromkeys(paths)]
 
 
-def _read(path: Path, name: str, which: str, scorer: Scorer | None) -> Run:
+def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) -> DrawnRun:
     steps = read_run(path)
     logged = read_curves(steps)
     if "reward" not in logged:
@@ -78,7 +84,38 @@ def _read(path: Path, name: str, which: str, scorer: Scorer | None) -> Run:
             else:
                 curves["entailment"] = by_step(entailment, len(logged["reward"]))[1:]
     state = "; ".join(filter(None, [_state(path, logged), describe_groups(count_groups(path, steps))]))
-    return Run(name, state, curves, points, missing, source)
+    return DrawnRun(name, state, curves, points, missing, source)
+
+
+def count_groups(run: Path, steps: Steps) -> Counter[str]:
+    """Of how many prompts the saved rollouts differ in what is rewarded: by the first of these four kinds that fits.
+
+    An advantage is what a reward has more than the mean of its group, the rollouts of one prompt.
+    """
+    groups: dict[str, list[float]] = defaultdict(list)
+    for path in step_files(run, "train", steps).values():
+        for prompt, reward in read_rollouts(path, _prompt_and_reward)[0]:
+            groups[prompt].append(reward)
+    return Counter(map(_difference, groups.values()))
+
+
+def _prompt_and_reward(row: Row) -> tuple[str, float]:
+    check_fields(row, {"score": (int, float)})
+    return prompt_of(row), row["score"]
+
+
+def _difference(rewards: list[float]) -> str:
+    if len({reward >= RIGHT for reward in rewards}) > 1:
+        return RANKING
+    if len({reward == PENALTY for reward in rewards}) > 1:
+        return FORMAT
+    return EVIDENCE if len(set(rewards)) > 1 else NOTHING
+
+
+def describe_groups(counts: Counter[str]) -> str:
+    """`rollouts differ in the ranking for 54 of 112 prompts, in the format alone for 4, ...`; empty without any."""
+    rest = ", ".join(f"in {kind} for {counts[kind]}" for kind in (FORMAT, EVIDENCE, NOTHING))
+    return f"rollouts differ in {RANKING} for {counts[RANKING]} of {counts.total()} prompts, {rest}" if counts else ""
 
 
 def derived_curves(logged: Curves) -> dict[str, Floats]:

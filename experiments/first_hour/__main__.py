@@ -16,18 +16,9 @@ def main(argv: Sequence[str]) -> int:
 
     def first_hour() -> int:
         config = load_config("first_hour", argv)
-        from experiments.first_hour.driver import clear, run_alone, run_hour, set_variables  # after --help
-        from experiments.first_hour.processes import command
-        from experiments.first_hour.scene import REHEARSAL, read_scene
+        from experiments.first_hour.checks import run_checks  # after --help
 
-        scene = read_scene(config)
-        if scene.lane == REHEARSAL:
-            set_variables()
-        if config.only is not None:
-            return run_alone(scene, str(config.only))
-        if scene.lane == REHEARSAL:
-            clear(scene.folder)
-        return run_hour(scene, lambda name: command("experiments.first_hour", *argv, f"only={name}"))
+        return run_checks(config, argv)
 
     return exit_status(first_hour)
 

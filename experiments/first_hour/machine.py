@@ -76,7 +76,7 @@ def machine(scene: Scene) -> None:
     has = {"memory": float(psutil.virtual_memory().available), f"{SHARED}": float(shutil.disk_usage(SHARED).free)}
     for place in sorted(set(needs) - has.keys()):
         has[place] = float(shutil.disk_usage(standing(Path(place))).free)
-    compare(needs, has)
+    check_room(needs, has)
 
 
 def machine_needs(scene: Scene) -> dict[str, float]:
@@ -104,7 +104,7 @@ def steps_of(settings: TrainSettings) -> int | None:
     return None if None in rows else count_steps(settings.verl, sum(row or 0 for row in rows))
 
 
-def compare(needs: Mapping[str, float], has: Mapping[str, float]) -> None:
+def check_room(needs: Mapping[str, float], has: Mapping[str, float]) -> None:
     """Raises CheckFailed naming all places that are too small."""
     conclude(
         Finding(place, has[place] >= needed, f"{sized(has[place])} free, {sized(needed)} needed by the plan")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 from math import nan
 from pathlib import Path
 
@@ -66,19 +65,18 @@ def nothing_stays_nan(run: Path) -> Finding:
 
 def adapters_arrive(run: Path) -> Finding:
     """With LoRA, each weight update brings every replica an adapter."""
-    notes = [note for note in read_notes(run) if note["event"] in ("received", "awake")]
-    without, tensors = 0, set()
-    for _, one in groupby(sorted(notes, key=lambda note: note["replica"]), key=lambda note: note["replica"]):
-        arrived = 0
-        for note in one:
-            if note["event"] == "awake":
-                without, arrived = without + (not arrived), 0
-            elif note["adapter"]:
-                arrived = note["tensors"]
-                tensors.add(arrived)
-    updates = sum(note["event"] == "awake" for note in notes)
-    figure = f"{updates} weight updates, {without} without an adapter; tensors in one: {sorted(tensors)}"
-    return Finding("LoRA adapters arrive", bool(updates) and not without, figure)
+    updates = without = 0
+    arrived: dict[str, int] = {}  # tensors of the adapter that a replica got since it last woke up
+    sizes = set()
+    for note in read_notes(run):
+        if note["event"] == "received" and note["adapter"]:
+            arrived[note["replica"]] = note["tensors"]
+            sizes.add(note["tensors"])
+        elif note["event"] == "awake":
+            updates += 1
+            without += arrived.pop(note["replica"], None) is None
+    figure = f"{updates} weight updates, {without} without an adapter; tensors in one: {sorted(sizes)}"
+    return Finding("LoRA adapters arrive", updates > 0 and not without, figure)
 
 
 def steps_follow(run: Path, total: int, attempts: int) -> Finding:

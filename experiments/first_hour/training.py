@@ -16,11 +16,12 @@ from omegaconf import OmegaConf
 
 from experiments.first_hour import tiny_model, traces
 from experiments.first_hour.machine import steps_of
-from experiments.first_hour.processes import command, run_well, started, wait_for
+from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, Finding, Scene, conclude
 from rag_zeval.files import Row, flat
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.memory import watched
+from rag_zeval.stages.processes import python_module, started
 from rag_zeval.stages.training_log import read_run
 from train.derived_keys import derived_keys
 from train.launch import ROOT
@@ -38,7 +39,7 @@ MINUTES, GIB = 15, 16  # that a training of the rehearsal may take
 
 
 @dataclass(frozen=True)
-class Run:
+class TinyTraining:
     """A training of a tiny model, by the words of `train`."""
 
     words: tuple[str, ...]
@@ -53,7 +54,7 @@ class Run:
 
     @property
     def command(self) -> list[str]:
-        return command("train", *self.words)
+        return python_module("train", *self.words)
 
     def log(self, part: str) -> Path:
         return self.folder.with_name(f"{self.folder.name}-{part}.log")
@@ -75,13 +76,13 @@ def own_precision(scene: Scene) -> None:
     check_training(tiny_run(scene, "own-precision"))
 
 
-def tiny_run(scene: Scene, name: str, *words: str) -> Run:
+def tiny_run(scene: Scene, name: str, *words: str) -> TinyTraining:
     """A training of the lane on answers of the nano world, in a folder of this name."""
     places = (f"responses={scene.folder / 'answers' / 'responses.jsonl'}", f"out_dir={scene.folder / name}")
-    return Run((f"profile={scene.here.profile}", *places, *scene.tiny, *words))
+    return TinyTraining((f"profile={scene.here.profile}", *places, *scene.tiny, *words))
 
 
-def check_training(run: Run, kill_after: int | None = None) -> None:
+def check_training(run: TinyTraining, kill_after: int | None = None) -> None:
     """Train from nothing, kill and resume. Raises CheckFailed naming all that is wrong.
 
     kill_after: the step after which the training is killed; None leaves it undisturbed.
@@ -104,7 +105,7 @@ def check_training(run: Run, kill_after: int | None = None) -> None:
     conclude(found)
 
 
-def differences(run: Run) -> dict[str, tuple[Any, Any]]:
+def differences(run: TinyTraining) -> dict[str, tuple[Any, Any]]:
     """All settings that differ from the profile, by dotted name: its own value, and the one here.
 
     Compared are the stage's keys and all of verl's with what the stage derives, as they are written: a setting that
@@ -126,10 +127,10 @@ def differences(run: Run) -> dict[str, tuple[Any, Any]]:
     return {key: (one, other) for key, (one, other) in pairs.items() if one != other}
 
 
-def prepare(run: Run) -> None:
+def prepare(run: TinyTraining) -> None:
     """The answers it is trained on, and the model if it is not there. Raises CheckFailed."""
     settings, answers = run.settings, Path(run.settings.responses).parent
-    make = command(
+    make = python_module(
         "synthesize", "profile=nano", f"n_questions={QUESTIONS[run.settings.platform]}", f"out_dir={answers}"
     )
     run_well("making the answers", make, answers.with_suffix(".log"), SYNTHESIZE_SECONDS, lambda line: None)
@@ -137,7 +138,7 @@ def prepare(run: Run) -> None:
         tiny_model.make(BASE, Path(settings.base_model))
 
 
-def kill(run: Run, step: int) -> dict[str, list[str]]:
+def kill(run: TinyTraining, step: int) -> dict[str, list[str]]:
     """SIGKILL once a step is logged. Returns its rollouts by prompt, if it must be done again. Raises CheckFailed."""
     verl = run.settings.verl
     again = step % verl.trainer.save_freq > 0
@@ -156,7 +157,9 @@ def kill(run: Run, step: int) -> dict[str, list[str]]:
     return traces.rollouts_by_prompt(run.folder, step) if again else {}
 
 
-def findings(run: Run, before: set[Path], kill_after: int | None, drawn: Mapping[str, list[str]]) -> list[Finding]:
+def findings(
+    run: TinyTraining, before: set[Path], kill_after: int | None, drawn: Mapping[str, list[str]]
+) -> list[Finding]:
     """What the folder of a training shows.
 
     before: shared memory that was there before it. drawn: what was rolled out before the kill in a step done again.
@@ -181,7 +184,7 @@ def findings(run: Run, before: set[Path], kill_after: int | None, drawn: Mapping
 
 def plan(scene: Scene) -> None:
     """`make train DRY_RUN=1` of the real model: verl takes the configuration, and memory and disk are planned."""
-    words = command("train", f"profile={scene.profile}", "dry_run=true")
+    words = python_module("train", f"profile={scene.profile}", "dry_run=true")
     run_well("the dry run", words, scene.folder / "dry-run.log", PLAN_SECONDS)
 
 
@@ -200,7 +203,7 @@ def first_steps(scene: Scene) -> None:
     stages = ", ".join(f"{{k: {stage.k}, rows: {batch}}}" for stage in settings.stages)
     words = [f"out_dir={out_dir}", f"stages=[{stages}]", "validation=[{k: 3, rows: 1}]", "verl.trainer.test_freq=-1"]
     words += ["verl.trainer.val_before_train=false"]
-    train = command("train", f"profile={scene.profile}", *words)
+    train = python_module("train", f"profile={scene.profile}", *words)
     run_well("the training", train, scene.folder / "steps.log", STEPS_SECONDS)
     if scene.gpus:  # by correlation alone: the real model is less sure of its tokens than the tiny one
         conclude([traces.weights_arrive(out_dir, traces.BOUNDS["bf16"][1:])])

@@ -12,9 +12,10 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from experiments.first_hour.processes import GRACE_SECONDS, command, last_lines, run_well, started, wait_for
+from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, CheckFailed, Finding, Scene, conclude
 from rag_zeval.serve import served_name
+from rag_zeval.stages.processes import GRACE_SECONDS, last_lines, python_module, started
 from train.gpu_memory import GIB
 from train.leftovers import all_segments, unused
 
@@ -79,7 +80,7 @@ def serve(scene: Scene) -> None:
     words = [str(model), "--port", str(port)]
     if scene.lane == REHEARSAL:  # transformers takes Qwen2's tokenizer for the model, whatever its folder has
         words += ["--enforce-eager", "--tokenizer", BASE]
-    with started(command("rag_zeval", "serve", *words), log) as server:
+    with started(python_module("rag_zeval", "serve", *words), log) as server:
         begun = time.monotonic()
         wait_for("vLLM's server", lambda: healthy(f"http://127.0.0.1:{port}/health"), server, log, START_SECONDS)
         print(f"vLLM's server was ready after {time.monotonic() - begun:.0f} s")
@@ -98,7 +99,7 @@ def ask(scene: Scene, model: str, *words: str) -> None:
     """
     log = scene.folder / "ask.log"
     try:
-        run_well("rag-zeval smoke", command("rag_zeval", "smoke", "--model", model, *words), log, ASK_SECONDS)
+        run_well("rag-zeval smoke", python_module("rag_zeval", "smoke", "--model", model, *words), log, ASK_SECONDS)
     except CheckFailed:
         if scene.lane != REHEARSAL or not any(line.startswith("speed ") for line in last_lines(log, 20)):
             raise

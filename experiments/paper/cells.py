@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from eval_benchmarks.bench_settings import RunSettings
+from eval_benchmarks.bench_settings import Bootstrap
 from eval_benchmarks.output.comparisons import holm, paired_test
 from eval_benchmarks.run_folder import read_run
 from eval_benchmarks.trials import ScorerTrials, group_trials
+from experiments.paper.bench_runs import BenchRun, source
 from experiments.paper.methods import PaperRow
-from experiments.paper.runs import BenchRun, source
 from rag_zeval.statistics.bootstrap import interval
 
 LEVEL = 0.01  # of the dagger, in the paper and here
@@ -27,8 +28,8 @@ class Cell:
     metric: str
     printed: float
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
     n: int = 0
     trials: int = 0
     significant: bool | None = None
@@ -42,46 +43,28 @@ class Line:
     row: PaperRow
     scorer: ScorerTrials | None
     cells: tuple[Cell, ...]
+    bootstrap: Bootstrap | None = None
 
 
-class FinishedRuns:
-    """The bench's runs, read once each."""
-
-    def __init__(self, runs: Sequence[BenchRun]):
-        self._runs = {run.name: run for run in runs}
-        self._read: dict[str, tuple[RunSettings, list[ScorerTrials]]] = {}
-
-    def settings(self, row: PaperRow) -> RunSettings:
-        return self._of(row)[0]
-
-    def scorers(self, row: PaperRow) -> list[ScorerTrials]:
-        """Those that measure the row; empty where no run has them."""
-        if source(row) not in self._runs:
-            return []
-        return [one for one in self._of(row)[1] if one.benchmark.name == row.benchmark and _measures(row, one)]
-
-    def _of(self, row: PaperRow) -> tuple[RunSettings, list[ScorerTrials]]:
-        name = source(row)
-        if name not in self._read:
-            settings, trials = read_run(self._runs[name].folder)
-            self._read[name] = settings, group_trials(trials)
-        return self._read[name]
+FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by `source`
 
 
-def _measures(row: PaperRow, one: ScorerTrials) -> bool:
-    ranker = row.printed.method == "SFT"
-    return one.scorer in (("sft_ranker",) if ranker else row.scorers)
+def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
+    """Read runs of the bench, once each."""
+    read = {run.folder.name: read_run(run.folder) for run in runs}
+    return {name: (settings.bootstrap, group_trials(trials)) for name, (settings, trials) in read.items()}
 
 
 def fill(row: PaperRow, finished: FinishedRuns, reason: str | None) -> Line:
     """The line of a row; `reason`: what it needs, None if it was run."""
-    scorers = finished.scorers(row) if reason is None else []
-    best = max(scorers, key=lambda one: _value(row, one), default=None)
-    if best is None:
+    bootstrap, scorers = (None, []) if reason else finished.get(source(row), (None, []))
+    measuring = [one for one in scorers if one.benchmark.name == row.benchmark and one.scorer in row.measured_by]
+    best = max(measuring, key=lambda one: _value(row, one), default=None)
+    if bootstrap is None or best is None:
         why = f"needs {reason}" if reason else "no scores: see the run's notes"
         return Line(row, None, tuple(Cell(name, value, open=why) for name, value in row.printed.values.items()))
-    settings = finished.settings(row)
-    return Line(row, best, tuple(_cell(row, best, name, value, settings) for name, value in row.printed.values.items()))
+    cells = [_cell(row, best, name, value, bootstrap) for name, value in row.printed.values.items()]
+    return Line(row, best, tuple(cells), bootstrap)
 
 
 def _value(row: PaperRow, one: ScorerTrials) -> float:
@@ -90,48 +73,41 @@ def _value(row: PaperRow, one: ScorerTrials) -> float:
     return estimate.metric.value if estimate and estimate.values else float("-inf")
 
 
-def _cell(row: PaperRow, one: ScorerTrials, name: str, printed: float, settings: RunSettings) -> Cell:
+def _cell(row: PaperRow, one: ScorerTrials, name: str, printed: float, bootstrap: Bootstrap) -> Cell:
     estimate = one.estimates.get(row.metric(name))
     if estimate is None or not estimate.values:
         return Cell(name, printed, open="not defined on what was scored")
-    draws, seed = settings.bootstrap.draws, settings.bootstrap.seed
-    low, high = interval(estimate.metric.statistic, estimate.metric.scored, draws, seed) or (None, None)
-    return Cell(name, printed, estimate.metric.value, low, high, estimate.metric.n, len(one.trials))
+    metric = estimate.metric
+    low, high = interval(metric.statistic, metric.scored, bootstrap.draws, bootstrap.seed) or (None, None)
+    return Cell(name, printed, metric.value, low, high, metric.n, len(one.trials))
 
 
-def mark(lines: Sequence[Line], finished: FinishedRuns, ours: str = "RAG-Zeval") -> list[Line]:
+def mark(lines: Sequence[Line]) -> list[Line]:
     """The lines with `significant` said in those of RAG-Zeval, trained or not, against the rows of other methods."""
-    rivals = [line for line in lines if not line.row.printed.method.startswith(ours) and line.scorer]
+    rivals = [line.scorer for line in lines if line.scorer and not line.row.is_ours]
     return [
-        Line(line.row, line.scorer, tuple(_marked(line, cell, rivals, finished) for cell in line.cells))
-        if line.row.printed.method.startswith(ours) and line.scorer and rivals
-        else line
+        replace(line, cells=tuple(_marked(line, cell, rivals) for cell in line.cells)) if line.row.is_ours else line
         for line in lines
     ]
 
 
-def _marked(line: Line, cell: Cell, rivals: Sequence[Line], finished: FinishedRuns) -> Cell:
-    bootstrap, name = finished.settings(line.row).bootstrap, line.row.metric(cell.metric)
-    assert line.scorer is not None
-    tests = [
-        paired_test(
-            line.scorer.estimates[name].metric, rival.scorer.estimates[name].metric, bootstrap.draws, bootstrap.seed
-        )
-        for rival in rivals
-        if rival.scorer and name in rival.scorer.estimates and name in line.scorer.estimates
-    ]
-    known = [test for test in tests if test is not None and test.p is not None]
+def _marked(line: Line, cell: Cell, rivals: Sequence[ScorerTrials]) -> Cell:
+    name = line.row.metric(cell.metric)
+    if line.scorer is None or line.bootstrap is None or name not in line.scorer.estimates:
+        return cell
+    own, draws, seed = line.scorer.estimates[name].metric, line.bootstrap.draws, line.bootstrap.seed
+    measured = [rival.estimates[name].metric for rival in rivals if name in rival.estimates]
+    tests = [paired_test(own, metric, draws, seed) for metric in measured]
+    known = [(test.difference, test.p) for test in tests if test is not None and test.p is not None]
     if not known or len(known) < len(rivals):
         return cell
-    ps = holm([test.p for test in known if test.p is not None])
-    better = all(test.difference > 0 and p < LEVEL for test, p in zip(known, ps, strict=True))
-    return Cell(**{**vars(cell), "significant": better})
+    ps = holm([p for _, p in known])
+    better = all(difference > 0 and p < LEVEL for (difference, _), p in zip(known, ps, strict=True))
+    return replace(cell, significant=better)
 
 
-def count(lines: Mapping[int, Sequence[Line]]) -> dict[str, int]:
+def count(lines: Mapping[int, Sequence[Line]]) -> Counter[str]:
     """How many cells are filled, and how many are open for each reason."""
-    counts: dict[str, int] = {"filled": 0}
-    for cell in (cell for of_table in lines.values() for line in of_table for cell in line.cells):
-        reason = cell.open or "filled"
-        counts[reason] = counts.get(reason, 0) + 1
+    counts = Counter(filled=0)  # said first, and also if there are none
+    counts.update(cell.open or "filled" for of_table in lines.values() for line in of_table for cell in line.cells)
     return counts

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.bench_settings import read_settings as read_bench
-from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.dry_run import HEADS, line, plan
+from eval_benchmarks.dry_run import HEADS, say
 from eval_benchmarks.output.table import NONE, Table
-from experiments.paper.arms import Arms
+from experiments.arm_commands import RL, StageCommand
+from experiments.paper.bench_runs import BenchRun
 from experiments.paper.paper_settings import PaperSettings
-from experiments.paper.runs import BenchRun
-from experiments.plan import RL, Command
+from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.scoring.prices import read_prices
 from rag_zeval.stages.config import load_config
 from train.derived_keys import derived_keys
@@ -29,15 +28,15 @@ TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "d
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     """The lines of the bench's own dry run (`eval_benchmarks.dry_run`) for each run, behind its name."""
     prices = read_prices(settings.prices) if settings.prices else {}
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for run in runs:
-        bench = read_bench(load_config("bench", [f"profile={settings.profile}", *run.words]), BenchSettings)
-        for planned in plan(bench, load_benchmarks(bench)[0]):
-            lines.append((run.judge, *line(planned, bench.judge.reply_tokens_per_second, prices)))
+        bench = read_bench(load_config("bench", run.words), BenchSettings)
+        [table], _ = say(bench, prices)
+        lines += [(run.judge, *line) for line in table.lines]
     return Table("what would run", ("run", *HEADS), lines)
 
 
-def _training(command: Command) -> tuple[str, str, str, str] | None:
+def _training(command: StageCommand) -> tuple[str, str, str, str] | None:
     """Whether verl takes its configuration, its steps, hours and disk; None where verl's trainer is not what is run.
 
     Raises InputError for a configuration that verl refuses.
@@ -56,11 +55,11 @@ def _training(command: Command) -> tuple[str, str, str, str] | None:
     return unchecked or "pass", str(steps), hours, sized(disk) if disk else NONE
 
 
-def trainings_table(names: Sequence[str], arms: Arms) -> Table:
+def trainings_table(names: Sequence[str], judges: TrainedJudges) -> Table:
     """A line for each model that is trained here: its steps, and on 8 GPUs the paper's hours for as many."""
     lines = []
     for name in names:
-        run = arms.runs[name]
-        there = "there" if arms.is_there(name) else "missing"
+        run = judges.runs[name]
+        there = "there" if judges.is_there(name) else "missing"
         lines.append((name, run.model, there, *(_training(run.commands[-1]) or [NONE] * 4)))
     return Table("models that are trained here", TRAINING_HEADS, lines)

@@ -77,6 +77,16 @@ class PaperRow:
         return f"{self.printed.method}, its package" if self.original else self.printed.method
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it is RAG-Zeval, trained or not."""
+        return self.printed.method.startswith("RAG-Zeval")
+
+    @property
+    def measured_by(self) -> tuple[str, ...]:
+        """The names under which the bench has its scores: a ranker's own is told from its prompt."""
+        return ("sft_ranker",) if self.arm == RANKER else self.scorers
+
+    @property
     def model(self) -> str | None:
         return self.printed.model
 

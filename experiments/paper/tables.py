@@ -1,4 +1,7 @@
-"""The paper's tables with our numbers in them: Markdown, LaTeX, CSV, one page."""
+"""The paper's tables with our numbers in them: Markdown, LaTeX, CSV, one page.
+
+Tables 6 and 7 are the settings of the training run and the rows of the ranker, here and in the paper.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,19 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from omegaconf import OmegaConf
+
 from eval_benchmarks.output.cases import Case, case_page
 from eval_benchmarks.output.page import embedded, render
+from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
 from eval_benchmarks.output.table import NONE, Table
 from eval_benchmarks.output.tables import latex, markdown
+from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import LEVEL, Cell, Line
-from experiments.paper.methods import ARM_TABLES, PaperRow
-from rag_zeval.files import write_bytes, write_text
+from experiments.paper.methods import ARM_TABLES, RANKER, PaperRow
+from rag_zeval.files import read_json, write_bytes, write_text
 from rag_zeval.judge.prompt import VARIANTS
+from rag_zeval.stages.config import load_config
 
 TITLES = {
     1: "Table 1: WikiEval, how often the grounded answer scores higher; ties count as right, half, wrong",
@@ -26,21 +34,32 @@ TITLES = {
 }
 CASES = "cases.html"
 SHORT = {"pairwise_best": "best", "pairwise_middle": "middle", "pairwise_worst": "worst"}
-CSV_HEADS = "table method model scorer metric value ci_low ci_high n trials significant printed open".split()
+CELL_HEADS = "metric value ci_low ci_high n trials significant printed open".split()  # in the CSV
+SETTING_KEYS = {  # of configs/train.yaml
+    "batch size": "verl.data.train_batch_size",
+    "optimizer": "verl.actor_rollout_ref.actor.optim.optimizer",
+    "learning rate": "verl.actor_rollout_ref.actor.optim.lr",
+    "warm-up steps": "verl.actor_rollout_ref.actor.optim.lr_warmup_steps",
+    "schedule": "verl.actor_rollout_ref.actor.optim.lr_scheduler_type",
+    "KL coefficient": "verl.actor_rollout_ref.actor.kl_loss_coef",
+    "rollout temperature": "verl.actor_rollout_ref.rollout.temperature",
+    "rollouts": "verl.actor_rollout_ref.rollout.n",
+    "rollout length": "verl.data.max_response_length",
+}
 
 
 def write_page(
-    out: Path,
-    tables: Sequence[Table],
+    plan: TablesPlan,
     lines: Mapping[int, Sequence[Line]],
     notes: Sequence[str],
     figures: Mapping[str, bytes],
     case: Case | None,
-) -> None:
-    """Write index.html, tables.md, tables.tex, tables.csv, the figures, and cases.html if there is one, into `out`.
+) -> Path:
+    """Write index.html, tables.md, tables.tex, tables.csv, the figures, and cases.html if there is one.
 
-    lines: of the tables that are measured; figures: PNG by title, `Figure N: ...`.
+    lines: of the tables that are measured; figures: PNG by title, `Figure N: ...`. Returns the path of index.html.
     """
+    out, tables = Path(plan.settings.out_dir), all_tables(plan, lines)
     needs = {line.row: why for of_table in lines.values() for line in of_table if (why := line.cells[0].open)}
     notes = [*notes, *open_rows(needs), f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"]
     write_text(out / "tables.md", markdown(tables, notes))
@@ -54,9 +73,20 @@ def write_page(
     prompt = VARIANTS["paper"].template
     page = render("paper.html", tables=tables, notes=notes, figures=shown, prompt=prompt, cases=CASES if case else None)
     write_text(out / "index.html", page)
+    return out / "index.html"
 
 
-def measured_table(number: int, lines: Sequence[Line], intervals: bool = True) -> Table:
+def all_tables(plan: TablesPlan, lines: Mapping[int, Sequence[Line]], intervals: bool = True) -> list[Table]:
+    """Those that the plan chooses, by their number."""
+    tables = {number: measured_table(number, of_table, intervals) for number, of_table in lines.items()}
+    if 6 in plan.settings.tables:
+        tables[6] = settings_table(plan.settings.profile)
+    if 7 in plan.settings.tables:
+        tables[7] = ranker_rows_table(plan.judges.folder(RANKER))
+    return [tables[number] for number in sorted(tables)]
+
+
+def measured_table(number: int, lines: Sequence[Line], intervals: bool) -> Table:
     """A table of measured cells, the paper's values beside them."""
     metrics = [cell.metric for cell in lines[0].cells]
     names = [SHORT.get(metric, metric) for metric in metrics]
@@ -76,8 +106,8 @@ def _cells(line: Line, intervals: bool) -> list[str]:
 def _shown(cell: Cell, intervals: bool) -> str:
     if cell.value is None:
         return NONE
-    known = intervals and cell.low is not None and cell.high is not None
-    limits = f" [{cell.low:.3f}, {cell.high:.3f}]" if known else ""
+    known = intervals and cell.ci_low is not None and cell.ci_high is not None
+    limits = f" [{cell.ci_low:.3f}, {cell.ci_high:.3f}]" if known else ""
     return f"{cell.value:.3f}{limits}{'†' if cell.significant else ''}"
 
 
@@ -93,20 +123,33 @@ def open_rows(needs: Mapping[PaperRow, str]) -> list[str]:
 def _comma_separated(lines: Mapping[int, Sequence[Line]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_HEADS)
+    writer.writerow(["table", "method", "model", "scorer", *CELL_HEADS])
     for number, of_table in lines.items():
         for line in of_table:
-            printed, scorer = line.row.printed, line.scorer.scorer if line.scorer else None
+            scorer = line.scorer.scorer if line.scorer else None
             for cell in line.cells:
-                known = (
-                    cell.value,
-                    cell.low,
-                    cell.high,
-                    cell.n,
-                    cell.trials,
-                    cell.significant,
-                    cell.printed,
-                    cell.open,
-                )
-                writer.writerow([number, line.row.name, printed.model, scorer, cell.metric, *known])
+                values = (getattr(cell, head) for head in CELL_HEADS)
+                writer.writerow([number, line.row.name, line.row.model, scorer, *values])
     return text.getvalue()
+
+
+def settings_table(profile: str) -> Table:
+    """Table 6: each printed setting beside the profile's."""
+    config = load_config("train", [f"profile={profile}"])
+    here = {name: OmegaConf.select(config, key) for name, key in SETTING_KEYS.items()}
+    data, actor = config.verl.data, config.verl.actor_rollout_ref.actor
+    here["gradient accumulation"] = data.train_batch_size // actor.ppo_mini_batch_size
+    here["epochs"] = f"{len(config.stages)} stages, each once" if config.verl.trainer.total_epochs == 1 else NONE
+    lines = [(name, f"{here[name]}", f"{value}") for name, value in SETTINGS.items()]
+    return Table("Table 6: settings of the training run", ("setting", profile, "paper"), lines)
+
+
+def ranker_rows_table(run: str | Path) -> Table:
+    """Table 7: questions and sets of answers by number of candidates, of the ranker trained in a folder."""
+    counts = Path(run) / "data" / "counts.json"
+    sets = {stage["k"]: stage["sets"] for stage in read_json(counts)["stages"]} if counts.is_file() else {}
+    lines = [
+        (str(k), str(sets.get(k, NONE)), f"{instances:,} ({questions:,} questions)")
+        for k, (questions, instances) in SFT_ROWS.items()
+    ]
+    return Table("Table 7: rows of the SFT ranker", ("candidates", "sets", "sets, paper"), lines)

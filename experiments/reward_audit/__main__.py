@@ -13,7 +13,9 @@ from rag_zeval.errors import InputError
 from rag_zeval.streams import exit_status
 
 if TYPE_CHECKING:
-    from experiments.reward_audit.findings import Line
+    from experiments.reward_audit.findings import Section
+    from experiments.reward_audit.replies import BeforeAndAfter
+    from rag_zeval.files import Row
 
 USAGE = """\
 usage: python -m experiments.reward_audit RUN [key=value ...]
@@ -25,7 +27,6 @@ rollouts=train      which rollouts: train, or val (the validation rows, judged g
 bench=FOLDER        a finished bench (runs/bench/nano): its first model is compared with its last, on held-out sets
 out_dir=FOLDER      where reward_audit.html and reward_audit.json go (default: RUN)
 """
-KEYS = ("rollouts", "bench", "out_dir")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,41 +35,25 @@ def main(argv: Sequence[str]) -> int:
 
 
 def reward_audit(argv: Sequence[str]) -> int:
-    if {"-h", "--help"} & set(argv):
-        print(USAGE, end="")
-        return 0
-    paths, options = read_arguments(argv, KEYS)
+    paths, options = read_arguments(argv, USAGE)
     if len(paths) != 1:
         raise InputError(f"command line: name the folder of one training run, not {len(paths)} (--help says more)")
     from eval_benchmarks.output.page import render  # after --help: brings numpy
-    from experiments.dynamics.entailment import WHICH
     from experiments.reward_audit.findings import audit
     from experiments.reward_audit.replies import of_bench, of_run
+    from experiments.rollouts import check_which
     from rag_zeval.files import write_json, write_text
 
     [run] = paths
-    which = options.get("rollouts", "train")
-    if which not in WHICH:
-        raise InputError(f"rollouts={which}: choose from {', '.join(WHICH)}")
-    comparisons = [of_run(run, which)]
+    comparisons = [of_run(run, check_which(options.get("rollouts", "train")))]
     if "bench" in options:
         comparisons += of_bench(Path(options["bench"]))
     audited = [(comparison, audit(comparison)) for comparison in comparisons]
-    out = Path(options.get("out_dir", run))
-    content = [
-        {
-            "name": comparison.name,
-            **{
-                name: {"label": side.label, "replies": len(side.replies), "damaged": side.damaged}
-                for name, side in (("before", comparison.before), ("after", comparison.after))
-            },
-            "figures": {line.name: _sides(line) for section in sections for line in section.lines},
-        }
-        for comparison, sections in audited
-    ]
-    write_json(out / "reward_audit.json", {"run": run.resolve().name, "comparisons": content})
+    name, out = run.resolve().name, Path(options.get("out_dir", run))
+    content = {"run": name, "comparisons": [_as_json(*one) for one in audited]}
+    write_json(out / "reward_audit.json", content)
     page = out / "reward_audit.html"
-    write_text(page, render("reward_audit.html", name=run.resolve().name, audited=audited))
+    write_text(page, render("reward_audit.html", name=name, audited=audited))
     for comparison in comparisons:
         for side in (comparison.before, comparison.after):
             if side.damaged:
@@ -77,8 +62,22 @@ def reward_audit(argv: Sequence[str]) -> int:
     return 0
 
 
-def _sides(line: Line) -> dict[str, object]:
-    return {"label": line.label, "before": asdict(line.before), "after": asdict(line.after), "apart": line.apart}
+def _as_json(comparison: BeforeAndAfter, sections: Sequence[Section]) -> Row:
+    sides = {
+        name: {"label": side.label, "replies": len(side.replies), "damaged": side.damaged}
+        for name, side in (("before", comparison.before), ("after", comparison.after))
+    }
+    figures = {
+        line.name: {
+            "label": line.label,
+            "before": asdict(line.before),
+            "after": asdict(line.after),
+            "apart": line.apart,
+        }
+        for section in sections
+        for line in section.lines
+    }
+    return {"name": comparison.name, **sides, "figures": figures}
 
 
 if __name__ == "__main__":

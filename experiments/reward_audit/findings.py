@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from experiments.reward_audit.replies import Comparison, Reply
-from rag_zeval.judge.schema import LETTERS, AtomicClaim
+from experiments.reward_audit.replies import BeforeAndAfter, Reply
+from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation
 from rag_zeval.judge.scoring import support_score
 from rag_zeval.scorers.word_rule import content_words
 from rag_zeval.stages import world
@@ -15,10 +16,11 @@ from rag_zeval.statistics.bootstrap import BootstrapEstimate, mean_interval, sha
 from rag_zeval.statistics.judge_bias import FEATURES, JudgedAnswer, judge_bias
 
 Values = Callable[[Reply], list[float]]
+OfAnswer = Callable[[CandidateEvaluation], list[float]]
 
 
 @dataclass(frozen=True)
-class Figure:
+class AuditFigure:
     """One line of a table: the mean of what `values` finds in each reply. name: its key in the JSON file.
 
     share: whether every value is 0 or 1.
@@ -71,7 +73,7 @@ class Section:
     lines: list[Line]
 
 
-def audit(comparison: Comparison) -> list[Section]:
+def audit(comparison: BeforeAndAfter) -> list[Section]:
     """All sections of a comparison. A figure that neither side has is left out."""
     replies = [*comparison.before.replies, *comparison.after.replies]
     sections = []
@@ -85,16 +87,14 @@ def audit(comparison: Comparison) -> list[Section]:
     return [section for section in sections if section.lines]
 
 
-def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]]]:
-    alphas = sorted({alpha for reply in replies for alpha in reply.alphas or ()}, reverse=True)
-    letters = LETTERS[: max(len(reply.answers) for reply in replies)]
+def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[AuditFigure]]]:
     yield (
         "Format and echoes",
         "Replies without the format, and replies that do not repeat an answer they were asked to repeat, should be "
         "rare and get rarer. All other figures leave them out.",
         [
-            Figure("format_failed", "replies without the format", lambda r: [float(r.trajectory is None)]),
-            Figure("echo_differs", "replies whose echo differs", _echo),
+            AuditFigure("format_failed", "replies without the format", lambda r: [float(r.trajectory is None)]),
+            AuditFigure("echo_differs", "replies whose echo differs", _echo),
         ],
     )
     yield (
@@ -102,33 +102,25 @@ def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]
         "Support is a ratio, so splitting an answer finely or coarsely moves it. Answers of a higher α getting more "
         "claims while the others get fewer, or the reverse: the judge splits by what it wants to conclude. A position "
         "that gets more claims than the others: it splits by position.",
-        [Figure("claims", "all answers", lambda r: _claims_at(r, lambda at: True), share=False)]
-        + [Figure(f"claims_alpha_{a:g}", f"answers of α = {a:g}", _claims_by_alpha(a), share=False) for a in alphas]
-        + [
-            Figure(f"claims_{x}", f"answers at position {x}", _claims_by_place(at), share=False)
-            for at, x in enumerate(letters)
-        ],
+        list(_by_answer(replies, "claims", ("all answers", "answers"), _count_claims, share=False)),
     )
     yield (
         "Verdicts",
         "The candidates are in random order. So the share of supported claims should not depend on position; it may "
         "depend on α. In the nano world the passage says which verdicts are right.",
-        [Figure("supported", "claims judged supported", lambda r: _verdicts_at(r, lambda at: True))]
-        + [Figure(f"supported_alpha_{a:g}", f"of answers of α = {a:g}", _verdicts_by_alpha(a)) for a in alphas]
-        + [
-            Figure(f"supported_{x}", f"of answers at position {x}", _verdicts_by_place(at))
-            for at, x in enumerate(letters)
-        ]
-        + [Figure("verdicts_right", "verdicts that are right (nano world)", _right)],
+        [
+            *_by_answer(replies, "supported", ("claims judged supported", "of answers"), _verdicts, share=True),
+            AuditFigure("verdicts_right", "verdicts that are right (nano world)", _right),
+        ],
     )
     yield (
         "Quotes",
         "The evidence reward pays for verbatim tokens, their spaces included. It does not see whether a quote belongs "
         "to its claim.",
         [
-            Figure("quotes_spaceless", "quotes that are in the passage only without their spaces", _spaceless),
-            Figure("quotes_unrelated", "quotes that share no content word with their claim", _unrelated),
-            Figure("entailed", "supported claims that their quotes entail (nano world)", _entailed),
+            AuditFigure("quotes_spaceless", "quotes that are in the passage only without their spaces", _spaceless),
+            AuditFigure("quotes_unrelated", "quotes that share no content word with their claim", _unrelated),
+            AuditFigure("entailed", "supported claims that their quotes entail (nano world)", _entailed),
         ],
     )
     yield (
@@ -136,13 +128,47 @@ def _sections(replies: Sequence[Reply]) -> Iterator[tuple[str, str, list[Figure]
         "A claim said twice counts twice. No reward reads the analysis: one that repeats for different claims "
         "explains neither.",
         [
-            Figure("claims_repeated", "claims that repeat one of the same answer", _repeated_claims),
-            Figure("analyses_repeated", "analyses that repeat for a different claim", _repeated_analyses),
+            AuditFigure("claims_repeated", "claims that repeat one of the same answer", _repeated_claims),
+            AuditFigure("analyses_repeated", "analyses that repeat for a different claim", _repeated_analyses),
         ],
     )
 
 
-def _measure(figure: Figure, replies: Sequence[Reply]) -> Measured:
+def _by_answer(
+    replies: Sequence[Reply], name: str, labels: tuple[str, str], of_answer: OfAnswer, share: bool
+) -> Iterator[AuditFigure]:
+    """A figure over all answers, over those of each α, and over those at each position.
+
+    labels: of the first, and how those of the others begin.
+    """
+    everything, some = labels
+    yield AuditFigure(name, everything, partial(_of_answers, of_answer), share)
+    for alpha in sorted({alpha for reply in replies for alpha in reply.alphas or ()}, reverse=True):
+        values = partial(_of_answers, of_answer, alpha=alpha)
+        yield AuditFigure(f"{name}_alpha_{alpha:g}", f"{some} of α = {alpha:g}", values, share)
+    for place, letter in enumerate(LETTERS[: max(len(reply.answers) for reply in replies)]):
+        values = partial(_of_answers, of_answer, place=place)
+        yield AuditFigure(f"{name}_{letter}", f"{some} at position {letter}", values, share)
+
+
+def _of_answers(of_answer: OfAnswer, reply: Reply, alpha: float | None = None, place: int | None = None) -> list[float]:
+    """What `of_answer` finds in the answers of this α, or at this place."""
+    found = []
+    for at, candidate in enumerate(reply.trajectory or ()):
+        if place in (None, at) and (alpha is None or (reply.alphas and reply.alphas[at] == alpha)):
+            found += of_answer(candidate)
+    return found
+
+
+def _count_claims(candidate: CandidateEvaluation) -> list[float]:
+    return [float(len(candidate.atomic_claims))]
+
+
+def _verdicts(candidate: CandidateEvaluation) -> list[float]:
+    return [float(claim.is_supported) for claim in candidate.atomic_claims]
+
+
+def _measure(figure: AuditFigure, replies: Sequence[Reply]) -> Measured:
     groups: dict[str, list[float]] = defaultdict(list)
     for reply in replies:
         if values := figure.values(reply):
@@ -154,7 +180,7 @@ def _measure(figure: Figure, replies: Sequence[Reply]) -> Measured:
     return Measured(total / n, low, high, n, len(groups))
 
 
-def _bounds(figure: Figure, groups: list[list[float]], value: float) -> tuple[float, float] | tuple[None, None]:
+def _bounds(figure: AuditFigure, groups: list[list[float]], value: float) -> tuple[float, float] | tuple[None, None]:
     """The 95% interval of the mean, resampling prompts; None for a single prompt.
 
     Resampling shows no spread where every value is the same. A share of 0 or 1 then gets the interval of as many
@@ -173,31 +199,6 @@ def _claims(reply: Reply) -> list[AtomicClaim]:
 
 def _echo(reply: Reply) -> list[float]:
     return [] if reply.echo_differs is None else [float(reply.echo_differs)]
-
-
-def _claims_at(reply: Reply, wanted: Callable[[int], bool]) -> list[float]:
-    return [float(len(of.atomic_claims)) for at, of in enumerate(reply.trajectory or ()) if wanted(at)]
-
-
-def _verdicts_at(reply: Reply, wanted: Callable[[int], bool]) -> list[float]:
-    judged = [of for at, of in enumerate(reply.trajectory or ()) if wanted(at)]
-    return [float(claim.is_supported) for of in judged for claim in of.atomic_claims]
-
-
-def _claims_by_alpha(alpha: float) -> Values:
-    return lambda reply: _claims_at(reply, lambda at: bool(reply.alphas) and (reply.alphas or ())[at] == alpha)
-
-
-def _claims_by_place(place: int) -> Values:
-    return lambda reply: _claims_at(reply, lambda at: at == place)
-
-
-def _verdicts_by_alpha(alpha: float) -> Values:
-    return lambda reply: _verdicts_at(reply, lambda at: bool(reply.alphas) and (reply.alphas or ())[at] == alpha)
-
-
-def _verdicts_by_place(place: int) -> Values:
-    return lambda reply: _verdicts_at(reply, lambda at: at == place)
 
 
 def _right(reply: Reply) -> list[float]:
@@ -257,7 +258,7 @@ BIAS = {
 }
 
 
-def _bias(comparison: Comparison) -> Section:
+def _bias(comparison: BeforeAndAfter) -> Section:
     before, after = (judge_bias(_judged(side.replies)) for side in (comparison.before, comparison.after))
     lines = []
     for name in FEATURES:

@@ -11,9 +11,9 @@ from typing import Any
 
 from eval_benchmarks.run_folder import read_run as read_bench
 from eval_benchmarks.trials import Trial
-from experiments.dynamics.entailment import WHICH, step_files
+from experiments.rollouts import prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, json_lines, locate, parse_row
+from rag_zeval.files import Row, check_fields, locate
 from rag_zeval.judge.parser import FormatError
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.judge.schema import LETTERS, AtomicClaim, CandidateEvaluation, Trajectory
@@ -56,7 +56,7 @@ class Replies:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BeforeAndAfter:
     """The same figures before and after: early against late steps, or the base against the trained judge."""
 
     name: str
@@ -64,7 +64,7 @@ class Comparison:
     after: Replies
 
 
-def of_run(run: Path, which: str) -> Comparison:
+def of_run(run: Path, which: str) -> BeforeAndAfter:
     """The rollouts ("train" or "val") of the early steps of a run against those of its late steps.
 
     Raises InputError if fewer than two steps have rollouts, or if a side has none that can be read.
@@ -77,50 +77,36 @@ def of_run(run: Path, which: str) -> Comparison:
     steps = sorted(files)
     n = -(-len(steps) // PART) if len(steps) > 2 else 1
     sides = [_of_steps(files, part) for part in (steps[:n], steps[-n:])]
-    kind = dict(zip(WHICH, ("validation", "training"), strict=True))[which]
-    return Comparison(f"{kind} rollouts", *sides)
+    return BeforeAndAfter("validation rollouts" if which == "val" else "training rollouts", *sides)
 
 
 def _of_steps(files: dict[int, Path], steps: Sequence[int]) -> Replies:
-    named = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
-    side = Replies(named)
+    side = Replies(f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}")
     for step in steps:
-        # a last line without its end is still being written
-        lines = files[step].read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-        for number, row in json_lines(lines, dict):
-            try:
-                if isinstance(row, InputError):
-                    raise row
-                side.replies.append(_rollout(row, f"{step}:{number}"))
-            except InputError as error:
-                side.damaged.append(f"{files[step].parent.name}/{files[step].name}:{number}: {error}")
+        replies, damaged = read_rollouts(files[step], _rollout)
+        side.replies += replies
+        side.damaged += damaged
     if not side.replies:
         first = f" (first: {side.damaged[0]})" if side.damaged else ""
-        raise InputError(f"{files[steps[0]].parent}: no rollout of {named} can be read{first}")
+        raise InputError(f"{files[steps[0]].parent}: no rollout of {side.label} can be read{first}")
     return side
 
 
-def _rollout(row: Row, place: str) -> Reply:
-    """A row as verl writes it. Raises InputError if it is none."""
-    check_fields(row, {"input": str, "output": str, "gts": str})
-    with locate("field 'gts'"):
-        truth = parse_row(row["gts"])
-        check_fields(truth, {"alphas": list, "variant": str})
-        for alpha in truth["alphas"]:
-            check_fields({"alpha": alpha}, {"alpha": (int, float)})
+def _rollout(row: Row) -> Reply:
+    """Raises InputError if the row is no rollout."""
+    check_fields(row, {"input": str})
+    truth, shown = truth_of(row), _inputs(row["input"])
+    answers, alphas = list(shown["candidates"].values()), [float(alpha) for alpha in truth["alphas"]]
+    if len(answers) != len(alphas):
+        raise InputError(f"{len(answers)} candidates, but {len(alphas)} alphas")
     variant = find_variant(truth["variant"])
-    shown = _inputs(row["input"])
-    answers = list(shown["candidates"].values())
-    if len(answers) != len(truth["alphas"]):
-        raise InputError(f"{len(answers)} candidates, but {len(truth['alphas'])} alphas")
     trajectory, differs = None, False
     try:
         trajectory = good_trajectory(row["output"], len(answers), variant.name, answers)
     except FormatError as error:
         differs = isinstance(error, EchoDiffers)
-    prompt = str(row.get("uid", place)).split("_")[0]  # verl calls a rollout <prompt>_<rollout>_<turn>
-    alphas, echo = [float(alpha) for alpha in truth["alphas"]], differs if variant.echo_answer else None
-    return Reply(prompt, shown["reference"], answers, trajectory, alphas, echo)
+    echo = differs if variant.echo_answer else None
+    return Reply(prompt_of(row), shown["reference"], answers, trajectory, alphas, echo)
 
 
 def _inputs(prompt: str) -> Row:
@@ -138,7 +124,7 @@ def _inputs(prompt: str) -> Row:
     return inputs
 
 
-def of_bench(bench: Path) -> list[Comparison]:
+def of_bench(bench: Path) -> list[BeforeAndAfter]:
     """The first model of a bench against its last, on each data set that rag_zeval judged with both.
 
     Raises InputError if the bench is not finished or rag_zeval judged nothing with two models.
@@ -149,12 +135,12 @@ def of_bench(bench: Path) -> list[Comparison]:
         raise InputError(f"{bench}: rag_zeval judged with {len(models)} models; before and after need two")
     comparisons = []
     for name in dict.fromkeys(trial.benchmark.name for trial in judged):
-        before, after = (
+        of_both = [
             [trial for trial in judged if (trial.benchmark.name, trial.model) == (name, model)]
             for model in (models[0], models[-1])
-        )
-        if before and after:
-            comparisons.append(Comparison(name, _of_trials(before), _of_trials(after)))
+        ]
+        if all(of_both):
+            comparisons.append(BeforeAndAfter(name, *map(_of_trials, of_both)))
     return comparisons
 
 
@@ -164,12 +150,12 @@ def _of_trials(trials: Sequence[Trial]) -> Replies:
         for example in trial.benchmark.examples:
             if (scored := trial.scored.get(example.id)) is not None:
                 trajectory = _trajectory(scored.parts.get("trajectory"))
-                echo = None
-                if trajectory is not None and all(candidate.answer is not None for candidate in trajectory):
-                    pairs = zip(trajectory, example.answers, strict=True)
-                    echo = not all(repeats_answer(candidate.answer or "", answer) for candidate, answer in pairs)
+                echoes = [candidate.answer for candidate in trajectory or ()]
+                pairs = zip(echoes, example.answers, strict=False)
+                asked = bool(echoes) and None not in echoes
+                differs = not all(repeats_answer(echo or "", answer) for echo, answer in pairs) if asked else None
                 side.replies.append(
-                    Reply(example.id, example.reference, example.answers, trajectory, echo_differs=echo)
+                    Reply(example.id, example.reference, example.answers, trajectory, echo_differs=differs)
                 )
     return side
 

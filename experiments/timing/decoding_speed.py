@@ -23,14 +23,14 @@ from typing import Annotated, Any
 import typer
 
 from experiments.timing.guidance import Prompts, guided_answers, our_answers, random_prompts, random_qwen2
-from experiments.timing.pairs import Comparison, compare, share_different, table
+from experiments.timing.pairs import TimedPairs, share_different, table, time_in_turn
 from rag_zeval.errors import InputError
 from rag_zeval.streams import exit_status, run_command
 
 NEW_TOKENS = 64
 
 
-def cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = NEW_TOKENS, pairs: int = 5) -> Comparison:
+def cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = NEW_TOKENS, pairs: int = 5) -> TimedPairs:
     from synthesize.cad import decode
 
     model = random_qwen2()
@@ -38,14 +38,14 @@ def cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = NEW_TO
     return against_guidance("cad", model, partial(decode, model), prompts, new_tokens, pairs)
 
 
-def cad_real(questions: int = 4, new_tokens: int = NEW_TOKENS, pairs: int = 3) -> Comparison:
+def cad_real(questions: int = 4, new_tokens: int = NEW_TOKENS, pairs: int = 3) -> TimedPairs:
     from synthesize.cad import decode
 
     model, prompts = small_profile(questions)
     return against_guidance("cad_real", model, partial(decode, model), prompts, new_tokens, pairs)
 
 
-def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> Comparison:
+def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> TimedPairs:
     from synthesize.vllm_cad import VLLMDecoder
 
     model = random_qwen2()
@@ -63,12 +63,12 @@ def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> Comparison:
 
 def against_guidance(
     name: str, model: Any, decode: Callable[..., Any], prompts: Prompts, new_tokens: int, pairs: int
-) -> Comparison:
+) -> TimedPairs:
     import torch
 
     torch.set_num_threads(1)
     guided = partial(guided_answers, model, prompts, new_tokens)
-    return compare(name, guided, partial(our_answers, decode, prompts, new_tokens), share_different, pairs)
+    return time_in_turn(name, guided, partial(our_answers, decode, prompts, new_tokens), share_different, pairs)
 
 
 def small_profile(questions: int) -> tuple[Any, Prompts]:
@@ -94,7 +94,7 @@ def small_profile(questions: int) -> tuple[Any, Prompts]:
     return model, Prompts([job.with_passage for job in jobs], [job.without_passage for job in jobs])
 
 
-def evidence(references: int = 32, quotes: int = 120, pairs: int = 5) -> Comparison:
+def evidence(references: int = 32, quotes: int = 120, pairs: int = 5) -> TimedPairs:
     """Suffix automata, built anew each time, against difflib: the longest run of each quote in its reference.
 
     A reference has 6,000 tokens that follow Zipf's law, as those of text do. A quote is 40 tokens of it; in every
@@ -128,10 +128,10 @@ def evidence(references: int = 32, quotes: int = 120, pairs: int = 5) -> Compari
                 longest.append(matcher.find_longest_match().size)
         return longest
 
-    return compare("evidence", matchers, automata, share_different, pairs)
+    return time_in_turn("evidence", matchers, automata, share_different, pairs)
 
 
-MEASUREMENTS: dict[str, Callable[[], Comparison]] = {
+MEASUREMENTS: dict[str, Callable[[], TimedPairs]] = {
     "cad": cad,
     "evidence": evidence,
     "cad_real": cad_real,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import resource
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,10 +47,10 @@ CLAIM = {"claim": "A claim.", "is_supported": True, "grounding_evidence": ["a to
 REPLY = json.dumps([{"id": id_, "answer": f"Answer {id_}.", "atomic_claims": [CLAIM] * 3} for id_ in "AB"])
 
 
-class Rows(Benchmark):
+class FillerText(Benchmark):
     """A benchmark of `n` examples, each with a question, a passage of about 600 characters and two answers."""
 
-    name, data_hash = "rows", "none"
+    name, data_hash = "filler_text", "none"
 
     def __init__(self, n: int):
         passage = " ".join(["This is a passage about a town and its river."] * 13)
@@ -129,14 +129,12 @@ def serve(socket_number: int) -> None:
 def server() -> Iterator[str]:
     """The URL of such a server, in a process of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        number = listening.fileno()
-        command = [sys.executable, "-c", f"from experiments.timing.overhead import serve; serve({number})"]
-        process = subprocess.Popen(command, pass_fds=[number])
+        process = multiprocessing.get_context("fork").Process(target=serve, args=[listening.fileno()], daemon=True)
+        process.start()  # ends with this process at the latest
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         finally:
             process.kill()
-            process.wait()
 
 
 def main(argv: Sequence[str]) -> int:
@@ -147,14 +145,14 @@ def overhead(
     rows: Annotated[int, typer.Argument(min=1, help="The number of rows to judge.")] = ROWS,
     pairs: Annotated[int, typer.Argument(min=0, help="How often to time. 0 runs only the harness, once.")] = PAIRS,
 ) -> None:
-    benchmark, ratios = Rows(rows), []
+    benchmark, ratios = FillerText(rows), list[float]()
     with server() as url, tempfile.TemporaryDirectory() as folder:
         prompts = prompts_of(benchmark, url) if pairs else []
 
         def harness() -> None:
             run_harness(benchmark, url, Path(tempfile.mkdtemp(dir=folder)))
 
-        run_bare(prompts_of(Rows(OPEN), url), url)  # the server is up and both have their imports
+        run_bare(prompts_of(FillerText(OPEN), url), url)  # the server is up and both have their imports
         for _ in range(pairs):
             (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url))
             ratios.append(ours / bare)

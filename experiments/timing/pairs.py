@@ -18,7 +18,7 @@ Side = Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TimedPairs:
     """Seconds of the baseline and of ours in each pair, and how far the results are apart at most."""
 
     name: str
@@ -39,7 +39,9 @@ def timed(call: Side, wait: Callable[[], None] = lambda: None) -> tuple[float, A
     return time.perf_counter() - started, result
 
 
-def compare(name: str, baseline: Side, ours: Side, difference: Callable[[Any, Any], float], pairs: int) -> Comparison:
+def time_in_turn(
+    name: str, baseline: Side, ours: Side, difference: Callable[[Any, Any], float], pairs: int
+) -> TimedPairs:
     """Time both sides `pairs` times, after a warm-up that is not counted, and print each pair."""
     ours(), baseline()
     seconds, differences = [], []
@@ -48,14 +50,14 @@ def compare(name: str, baseline: Side, ours: Side, difference: Callable[[Any, An
         seconds.append((baseline_s, ours_s))
         differences.append(difference(baseline_result, our_result))
         print(f"{name} {number}/{pairs}: baseline {baseline_s:.2f} s, ours {ours_s:.2f} s", flush=True)
-    return Comparison(name, seconds, max(differences))
+    return TimedPairs(name, seconds, max(differences))
 
 
-def total(name: str, parts: Sequence[Comparison]) -> Comparison:
+def total(name: str, parts: Sequence[TimedPairs]) -> TimedPairs:
     """Parts that run one after the other, as one."""
     runs = zip(*(part.pairs for part in parts), strict=True)
     pairs = [(sum(baseline for baseline, _ in run), sum(ours for _, ours in run)) for run in runs]
-    return Comparison(name, pairs, max(part.difference for part in parts))
+    return TimedPairs(name, pairs, max(part.difference for part in parts))
 
 
 def share_different(baseline: Sequence[Any], ours: Sequence[Any]) -> float:
@@ -63,10 +65,10 @@ def share_different(baseline: Sequence[Any], ours: Sequence[Any]) -> float:
     return sum(one != other for one, other in zip(baseline, ours, strict=True)) / len(ours)
 
 
-def table(comparisons: Sequence[Comparison], baseline: str) -> str:
+def table(timings: Sequence[TimedPairs], baseline: str) -> str:
     """Median seconds of both sides, ratio and agreement, in Markdown; `baseline` names that side."""
     lines = [f"| | {baseline} | ours | ratio | same result |", "|---|---:|---:|---:|---|"]
-    for one in comparisons:
+    for one in timings:
         baseline_s, ours_s = (median(side) for side in zip(*one.pairs, strict=True))
         ratio = f"{median(b / o for b, o in one.pairs):.2f}" if ours_s > NOTHING else ""
         same = f"{'yes' if one.equal else 'NO'}, within {one.difference:.0e}"

@@ -26,23 +26,22 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.timing import plain_step
-from experiments.timing.pairs import Comparison, compare, share_different, table, total
-from experiments.timing.plain_step import Rollouts
+from experiments.timing import step_sides
+from experiments.timing.pairs import TimedPairs, share_different, table, time_in_turn, total
+from experiments.timing.step_sides import Rollouts, Worker, batch_of, one_process, worker_config
 from rag_zeval.streams import exit_status, run_command
 
 CANDIDATES = 3
 TEMPERATURE = 1.0
 
 
-def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> list[Comparison]:
+def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> list[TimedPairs]:
     """The parts of a step, and their sum: `rollouts` of at most `new_tokens` tokens for each prompt."""
     os.environ.setdefault("VERL_PLATFORM", "cpu")  # verl reads both when it is first imported
     os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from experiments.timing.verl_worker import Worker, batch_of, one_process, worker_config
     from rag_zeval.models.decoding import generate, stop_ids
     from train.rollouts import rollout_seed
 
@@ -55,7 +54,7 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> li
 
             tokenizer = AutoTokenizer.from_pretrained(path)
             model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
-            plain, ours = Worker(config, plain_step.padded_engine()), Worker(config, CPUEngine)
+            plain, ours = Worker(config, step_sides.padded_engine()), Worker(config, CPUEngine)
 
         asked = [prompt for prompt in nano_prompts(tokenizer, prompts) for _ in range(rollouts)]
         sampling: Any = {
@@ -65,29 +64,29 @@ def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> li
             "pad": tokenizer.pad_token_id,
         }
         decode = partial(generate, model.eval(), asked, new_tokens, **sampling)
-        decode_plainly = partial(plain_step.generate, model.eval(), asked, new_tokens, **sampling)
+        decode_plainly = partial(step_sides.generate, model.eval(), asked, new_tokens, **sampling)
 
         batch = batch_of(asked, decode(), TEMPERATURE)
         own_log_probs = batch["old_log_probs"] = batch["rollout_log_probs"]
         batch["ref_log_prob"] = ours.reference_log_probs(batch)
 
         parts = [
-            compare("rollouts", decode_plainly, decode, share_of_other_tokens, pairs),
-            compare(
+            time_in_turn("rollouts", decode_plainly, decode, share_of_other_tokens, pairs),
+            time_in_turn(
                 "old log-probabilities",
                 lambda: plain.old_log_probs(batch),
                 lambda: own_log_probs,
                 largest_difference,
                 pairs,
             ),
-            compare(
+            time_in_turn(
                 "reference log-probabilities",
                 lambda: plain.reference_log_probs(batch),
                 lambda: ours.reference_log_probs(batch),
                 largest_difference,
                 pairs,
             ),
-            compare(
+            time_in_turn(
                 "update",
                 lambda: plain.update(batch),
                 lambda: ours.update(batch),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +51,18 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return shown.err
 
     return refused
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[[Path], str]:
+    """The document that a browser makes of a page."""
+    if shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+
+    def document(page: Path) -> str:
+        done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+        return done.stdout
+
+    return document

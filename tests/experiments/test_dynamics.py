@@ -6,11 +6,9 @@ import base64
 import json
 import random
 import re
-import shutil
-import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +21,14 @@ from eval_benchmarks.output.curves import METRICS
 from experiments.dynamics.__main__ import main
 from experiments.dynamics.entailment import entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
-from experiments.dynamics.groups import count_groups, describe_groups
-from experiments.dynamics.run import claims_in_between, derived_curves, read_runs, validation_points
+from experiments.dynamics.run import (
+    claims_in_between,
+    count_groups,
+    derived_curves,
+    describe_groups,
+    read_runs,
+    validation_points,
+)
 from rag_zeval.errors import InputError
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
@@ -311,7 +315,10 @@ def test_the_page_is_one_file_with_its_figures_inside(
         ([], "name the folder"),
         (["{run}", "{run}"], "say where to write it with out_dir=FOLDER"),
         (["{run}"] * 7 + ["out_dir=x"], "at most 6 can be drawn"),
-        (["{run}", "entailmnt=oracle"], "did you mean 'entailment'"),
+        (["{run}", "entailmnt=oracle"], "unknown key 'entailmnt' (did you mean 'entailment'?)"),
+        (["{run}", "out_dir="], "command line: 'out_dir=' has no value"),
+        (["--out_dir=x", "{run}"], "unknown option '--out_dir=x'; write a setting as key=value, without dashes"),
+        (["out_dir=x", "runs/b=2"], "runs/b=2: no training run here"),
         (["{run}", "rollouts=train"], "give entailment= as well"),
         (["{run}", "rollouts=test", "entailment=oracle"], "choose from val, train"),
         (["{run}", "entailment=oracle:x"], "expected oracle"),
@@ -329,12 +336,8 @@ def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, refusal: Any) -> 
     assert "no step with reward_extra/score/mean is logged" in refusal(main, [str(run)])
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
-def test_a_browser_opens_it(hostile: Path, tmp_path: Path) -> None:
+def test_a_browser_opens_it(hostile: Path, tmp_path: Path, opened: Callable[[Path], str]) -> None:
     assert main([str(hostile), "entailment=oracle", f"out_dir={tmp_path / 'page'}"]) == 0
-    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
-    page = (tmp_path / "page" / "dynamics.html").as_uri()
-    command = ["chromium", *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page]
-    document = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    document = opened(tmp_path / "page" / "dynamics.html")
     assert "<title>Training dynamics: runs/&lt;script&gt;" in document, "a script ran, or the page did not open"
     assert document.count("<img") == len(FIGURES)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
-import subprocess
+from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eval_benchmarks.__main__ import main as bench
 from experiments.reward_audit.__main__ import main
 from experiments.reward_audit.findings import audit
-from experiments.reward_audit.replies import Comparison, Replies, of_run
+from experiments.reward_audit.replies import BeforeAndAfter, Replies, of_run
 from rag_zeval.judge.prompt import judge_messages
 from rag_zeval.stages import world
 
@@ -184,7 +184,7 @@ def test_validation_rollouts_and_later_steps(run: Path) -> None:
     comparison = of_run(write_run(run, steps, "val"), "val")
     assert (comparison.before.label, comparison.after.label) == ("steps 0 to 2", "steps 8 to 10")
     assert comparison.name == "validation rollouts"
-    sections = audit(Comparison("x", comparison.before, Replies("empty")))
+    sections = audit(BeforeAndAfter("x", comparison.before, Replies("empty")))
     assert all(line.after.n == 0 for section in sections for line in section.lines)
 
 
@@ -198,20 +198,15 @@ def test_validation_rollouts_and_later_steps(run: Path) -> None:
         (["{run}", "rollouts=val"], "rollouts of 0 logged steps; early and late steps need two"),
         (["{run}/metrics"], "no training run here"),
         (["{run}", "bench={run}"], "manifest.json: is missing"),
+        (["{run}/../unread"], "no rollout of step 2 can be read (first: train/2.jsonl:1: not valid JSON"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, words: list[str], said: str, refusal: Any) -> None:
+    write_run(run.parent / "unread", {1: [rollout("a", PLAIN)], 2: ["no rollout"]})
     assert said in refusal(main, [word.replace("{run}", str(run)) for word in words])
 
 
-def test_steps_without_a_readable_rollout_are_refused(run: Path, refusal: Any) -> None:
-    write_run(run, {1: [rollout("a", PLAIN)], 2: ["no rollout"]})
-    assert "no rollout of step 2 can be read (first: train/2.jsonl:1: not valid JSON" in refusal(main, [str(run)])
-
-
 def test_a_bench_compares_its_first_model_with_its_last(run: Path, tmp_path: Path) -> None:
-    from eval_benchmarks.__main__ import main as bench
-
     out = tmp_path / "bench"
     models = "models=[checkpoints/nano-base,checkpoints/nano-judge]"
     words = [models, "benchmarks=[nano_eval]", "scorers=[rag_zeval]", "nano_eval.n=3", "bootstrap.draws=20"]
@@ -224,21 +219,22 @@ def test_a_bench_compares_its_first_model_with_its_last(run: Path, tmp_path: Pat
     assert found["figures"]["claims_A"]["after"]["n"] == 6 and found["figures"]["claims_D"]["after"]["n"] == 3
 
 
-def test_the_page_is_one_file_in_which_no_text_runs(run: Path, read_tags: Any) -> None:
-    folder = run.parent / HOSTILE.replace("/", "∕")
-    run.rename(folder)
+@pytest.fixture
+def hostile_page(run: Path) -> Path:
+    folder = run.rename(run.parent / HOSTILE.replace("/", "∕"))
     figures_of(folder)
-    page = (folder / "reward_audit.html").read_text()
+    return folder / "reward_audit.html"
+
+
+def test_the_page_is_one_file_without_scripts(hostile_page: Path, read_tags: Any) -> None:
+    page = hostile_page.read_text()
     tags = read_tags(page)
     assert "script" not in tags.seen and tags.links == [] and "&lt;script&gt;" in page
     assert page.count("Look for:") == page.count("<h3>") >= 5
-    if shutil.which("chromium") is None:
-        return
-    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
-    command = ["chromium", *flags.split(), f"--user-data-dir={run.parent / 'profile'}", "--dump-dom"]
-    address = (folder / "reward_audit.html").as_uri()
-    document = subprocess.run([*command, address], capture_output=True, text=True, timeout=120, check=True).stdout
-    assert "<title>Reward audit: &lt;script&gt;" in document, "a script ran, or the page did not open"
+
+
+def test_a_browser_runs_no_text_of_it(hostile_page: Path, opened: Callable[[Path], str]) -> None:
+    assert "<title>Reward audit: &lt;script&gt;" in opened(hostile_page), "a script ran, or the page did not open"
 
 
 def test_the_page_about_rewards_names_figures_that_there_are(run: Path) -> None:

@@ -72,21 +72,21 @@ def test_the_page_is_one_file_without_scripts(run: Path, read_tags: Any) -> None
     assert "5 steps of GRPO in 3.2 minutes,\n2 attempts." in page
 
 
-def without_truth(run: Path, alphas: int) -> str:
-    """The page of a run whose answers at this many alphas have no known support."""
+@pytest.mark.parametrize("alphas", [1, 2])
+def test_an_alpha_without_known_truth_has_a_dash_and_real_text_has_no_support_chart(run: Path, alphas: int) -> None:
+    """alphas: of how many the answers have no known support."""
     path = run / "synthesize/manifest.json"
     manifest = json.loads(path.read_text())
     for at in manifest["statistics"]["by_alpha"][:alphas]:
         at.update(true_support=None, true_support_low=None, true_support_high=None)
     manifest["statistics"] |= {"strictly_ordered": None, "identical": {"any": None}}
     path.write_text(json.dumps(manifest))
-    return write_run_report(run).read_text()
-
-
-def test_real_text_without_known_truth_has_no_support_chart(run: Path) -> None:
-    page = without_truth(run, alphas=2)
-    assert page.count("<img") == 3
-    assert not [words for words in ("<th>true support", "true support is", "true support falls") if words in page]
+    page = write_run_report(run).read_text()
+    assert page.count("<img") == 5 - alphas
+    cells = ["<td>0</td><td>300</td><td>–</td>", "<td>-1.4</td><td>300</td><td>0.100 [0.100, 0.100]</td>"]
+    words = ["<th>true support", "true support is"]
+    assert [text for text in (*cells, *words) if text in page] == ([*cells, *words] if alphas == 1 else [])
+    assert "true support falls" not in page
 
 
 def test_how_faithfulness_falls_stands_beside_alpha(run: Path) -> None:
@@ -99,12 +99,6 @@ def test_how_faithfulness_falls_stands_beside_alpha(run: Path) -> None:
     assert "<th>words in the passage</th><th>ROUGE-L precision</th>" in page
     assert "<td>0</td><td>1.000 [0.207, 1.000]</td>" in page and "<td>0.500 [0.500, 0.500]</td>" in page
     assert "<td>all fall</td><td>1.000 [0.207, 1.000]</td>" in page
-
-
-def test_an_alpha_without_any_claim_has_a_dash_and_no_bar(run: Path) -> None:
-    page = without_truth(run, alphas=1)
-    assert page.count("<img") == 4 and "<td>0</td><td>300</td><td>–</td>" in page
-    assert "<td>-1.4</td><td>300</td><td>0.100 [0.100, 0.100]</td>" in page
 
 
 def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, refusal: Any) -> None:

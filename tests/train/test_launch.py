@@ -2,13 +2,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from rag_zeval.stages.config import load_config
@@ -18,22 +14,6 @@ from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
 from train.verl_config import PPO
 from train.watch import Watch
-
-
-def test_verl_dies_with_the_stage(wait_until: Callable[..., None]) -> None:
-    """What `running_verl` starts must not survive a SIGKILL of its parent."""
-    code = (
-        f"import sys, subprocess, time; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from train.launch import die_with_parent\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True,"
-        " preexec_fn=die_with_parent())\nprint(child.pid, flush=True); time.sleep(60)"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    parent.kill()
-    parent.communicate()
-    wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE, 5)
 
 
 def test_environment_keeps_to_a_ray_of_its_own(

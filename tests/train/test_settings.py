@@ -12,7 +12,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.config import omega_conf_to_dataclass
 
-from experiments.plan import plan_runs, read_experiment
+from experiments.arm_commands import arm_runs, read_experiment
 from rag_zeval.errors import InputError
 from rag_zeval.stages.answer_quality import AnswerFilter
 from rag_zeval.stages.config import CONFIGS, load_config
@@ -230,7 +230,7 @@ def test_each_profile_passes_our_checks_and_verls(profile: str, stage: str) -> N
 def test_each_arm_of_each_experiment_passes_our_checks_and_verls() -> None:
     checked = set()
     for name in load_config("experiments", []).experiments:
-        for run in plan_runs(read_experiment(load_config("experiments", [f"experiment={name}", "seeds=[1]"]))):
+        for run in arm_runs(read_experiment(load_config("experiments", [f"experiment={name}", "seeds=[1]"]))):
             for command in run.commands:
                 check_by_verl(command.stage, load_config(command.stage, command.words))
             checked.add(f"{name} {run.name}")

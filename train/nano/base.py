@@ -204,7 +204,7 @@ class Lessons:
 
 
 def main(argv: list[str]) -> int:
-    """Train and save; `experiments.cards.nano_base_card` writes the model card once the model is measured."""
+    """Train and save; `experiments.nano_cards` writes the model card once the model is measured."""
     config = load_config("nano_base", argv)
     out = Path(config.out_dir)
     if (out / "model.safetensors").exists() and not config.overwrite:

@@ -16,17 +16,18 @@ import psutil
 import pytest
 
 from experiments.first_hour import traces
-from experiments.first_hour.driver import VARIABLES
-from experiments.first_hour.processes import run, run_well, started, wait_for
+from experiments.first_hour.checks import VARIABLES
+from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import CheckFailed, read_scene
-from experiments.first_hour.training import Run, check_training, prepare, tiny_run
+from experiments.first_hour.training import TinyTraining, check_training, prepare, tiny_run
 from rag_zeval.stages.config import load_config
+from rag_zeval.stages.processes import run, started
 from train.launch import MODULES
 from train.verl_rehearsal.notes import FILE, read_notes
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.timeout(1800)]
 ENDS, TRAINS = 120, 1500  # seconds for which a run may stand still with an error, and may take
-NewRun = Callable[..., Run]
+NewRun = Callable[..., TinyTraining]
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def new_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
         monkeypatch.setenv(variable, value)
     folder = tmp_path_factory.getbasetemp() / "rehearsal"  # all share one model and its answers
 
-    def make(name: str, fault: str = "", profile: str = "paper", exact: bool = True) -> Run:
+    def make(name: str, fault: str = "", profile: str = "paper", exact: bool = True) -> TinyTraining:
         monkeypatch.setenv(MODULES, fault)
         scene = read_scene(load_config("first_hour", [f"profile={profile}", "lane=rehearsal", f"out_dir={folder}"]))
         return tiny_run(scene, name, *(scene.fp32 if exact else ()))
@@ -46,7 +47,7 @@ def new_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     return make
 
 
-def failed(of: Run) -> str:
+def failed(of: TinyTraining) -> str:
     """What its check says, all but the figures of time and memory."""
     with pytest.raises(CheckFailed) as error:
         check_training(of)
@@ -84,7 +85,7 @@ def test_a_missing_adapter_is_seen(new_run: NewRun) -> None:
 def test_a_worker_that_raises_in_an_update_ends_the_run_which_goes_on(new_run: NewRun) -> None:
     raising = new_run("raising", "raising_update")
     prepare(raising)
-    assert run(raising.command, raising.log("raised"), TRAINS) == 1
+    assert run(raising.command, raising.log("raised"), print, seconds=TRAINS) == 1
     assert time.time() - (raising.folder / "raised").stat().st_mtime < ENDS
     assert "the update was told to fail" in raising.log("raised").read_text().splitlines()[-1]
     assert not traces.running(raising.folder)
@@ -97,7 +98,7 @@ def test_a_worker_that_raises_in_an_update_ends_the_run_which_goes_on(new_run: N
 def test_two_precisions_are_refused_before_anything_starts(new_run: NewRun) -> None:
     mixed = new_run("mixed", exact=False)
     other = "verl.actor_rollout_ref.ref.fsdp_config.mixed_precision={param_dtype: fp32}"
-    assert run([*mixed.command, other], mixed.log("train"), ENDS) == 2
+    assert run([*mixed.command, other], mixed.log("train"), print, seconds=ENDS) == 2
     assert "mixed_precision.param_dtype" in mixed.log("train").read_text() and not mixed.folder.exists()
 
 

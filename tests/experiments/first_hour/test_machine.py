@@ -1,16 +1,18 @@
-"""What a machine has against what a plan needs, at the real figures of the profiles."""
+"""What a machine has against what a plan needs and a lock names, at the real figures of the profiles."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from experiments.first_hour import machine
-from experiments.first_hour.machine import GPU, check_gpus, compare, machine_needs
+from experiments.first_hour.machine import GPU, check_gpus, check_room, machine_needs
+from experiments.first_hour.packages import check_versions
 from experiments.first_hour.scene import CannotRun, CheckFailed, Scene
 from train.gpu_memory import GIB
 from train.leftovers import SHARED
@@ -25,17 +27,14 @@ def test_paper_needs_what_its_plan_says(scene_of: Scenes) -> None:
     disks = sum(size for place, size in needs.items() if place not in ("memory", str(SHARED)))
     assert disks / GIB == pytest.approx(368.8 + 14.2, abs=0.1)  # checkpoints and model, and the download
     assert needs[str(SHARED)] / GIB == pytest.approx(2 + 8 * 0.4)
-
-
-def test_without_a_gpu_the_needs_are_those_of_nano(scene_of: Scenes) -> None:
-    assert machine_needs(scene_of("paper")) == machine_needs(scene_of("nano"))
+    assert machine_needs(scene_of("paper")) == machine_needs(scene_of("nano")) != needs  # without a GPU
 
 
 def test_too_little_of_anything_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     needs = {"memory": 4.0 * GIB, "/runs": 400.0 * GIB}
-    compare(needs, {"memory": 4.0 * GIB, "/runs": 400.0 * GIB})
+    check_room(needs, {"memory": 4.0 * GIB, "/runs": 400.0 * GIB})
     with pytest.raises(CheckFailed, match=r"^/runs: 399.0 GiB free, 400.0 GiB needed by the plan$"):
-        compare(needs, {"memory": 8.0 * GIB, "/runs": 399.0 * GIB})
+        check_room(needs, {"memory": 8.0 * GIB, "/runs": 399.0 * GIB})
     assert "PASS memory: 8.0 GiB free, 4.0 GiB needed" in capsys.readouterr().out
 
 
@@ -85,3 +84,17 @@ def test_gpus_that_torch_does_not_see_fail(scene_of: Scenes, monkeypatch: pytest
     assert machine.list_gpus() == [GPU("NVIDIA H100 80GB HBM3", 81559 / 1024, 4 / 1024, "580.65.06")]
     with pytest.raises(CheckFailed, match=r"^the driver lists 1 GPUs and torch sees none"):
         machine.gpus(scene_of("paper"))
+
+
+def test_versions_are_held_against_a_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = tmp_path / "lock.txt"
+    build = f"torch=={version('torch').partition('+')[0]}"  # counts without what it is built for
+    good = f"# a lock\nnumpy=={version('numpy')}\npywin32==1 ; sys_platform == 'win32'\n{build}\n"
+    lock.write_text(good)
+    check_versions(lock)
+    assert capsys.readouterr().out == "2 of 2 packages are as in lock.txt\n"
+    lock.write_text(f"{good}pyyaml==1.0\nno-such-package==2\n")
+    with pytest.raises(CheckFailed) as error:
+        check_versions(lock)
+    found = f"pyyaml {version('pyyaml')} (locked==1.0), no-such-package missing (locked==2)"
+    assert str(error.value) == f"not as in lock.txt: {found}; `make env` installs the lock"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from experiments.first_hour.scene import CannotRun, CheckFailed, Scene, read_scene
-from experiments.first_hour.training import Run, differences, first_steps, kill, plan
+from experiments.first_hour.training import TinyTraining, differences, first_steps, kill, plan
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
 from train.verl_config import build
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_a_training_that_ends_before_a_step_fails(tmp_path: Path) -> None:
     words = ("profile=nano", f"responses={tmp_path}/no.jsonl", f"out_dir={tmp_path}/run")
     with pytest.raises(CheckFailed, match=r"^before step 1, the process ended with 2: error: .*no.jsonl.* \(.*log\)$"):
-        kill(Run(words), 1)
+        kill(TinyTraining(words), 1)
 
 
 def test_the_first_steps_say_how_to_get_what_is_missing(scene_of: Callable[..., Scene]) -> None:
@@ -53,7 +53,7 @@ def test_a_tiny_training_is_its_profiles_but_for_what_is_listed(profile: str, la
         listed = [*config.rehearsal.all, *config.rehearsal[profile], *(config.rehearsal.fp32 if exact else ())]
     else:
         listed = list(config.tiny[lane])
-    run = Run((f"profile={profile}", *listed))
+    run = TinyTraining((f"profile={profile}", *listed))
     assert (run.settings.platform, run.exact) == (lane, bool(exact))
     names = {word.partition("=")[0] for word in listed}
     names |= {"verl.actor_rollout_ref.model.path", "verl.reward.custom_reward_function.reward_kwargs.tokenizer"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shlex
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -15,20 +17,20 @@ from omegaconf import OmegaConf
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.trials import Trial, group_trials
 from experiments.paper.__main__ import main
-from experiments.paper.arms import Arms
+from experiments.paper.bench_runs import plan_tables
 from experiments.paper.cells import Line
 from experiments.paper.costs import trainings_table
-from experiments.paper.densities import score_densities
-from experiments.paper.methods import paper_rows
-from experiments.paper.paper_settings import PaperSettings
-from experiments.paper.runs import plan_runs
-from experiments.paper.settings_tables import ranker_rows_table, settings_table
-from experiments.paper.stand_in import LITERAL, serving
+from experiments.paper.figures import score_densities
+from experiments.paper.methods import TABLES, paper_rows
+from experiments.paper.paper_settings import LITERAL, PaperSettings, mock_judge
+from experiments.paper.tables import ranker_rows_table, settings_table
+from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.errors import InputError
-from rag_zeval.files import flat
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import check_settings, load_config
 
+DOCS = "\n".join((Path(__file__).parents[3] / name).read_text() for name in ("docs/paper-tables.md", "README.md"))
+TYPED = [" ".join(line.split()) for line in re.findall(r"(?:`|^ {4})(make paper\b[^`#\n]*)", DOCS, re.MULTILINE)]
 NOBODY = {f"models.{name}": "null" for name in ("llama-70b", "qwen-72b", "gpt-4o", "qwen-7b", "ada-002")}
 
 
@@ -122,25 +124,12 @@ def settings(*asked: str, **changed: object) -> PaperSettings:
 
 
 def test_each_training_of_the_paper_profile_is_343_steps_and_20_hours_and_passes_verls_checks() -> None:
-    arms = Arms(settings("profile=paper", dry_run=True))
-    lines = trainings_table(list(arms.runs), arms).lines
+    judges = TrainedJudges(settings("profile=paper", dry_run=True))
+    lines = trainings_table(list(judges.runs), judges).lines
     assert [line[3:6] for line in lines] == [("pass", "343", "20")] * 5 + [("-", "-", "-")]
     assert not any("nano" in cell for line in lines for cell in line)
-    assert not any("nano" in word for run in arms.runs.values() for command in run.commands for word in command.words)
-
-
-def test_each_arm_differs_from_the_trained_judge_in_one_thing() -> None:
-    arms = Arms(settings("profile=paper", dry_run=True))
-    own = {name: arms.runs[name].commands[-1].settings for name in arms.runs}
-    reference = flat(own["curriculum"])
-    for name, trained in own.items():
-        now = flat(trained)
-        differ = {key for key in {*now, *reference} if now.get(key) != reference.get(key)}
-        only = {"best-only": {"accuracy"}, "no-evidence": {"variant"}, "curriculum": set()}
-        assert name == "sft-ranker" or differ == only.get(name, {"stages"})
-    rows = {name: sum(stage["rows"] for stage in of["stages"]) for name, of in own.items() if "stages" in of}
-    assert set(rows.values()) == {11_000} and len(rows) == 5
-    assert {row.arm for table in (3, 4, 5) for row in paper_rows(table)} == set(own)
+    assert {row.arm for table in (3, 4, 5) for row in paper_rows(table)} == set(judges.runs)
+    assert not any("nano" in word for run in judges.runs.values() for command in run.commands for word in command.words)
 
 
 def test_tables_3_to_5_are_filled_where_the_arms_are_there(
@@ -158,25 +147,26 @@ def test_tables_3_to_5_are_filled_where_the_arms_are_there(
 
 def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing(tmp_path: Path) -> None:
     chosen = settings("profile=paper", "arms.best-only=nowhere")
-    arms = Arms(chosen)
-    assert arms.lacking("best-only") == "a model in arms.best-only=nowhere"
-    assert arms.lacking("static-3") == (
+    judges = TrainedJudges(chosen)
+    assert judges.lacking("best-only") == "a model in arms.best-only=nowhere"
+    assert judges.lacking("static-3") == (
         "arms.static-3: the folder of a model, or GPUs, where this command trains "
         "runs/experiments/paper/ablations/static-3-seed1/train/model"
     )
-    assert Arms(settings("profile=paper", dry_run=True)).lacking("static-3") is None
+    assert TrainedJudges(settings("profile=paper", dry_run=True)).lacking("static-3") is None
 
 
 @pytest.mark.usefixtures("data")
 def test_a_run_asks_a_model_only_what_rows_need(tmp_path: Path) -> None:
     models = {"gpt-4o": "openai:a@http://b/v1", "ada-002": "openai:c@http://b/v1", "qwen-72b": "openai:d@http://b/v1"}
     chosen = settings(models=models, bert_score=str(tmp_path))
-    runs = {run.name: run for run in plan_runs(chosen).bench}
-    assert set(runs) == {"ragchecker_meta-no-model", "ragchecker_meta-gpt-4o", "ragchecker_meta-qwen-72b"}
-    assert runs["ragchecker_meta-no-model"].scorers == ("bleu", "rouge_l", "bert_score", "ragas_answer_similarity")
-    assert runs["ragchecker_meta-no-model"].embeddings == models["ada-002"]
-    assert "rag_zeval" not in runs["ragchecker_meta-gpt-4o"].scorers and runs["ragchecker_meta-gpt-4o"].trials == 1
-    assert len(set(runs["ragchecker_meta-qwen-72b"].scorers)) == 6  # Tables 2 and 8 share theirs
+    runs = {run.folder.name: load_config("bench", run.words) for run in plan_tables(chosen).bench}
+    alone, gpt, qwen = (runs[f"ragchecker_meta-{name}"] for name in ("no-model", "gpt-4o", "qwen-72b"))
+    assert len(runs) == 3
+    assert alone.scorers == ["bleu", "rouge_l", "bert_score", "ragas_answer_similarity"]
+    assert alone.embeddings.model == models["ada-002"]
+    assert "rag_zeval" not in gpt.scorers and gpt.judge.trials == 1
+    assert len(set(qwen.scorers)) == 6  # Tables 2 and 8 share theirs
 
 
 def test_table_6_holds_the_paper_profile_to_the_papers_settings() -> None:
@@ -222,5 +212,31 @@ def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_p
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match="literal_port"), serving(taken.getsockname()[1]):
+        with (
+            pytest.raises(InputError, match="literal_port"),
+            mock_judge(settings(models={"qwen-72b": LITERAL}, literal_port=taken.getsockname()[1])),
+        ):
             pass
+
+
+def test_each_table_has_a_command() -> None:
+    tables = {
+        int(number)
+        for command in TYPED
+        for named in re.findall(r"tables=\[([\d,]+)\]", command)
+        for number in named.split(",")
+    }
+    assert tables == set(TABLES)
+
+
+@pytest.mark.parametrize("command", sorted(set(TYPED)))
+def test_a_command_is_planned(
+    command: str, tmp_path: Path, write_ragchecker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(2)))
+    (tmp_path / "prices.json").write_text("{}")
+    given = dict(part.split("=", 1) for part in shlex.split(command)[2:])
+    asked = given.get("ARGS", "").replace("prices.json", str(tmp_path / "prices.json")).split()
+    places = [f"profile={given.get('PROFILE', 'nano')}", f"out_dir={tmp_path / 'paper'}"]
+    assert main([*places, *asked, "dry_run=true"]) == 0
+    assert not (tmp_path / "paper").exists()

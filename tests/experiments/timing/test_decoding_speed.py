@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments.timing import decoding_speed as speed
+from experiments.timing.pairs import TimedPairs, table, total
 
 QUESTIONS = Path(os.environ.get("RAG_ZEVAL_DATA", "data")) / "natural_questions"
 MODEL = Path("models/SmolLM2-135M-Instruct")
@@ -32,3 +33,15 @@ def test_both_sides_agree_and_the_table_shows_them(
 def test_a_real_model_writes_the_same_on_both_sides() -> None:
     """Its answers would end at different places, so that neither side may end one."""
     assert speed.cad_real(questions=1, new_tokens=32, pairs=1).equal
+
+
+def test_a_table_has_medians_over_pairs_and_says_where_results_differ() -> None:
+    slow = TimedPairs("slow", [(4.0, 2.0), (9.0, 3.0), (8.0, 1.0)], 0.0)
+    unequal = TimedPairs("unequal", [(1.0, 0.0), (2.0, 0.0), (3.0, 0.0)], 0.5)
+    assert table([slow, unequal, total("both", [slow, unequal])], "plain").splitlines() == [
+        "| | plain | ours | ratio | same result |",
+        "|---|---:|---:|---:|---|",
+        "| slow | 8.00 s | 2.00 s | 3.00 | yes, within 0e+00 |",
+        "| unequal | 2.00 s | 0.00 s |  | NO, within 5e-01 |",
+        "| both | 11.00 s | 2.00 s | 3.67 | NO, within 5e-01 |",
+    ]

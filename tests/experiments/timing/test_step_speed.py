@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from experiments.timing import plain_step
+from experiments.timing import step_sides
 from experiments.timing import step_speed as speed
 from rag_zeval.models.decoding import generate
 from train.linear_decay import LinearDecayEngine
@@ -36,7 +36,7 @@ def test_both_sides_of_the_real_thing_agree_and_exit_1_says_if_not(
 
 
 def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
-    padded = plain_step.padded_engine()
+    padded = step_sides.padded_engine()
     names = vars(CPUEngine).keys() - {"__module__", "__doc__"}
     ours = {name for name in names if getattr(padded, name) is not getattr(LinearDecayEngine, name, None)}
     assert ours == {"served", "get_per_tensor_param", "_merged_lora_per_tensor_param", "optimizer_step"}
@@ -56,7 +56,7 @@ def model() -> Any:
 @given(prompts=prompts, limit=st.integers(6, 12), seed=st.integers(0, 2**40))
 def test_plain_decoding_gives_what_ours_gives(model: Any, prompts: list[list[int]], limit: int, seed: int) -> None:
     sampling: Any = {"temperature": 1.0, "seeds": [seed + at for at in range(len(prompts))], "eos": [1], "pad": 0}
-    plain, ours = (generator(model, prompts, limit, **sampling) for generator in (plain_step.generate, generate))
+    plain, ours = (generator(model, prompts, limit, **sampling) for generator in (step_sides.generate, generate))
     assert [ids for ids, _ in plain] == [ids for ids, _ in ours]
     for (_, mine), (_, others) in zip(plain, ours, strict=True):
         assert mine == pytest.approx(others, abs=1e-4)

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from eval_benchmarks.output.curves import Curves, read_curves
+from experiments.arm_commands import RL, ArmRun, Experiment, arm_runs, read_experiment
 from experiments.arm_results import read_results
-from experiments.driver import StageError, StageProcesses
 from experiments.paper.paper_settings import PaperSettings
-from experiments.plan import RL, ArmRun, Command, Experiment, plan_answers, plan_runs, read_experiment
+from experiments.run_arms import StageError, StageProcesses
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_card
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
 
 
-class Arms:
-    """By name, how each is trained and where its model lies then.
+class TrainedJudges:
+    """By the name of its arm, how each is trained and where its model lies then.
 
     Raises InputError for an experiment or an arm that does not exist.
     """
@@ -26,7 +26,7 @@ class Arms:
     def __init__(self, settings: PaperSettings):
         words = [f"profile={settings.profile}", f"experiment={settings.experiment}"]
         self.experiment: Experiment = read_experiment(load_config("experiments", words))
-        runs = {run.arm: run for run in plan_runs(self.experiment) if run.seed == settings.seed}
+        runs = {run.arm: run for run in arm_runs(self.experiment) if run.seed == settings.seed}
         if not runs:
             raise InputError(f"seed: must be one of the experiment's, {self.experiment.seeds}, found {settings.seed}")
         for name, folder in settings.arms.items():
@@ -35,17 +35,12 @@ class Arms:
             if folder is not None:
                 runs[name] = replace(runs[name], commands=(), model=folder)
         self.runs: Mapping[str, ArmRun] = runs
-        self.planned = settings.dry_run  # then GPUs are taken to be there
         self.on_gpus = load_config(RL, words[:1]).platform == "gpu"
+        self.settings = settings
 
     def spec(self, name: str) -> str:
         """Its model as the bench takes it: through vLLM where the profile has GPUs."""
         return f"vllm:{self.runs[name].model}" if self.on_gpus else self.runs[name].model
-
-    @property
-    def answers(self) -> Command:
-        """What makes the answers that all of them are trained on."""
-        return plan_answers(self.experiment)
 
     def folder(self, name: str) -> Path:
         """Of its training run."""
@@ -75,7 +70,7 @@ class Arms:
             return None
         if not run.commands:
             return f"a model in arms.{name}={run.model}"
-        if self.on_gpus and not self.planned and not has_gpus():
+        if self.on_gpus and self.settings.lacks_gpus():
             return f"arms.{name}: the folder of a model, or GPUs, where this command trains {run.model}"
         return None
 
@@ -90,10 +85,3 @@ class Arms:
                 except StageError as error:
                     failed.append(f"{name}: {error}")
         return failed
-
-
-def has_gpus() -> bool:
-    """Whether this machine can train and decode what a profile on GPUs asks for."""
-    import torch
-
-    return torch.cuda.is_available()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -18,6 +18,16 @@ from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.model_checks import check_models
+from experiments.arm_commands import (
+    ArmRun,
+    Experiment,
+    StageCommand,
+    answers_command,
+    arm_runs,
+    bench_command,
+    read_experiment,
+)
+from experiments.arm_report import write_report
 from experiments.arm_results import (
     check_answers,
     check_ratios,
@@ -27,9 +37,8 @@ from experiments.arm_results import (
     result_row,
     write_result,
 )
-from experiments.plan import ArmRun, Command, Experiment, plan_answers, plan_bench, plan_runs, read_experiment
-from experiments.report import write_report
 from rag_zeval.files import Row, read_json, write_json
+from rag_zeval.stages import processes
 from rag_zeval.stages.config import load_config
 
 LAST_WORDS = 3  # lines of a failed stage's output that are shown
@@ -41,21 +50,21 @@ def run_experiment(config: DictConfig) -> int:
     Raises InputError, before anything is trained, for settings that do not fit, also to the result files there are.
     """
     experiment = read_experiment(config)
-    failed = [] if config.only_tables else Work(experiment).do()
+    failed = [] if config.only_tables else ExperimentWork(experiment).do()
     write_report(experiment)
     for line in failed:
         print(f"error: {line}", file=sys.stderr)
     return 1 if failed else 0
 
 
-class Work:
+class ExperimentWork:
     """What an experiment has to train and to measure, and how each is done."""
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
-        self.answers = plan_answers(experiment)
-        self.runs = plan_runs(experiment)
-        bench = plan_bench(experiment, self.runs[0])
+        self.answers = answers_command(experiment)
+        self.runs = arm_runs(experiment)
+        bench = bench_command(experiment, self.runs[0])
         settings = read_settings(load_config("bench", bench.words), BenchSettings)
         check_models(settings)
         self.benchmarks: Sequence[Benchmark] = load_benchmarks(settings)[0]
@@ -103,7 +112,7 @@ class Work:
                     print(f"{run.name}: done in {minutes:.1f} min; {progress}", flush=True)
                     write_report(self.experiment, quiet=True)
             except BaseException:
-                self.stages.stop()
+                self.stages.stopped.set()
                 pool.shutdown(cancel_futures=True)
                 raise
         return failed
@@ -111,7 +120,7 @@ class Work:
     def result(self, run: ArmRun, place: str) -> Row:
         """Train and measure; the content of the result file. Raises StageError."""
         print(f"{run.name}: {place}", flush=True)
-        minutes = self.stages.train(self.experiment, run, plan_bench(self.experiment, run))
+        minutes = self.stages.train(self.experiment, run, bench_command(self.experiment, run))
         known = {**self.identities[run.name], "minutes": minutes, "jobs": self.experiment.jobs}
         return result_row(self.experiment, run, self.benchmarks, known)
 
@@ -121,17 +130,16 @@ class StageError(Exception):
 
 
 class StageProcesses:
-    """Stages as processes of their own, one for each thread that calls."""
+    """Stages as processes of their own, one for each thread that calls, until `stopped` is set."""
 
     def __init__(self) -> None:
-        self._processes: list[subprocess.Popen[str]] = []
-        self._stopped = threading.Event()
+        self.stopped = threading.Event()
 
     def make_answers(self, experiment: Experiment) -> None:
         """Make the answers that all arms are trained on, unless they are there. Raises StageError."""
-        self.run(plan_answers(experiment), experiment.runs / "synthesize.log", "answers")
+        self.run(answers_command(experiment), experiment.runs / "synthesize.log", "answers")
 
-    def train(self, experiment: Experiment, run: ArmRun, *after: Command) -> dict[str, float]:
+    def train(self, experiment: Experiment, run: ArmRun, *after: StageCommand) -> dict[str, float]:
         """Train an arm and seed, and what comes after; the minutes of each stage. Raises StageError."""
         folder = experiment.folder(run)
         minutes = folder / "minutes.json"
@@ -139,58 +147,33 @@ class StageProcesses:
             self.run(command, folder / f"{command.stage}.log", run.name, minutes)
         return read_json(minutes)
 
-    def run(self, command: Command, log: Path, name: str, minutes: Path | None = None) -> None:
+    def run(self, command: StageCommand, log: Path, name: str, minutes: Path | None = None) -> None:
         """Run a stage to its end; its output goes to `log` and, but for the bench's tables, to the terminal.
 
         `minutes`: a JSON file to which the stage's wall-clock is added as it goes, so that a run that was cut off and
-        taken up again counts all of it. Raises StageError.
+        taken up again counts all of it. Raises StageError, at once if `stopped` is set.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
+        if self.stopped.is_set():
+            raise StageError("stopped")
         before = read_json(minutes) if minutes and minutes.exists() else {}
-        started = time.monotonic()
+        started, last = time.monotonic(), deque[str](maxlen=LAST_WORDS)
 
         def count() -> None:
             if minutes:
                 spent = before.get(command.stage, 0.0) + (time.monotonic() - started) / 60
                 write_json(minutes, {**before, command.stage: round(spent, 2)})
 
-        last: list[str] = []
-        with open(log, "a", encoding="utf-8") as file, self._start(command) as process:
-            try:
-                for line in process.stdout or ():
-                    file.write(line)
-                    file.flush()
-                    last = [*last, line.strip()][-LAST_WORDS:]
-                    if command.stage != "bench":
-                        print(f"{name} | {line.rstrip()}", flush=True)
-                    count()
-            except BaseException:
-                process.terminate()
-                raise
+        def show(line: str) -> None:
+            last.append(line.strip())
+            if command.stage != "bench":
+                print(f"{name} | {line}", flush=True)
+            count()
+
+        one_thread = {"OMP_NUM_THREADS": "1", **os.environ}  # more get in each other's way
+        words = processes.python_module(*command.module_and_words)
+        status = processes.run(words, log, show, stop=self.stopped, env=one_thread, append=True)
         count()
-        if process.returncode:
-            raise StageError(f"{command.stage} ended with code {process.returncode} ({log}): {' / '.join(last)}")
-
-    def _start(self, command: Command) -> subprocess.Popen[str]:
-        if self._stopped.is_set():
-            raise StageError("stopped")
-        one_thread = {"OMP_NUM_THREADS": "1"}  # more get in each other's way
-        process = subprocess.Popen(
-            [sys.executable, *command.argv],
-            env={**one_thread, **os.environ, "PYTHONUNBUFFERED": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-        )
-        self._processes.append(process)
-        if self._stopped.is_set():  # since it was asked above
-            process.terminate()
-        return process
-
-    def stop(self) -> None:
-        """Ask the stages that run to end, and start no other; each leaves its files so that it can be taken up."""
-        self._stopped.set()
-        for process in self._processes:
-            process.terminate()  # nothing where it has ended
+        if status is None:
+            raise StageError(f"{command.stage} was stopped")
+        if status:
+            raise StageError(f"{command.stage} ended with code {status} ({log}): {' / '.join(last)}")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.first_hour import driver
-from experiments.first_hour.driver import CHECKS, Check, run_alone, run_hour
+from experiments.first_hour import checks as hour_checks
+from experiments.first_hour.checks import CHECKS, HourCheck, run_alone, run_hour
 from experiments.first_hour.scene import LANES, Scene
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json
@@ -28,20 +28,16 @@ WORDS = {
 
 @pytest.fixture
 def hour(scene_of: Scenes, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    monkeypatch.setattr(driver.machine, "machine_facts", lambda gpus: dict(FACTS))
+    monkeypatch.setattr(hour_checks.machine, "machine_facts", lambda gpus: dict(FACTS))
     started = scene_of().folder.parent / "started"
 
     def alone(name: str) -> list[str]:
         return [sys.executable, "-c", f"open({str(started)!r}, 'a').write('{name} ')\n{WORDS[name]}"]
 
     def run(*names: str, minutes: float = 5) -> int:
-        return run_hour(scene_of(), alone, [Check(name, f"{name}?", print, minutes) for name in names])
+        return run_hour(scene_of(), alone, [HourCheck(name, f"{name}?", print, minutes) for name in names])
 
     return run
-
-
-def reason_of(folder: Path, name: str) -> str:
-    return next(str(row["reason"]) for row in read_json(folder / driver.RESULTS, list) if row["name"] == name)
 
 
 def test_the_first_failure_ends_the_hour(
@@ -79,21 +75,22 @@ def test_the_report_has_machine_and_each_checks_last_lines(hour: Callable[..., i
 
 
 def test_a_process_that_dies_or_does_not_end_has_failed(hour: Callable[..., int], tmp_path: Path) -> None:
-    assert hour("crash") == 1
-    assert reason_of(tmp_path / "hour", "crash") == "its process ended with -9: about to"
-    assert hour("endless", minutes=0.03) == 1
-    assert reason_of(tmp_path / "hour", "endless") == "it did not end within 0.03 minutes"
+    assert hour("crash") == 1 == hour("endless", minutes=0.03)
+    reasons = [row["reason"] for row in read_json(tmp_path / "hour" / hour_checks.RESULTS, list)]
+    assert reasons == ["its process ended with -9: about to", "it did not end within 0.03 minutes"]
 
 
 def test_on_a_cpu_these_cannot_run(scene_of: Scenes, capsys: pytest.CaptureFixture[str]) -> None:
     """What the GPU checks say here, each by its own code; `serve` needs vLLM alone."""
     cannot = {}
     for name in ("gpus", "kernels", "sleep", "serve", "first-steps"):
-        assert run_alone(scene_of("paper"), name) == driver.EXITS[driver.CANNOT]
+        assert run_alone(scene_of("paper"), name) == hour_checks.EXITS[hour_checks.CANNOT]
         cannot[name] = capsys.readouterr().out.strip()
     needs = "it needs a GPU; there is none here"
     vllm = "vLLM is not installed (make installs it for PROFILE=paper and PROFILE=single)"
     assert cannot == dict.fromkeys(cannot, needs) | {"serve": vllm}
+    with pytest.raises(InputError, match=r"^only=sleeep: there is machine, gpus, "):
+        run_alone(scene_of(), "sleeep")
 
 
 def test_each_lane_has_its_checks() -> None:
@@ -102,14 +99,9 @@ def test_each_lane_has_its_checks() -> None:
 
 
 def test_a_rehearsal_empties_only_a_folder_of_its_own(tmp_path: Path) -> None:
-    driver.clear(tmp_path / "new")
+    hour_checks.clear(tmp_path / "new")
     (tmp_path / "new" / "report.md").touch()
-    driver.clear(tmp_path / "new")
-    assert [path.name for path in (tmp_path / "new").iterdir()] == [driver.RESULTS]
+    hour_checks.clear(tmp_path / "new")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [hour_checks.RESULTS]
     with pytest.raises(InputError, match="holds something other than a rehearsal"):
-        driver.clear(tmp_path)
-
-
-def test_an_unknown_check_is_refused(scene_of: Scenes) -> None:
-    with pytest.raises(InputError, match=r"^only=sleeep: there is machine, gpus, "):
-        run_alone(scene_of(), "sleeep")
+        hour_checks.clear(tmp_path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from experiments.arm_commands import BASE, RL, Experiment, run_name
+from experiments.arm_estimates import PAIRWISE, RANKING, UNREAD, VERDICTS
 from experiments.arm_results import ArmResults, missing
-from experiments.estimates import PAIRWISE, RANKING, UNREAD, VERDICTS
 from experiments.markdown import DASH, change
-from experiments.plan import BASE, RL, Experiment, run_name
 from rag_zeval.files import Row
 
 SEEDS = 3
@@ -17,7 +17,7 @@ LOSS = -0.01  # of verdict accuracy: the interval must lie above it
 
 
 @dataclass(frozen=True)
-class Check:
+class ExperimentCheck:
     """`passed` is None as long as there is nothing to decide it by."""
 
     claim: str
@@ -30,25 +30,27 @@ class Check:
         return f"{verdict}: {self.claim}: {self.figures}"
 
 
-def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> list[Check]:
+def checks(experiment: Experiment, results: ArmResults, rows: Sequence[Row]) -> list[ExperimentCheck]:
     """How the experiment was run; and without tables of the paper, that the reference arm is better than the base."""
     better = () if experiment.tables else _better_than_base(experiment, rows)
     return [*_of_the_runs(experiment, results), *better]
 
 
-def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[Check]:
-    wanted = 1 + len(experiment.arms) * len(experiment.seeds)
+def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[ExperimentCheck]:
+    wanted = len(experiment.arms_and_seeds)
     there = wanted - len(missing(experiment, results))
-    yield Check("every arm and seed has a result", there == wanted or None, f"{there} of {wanted}")
+    yield ExperimentCheck("every arm and seed has a result", there == wanted or None, f"{there} of {wanted}")
     seeds = len(experiment.seeds)
-    yield Check(f"at least {SEEDS} seeds", seeds >= SEEDS, str(seeds))
+    yield ExperimentCheck(f"at least {SEEDS} seeds", seeds >= SEEDS, str(seeds))
     trained = {run_name(arm, seed): r for arm, of in results.items() if arm != BASE for seed, r in of.items()}
     budgets = sorted({result.row["rows"][RL] for result in trained.values() if RL in result.row["rows"]})
     same = len(budgets) == 1 if budgets else None
-    yield Check("one number of prompts for reinforcement learning", same, ", ".join(map(str, budgets)) or DASH)
+    yield ExperimentCheck(
+        "one number of prompts for reinforcement learning", same, ", ".join(map(str, budgets)) or DASH
+    )
     longest = max(trained, key=lambda name: trained[name].minutes, default=None)
     minutes = trained[longest].minutes if longest else None
-    yield Check(
+    yield ExperimentCheck(
         f"at most {experiment.minutes:g} minutes of training for an arm and seed",
         None if minutes is None else minutes <= experiment.minutes,
         DASH if minutes is None else f"{minutes:.1f} ({longest})",
@@ -61,10 +63,10 @@ def _of_the_runs(experiment: Experiment, results: ArmResults) -> Iterator[Check]
             continue
         fewest = min(sizes, default=None)
         enough = None if fewest is None else fewest >= PROMPTS
-        yield Check(f"{benchmark}: at least {PROMPTS} prompts for each K", enough, str(fewest or DASH))
+        yield ExperimentCheck(f"{benchmark}: at least {PROMPTS} prompts for each K", enough, str(fewest or DASH))
 
 
-def _better_than_base(experiment: Experiment, rows: Sequence[Row]) -> Iterator[Check]:
+def _better_than_base(experiment: Experiment, rows: Sequence[Row]) -> Iterator[ExperimentCheck]:
     for benchmark in experiment.benchmarks:
         own = [row for row in rows if (row["benchmark"], row["arm"]) == (benchmark, experiment.reference)]
         differences = {row["metric"]: row["minus_base"] for row in own}
@@ -74,12 +76,12 @@ def _better_than_base(experiment: Experiment, rows: Sequence[Row]) -> Iterator[C
             yield _above(f"{what}, trained minus base", difference, 0)
             by_seed = [value for value in (difference or {}).get("by_seed", {}).values() if value is not None]
             each = all(value > 0 for value in by_seed) if by_seed else None
-            yield Check(f"{what}, each seed", each, ", ".join(f"{value:+.3f}" for value in by_seed) or DASH)
+            yield ExperimentCheck(f"{what}, each seed", each, ", ".join(f"{value:+.3f}" for value in by_seed) or DASH)
             yield _above(f"{what}{UNREAD}, trained minus base", differences.get(metric + UNREAD), 0)
         if VERDICTS in known:
             yield _above(f"{benchmark}: {VERDICTS}, trained minus base", differences.get(VERDICTS), LOSS)
 
 
-def _above(what: str, difference: Row | None, bound: float) -> Check:
+def _above(what: str, difference: Row | None, bound: float) -> ExperimentCheck:
     passed = None if difference is None or difference["ci_low"] is None else difference["ci_low"] > bound
-    return Check(f"{what}, above {bound:g}", passed, change(difference))
+    return ExperimentCheck(f"{what}, above {bound:g}", passed, change(difference))

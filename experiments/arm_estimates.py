@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from eval_benchmarks.benchmark import Metric
+from experiments.arm_commands import BASE, Experiment
 from experiments.arm_results import ArmResult, ArmResults, ratio_of
-from experiments.plan import BASE, Experiment
 from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import Ratio, hierarchical_interval
 

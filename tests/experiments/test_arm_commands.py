@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.arm_results import is_done
-from experiments.plan import (
+from experiments.arm_commands import (
     BASE,
     PLACES,
     ArmRun,
     Experiment,
-    plan_answers,
-    plan_bench,
-    plan_runs,
+    answers_command,
+    arm_runs,
+    bench_command,
     read_experiment,
 )
+from experiments.arm_results import is_done
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
 from rag_zeval.stages.config import load_config
@@ -27,7 +27,7 @@ from rag_zeval.stages.config import load_config
 
 def planned(*words: str) -> tuple[Experiment, list[ArmRun]]:
     experiment = read_experiment(load_config("experiments", words))
-    return experiment, plan_runs(experiment)
+    return experiment, arm_runs(experiment)
 
 
 def settings(run: ArmRun, stage: str) -> dict[str, Any]:
@@ -50,10 +50,11 @@ def test_the_proof_trains_what_make_train_does_with_three_seeds() -> None:
         assert differing(settings(run, "train"), wanted) <= set(PLACES)
 
 
-def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_else() -> None:
-    experiment, (_, *runs) = planned("experiment=ablations", "seeds=[4,2]")
-    assert [(run.seed, run.arm) for run in runs] == [(seed, arm) for seed in (4, 2) for arm in experiment.arms]
-    arms = {run.arm: run for run in runs if run.seed == 4}
+@pytest.mark.parametrize(("profile", "prompts"), [("nano", 240), ("paper", 11_000)])
+def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_else(profile: str, prompts: int) -> None:
+    experiment, (_, *runs) = planned(f"profile={profile}", "experiment=ablations", "seeds=[4,2]")
+    assert [(run.seed, run.arm) for run in runs] == [(seed, arm) for seed in (4, 2) for arm in experiment.recipes]
+    arms, later = ({run.arm: run for run in runs if run.seed == seed} for seed in (4, 2))
     reference = settings(arms[experiment.reference], "train")
     changed = {
         arm: differing(settings(run, "train"), reference)
@@ -67,18 +68,17 @@ def test_an_arm_differs_from_the_reference_in_what_it_is_named_for_and_nothing_e
         "static-4": {"stages"},
         "no-evidence": {"variant"},
     }
-    later = {run.arm: run for run in runs if run.seed == 2}
     for arm, run in arms.items():
         for command in run.commands:
             assert differing(settings(later[arm], command.stage), settings(run, command.stage)) == {"seed"}
-    assert len({run.prompts for run in runs} - {None}) == 1
+    assert {run.prompts for run in runs} == {prompts, None}
     named = [arm for arms in experiment.tables.values() for arm in arms]
-    assert sorted([experiment.reference, *named]) == sorted(experiment.arms)
+    assert sorted([experiment.reference, *named]) == sorted(experiment.recipes)
 
 
 def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_answers() -> None:
     experiment, runs = planned("experiment=ablations", "seeds=[1]")
-    answers = dict(word.split("=", 1) for word in plan_answers(experiment).words)
+    answers = dict(word.split("=", 1) for word in answers_command(experiment).words)
     for run in runs:
         model = runs[0].model
         for command in run.commands:
@@ -87,8 +87,8 @@ def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_a
             assert words["responses"] == f"{answers['out_dir']}/responses.jsonl"
             model = f"{words['out_dir']}/model"
         assert run.model == model
-        measured = load_config("bench", plan_bench(experiment, run).words)
-        assert (list(measured.models), list(measured.benchmarks)) == ([model], list(experiment.benchmarks))
+        measured = load_config("bench", bench_command(experiment, run).words)
+        assert (list(measured.models), list(measured.benchmarks)) == ([model], experiment.benchmarks)
     folders = [word for run in runs for command in run.commands for word in command.words if "out_dir=" in word]
     assert len(set(folders)) == len(folders)
 
@@ -98,7 +98,7 @@ def test_a_stage_starts_from_the_model_of_the_one_before_and_all_read_the_same_a
     [
         ("experiment=prof", "experiment: unknown name 'prof' (did you mean 'proof'?)"),
         ("arms=[best]", "arms: unknown name 'best'"),
-        ("arms=[]", "arms: expected a list"),
+        ("arms=[]", "arms: must be a list of names"),
         ("seeds=[1,1]", "seeds: must be a list of different whole numbers"),
         ("jobs=0", "jobs: must be a whole number of at least 1"),
         ("experiments.ablations.arms.curriculum=null", "experiments.ablations.arms.curriculum: must hold stages"),
@@ -159,11 +159,11 @@ def test_the_published_results_count_though_their_stages_have_got_more_filters()
 
 def test_on_real_words_arms_start_from_the_cold_start_and_are_measured_on_answers_of_held_out_questions() -> None:
     experiment = read_experiment(load_config("experiments", ["profile=small"]))
-    base, judge, *others = plan_runs(experiment)
+    base, judge, *others = arm_runs(experiment)
     assert (base.model, judge.base, len(others)) == ("models/small-judge", "models/small-judge", 2)
-    assert experiment.answers == Path("runs/synthesize/small/responses.jsonl")
+    assert experiment.responses == Path("runs/synthesize/small/responses.jsonl")
     [train] = judge.commands
     assert train.settings["profile"] == "small" and train.settings["verl"]["actor_rollout_ref"]["rollout"]["n"] == 8
-    bench = plan_bench(experiment, judge).settings
+    bench = bench_command(experiment, judge).settings
     assert bench["cad_pairs"]["responses"].endswith("small-test/responses.jsonl")
     assert bench["benchmarks"] == ["cad_pairs", "wikieval"]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from eval_benchmarks.benchmark import Metric
 from eval_benchmarks.output.curves import METRICS
 from experiments import __main__ as program
+from experiments.arm_commands import BASE, ArmRun, StageCommand, read_experiment
 from experiments.arm_results import (
     CURVES,
     ArmResult,
@@ -23,11 +24,9 @@ from experiments.arm_results import (
     metric_values,
     read_metric,
     read_result,
-    read_results,
     write_result,
 )
-from experiments.driver import StageError, StageProcesses, Work
-from experiments.plan import BASE, ArmRun, Command, read_experiment
+from experiments.run_arms import ExperimentWork, StageError, StageProcesses
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, file_sha256, write_json, write_text
 from rag_zeval.stages.config import load_config
@@ -66,34 +65,34 @@ def words(tmp_path: Path, *more: str) -> list[str]:
     return [*places, "benchmarks=[nano_eval]", "bench.nano_eval.n=4", "draws=200", *more]
 
 
-def ablations(tmp_path: Path, seeds: str) -> Work:
+def ablations(tmp_path: Path, seeds: str) -> ExperimentWork:
     config = load_config("experiments", words(tmp_path, "experiment=ablations", "arms=[static-3]", seeds))
-    return Work(read_experiment(config))
+    return ExperimentWork(read_experiment(config))
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Work:
+def work(tmp_path: Path) -> ExperimentWork:
     """Its answers are there."""
     work = ablations(tmp_path, "seeds=[1,2]")
-    write_text(work.experiment.answers, "{}\n")
+    write_text(work.experiment.responses, "{}\n")
     return work
 
 
 @pytest.fixture(scope="module")
-def base_bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[Work, Row]:
+def base_bench(tmp_path_factory: pytest.TempPathFactory) -> tuple[ExperimentWork, Row]:
     """The base's result, from the real bench of the shipped base on four prompts of each K."""
     folder = tmp_path_factory.mktemp("experiment")
     work = ablations(folder, "seeds=[1]")
     return work, work.result(work.runs[0], "1 of 1")
 
 
-def written(work: Work, run: ArmRun, row: Row) -> ArmResult:
+def written(work: ExperimentWork, run: ArmRun, row: Row) -> ArmResult:
     path = work.experiment.result(run.arm, run.seed)
     write_result(path, row)
     return read_result(path)
 
 
-def test_the_result_of_the_base_holds_what_the_bench_stage_found(base_bench: tuple[Work, Row]) -> None:
+def test_the_result_of_the_base_holds_what_the_bench_stage_found(base_bench: tuple[ExperimentWork, Row]) -> None:
     work, row = base_bench
     run = work.runs[0]
     result = written(work, run, row)
@@ -110,14 +109,16 @@ def test_the_result_of_the_base_holds_what_the_bench_stage_found(base_bench: tup
     assert [run.name for run in work.todo()] == ["static-3-seed1"]
 
 
-def test_the_result_of_an_arm_holds_what_training_left(base_bench: tuple[Work, Row], monkeypatch: Any) -> None:
+def test_the_result_of_an_arm_holds_what_training_left(
+    base_bench: tuple[ExperimentWork, Row], monkeypatch: Any
+) -> None:
     """A run folder as training writes it, cut off once, with the base's own weights as its model."""
     work, base = base_bench
     run, experiment = work.runs[1], work.experiment
     assert run.name == "static-3-seed1"
     folder = RunFolder(experiment.folder(run) / "train")
     shutil.copytree(work.runs[0].model, folder.model)
-    write_text(experiment.answers, "answers\n")
+    write_text(experiment.responses, "answers\n")
     for steps in ((0, 1, 2), (2, 3)):
         logged = {step: [m for m in METRICS.values() if step or m.startswith("val")] for step in steps}
         rows = [{"step": step, "data": dict.fromkeys(metrics, step + 0.5)} for step, metrics in logged.items()]
@@ -136,18 +137,23 @@ def test_the_result_of_an_arm_holds_what_training_left(base_bench: tuple[Work, R
     assert set(result.curves) == set(CURVES)
     assert all(curve.tolist() == [1.5, 2.5, 3.5] for curve in result.curves.values())
     assert result.row["benchmarks"] == base["benchmarks"]
-    assert f"seed=1 responses={experiment.answers}" in result.row["commands"][0]
+    assert f"seed=1 responses={experiment.responses}" in result.row["commands"][0]
 
 
-def fake_row(work: Work, run: ArmRun) -> Row:
+def fake_row(work: ExperimentWork, run: ArmRun) -> Row:
     """A result without arrays."""
     known = {"experiment": "ablations", "arm": run.arm, "seed": run.seed, "commands": [], "rows": {}, "steps": {}}
-    known |= {"model": "m" * 64, "answers": file_sha256(work.experiment.answers), "minutes": {"train": 1.0}, "jobs": 1}
+    known |= {
+        "model": "m" * 64,
+        "answers": file_sha256(work.experiment.responses),
+        "minutes": {"train": 1.0},
+        "jobs": 1,
+    }
     return {**known, **work.identities[run.name], "benchmarks": {}, "curves": {}}
 
 
 def test_a_job_that_fails_does_not_stop_the_others_and_the_same_command_does_it_again(
-    work: Work, monkeypatch: Any, capsys: Any
+    work: ExperimentWork, monkeypatch: Any, capsys: Any
 ) -> None:
     done = []
 
@@ -169,71 +175,53 @@ def test_a_job_that_fails_does_not_stop_the_others_and_the_same_command_does_it_
     assert done[3:] == ["static-3-seed1"]
 
 
-def test_without_answers_nothing_is_trained(work: Work, monkeypatch: Any) -> None:
-    def fail(*given: Any) -> None:
-        raise StageError("synthesize ended with code 2")
-
-    monkeypatch.setattr(work.stages, "run", fail)
+def test_without_answers_nothing_is_trained(work: ExperimentWork, monkeypatch: Any) -> None:
+    work.stages.stopped.set()
     monkeypatch.setattr(work, "result", lambda *given: pytest.fail("a job was started"))
-    assert work.do() == ["answers: synthesize ended with code 2"]
+    assert work.do() == ["answers: stopped"]
 
 
-def test_judges_trained_on_other_answers_are_not_mixed(work: Work, monkeypatch: Any) -> None:
+def test_nothing_is_trained_on_other_answers_than_the_results(work: ExperimentWork, monkeypatch: Any) -> None:
     monkeypatch.setattr(work.stages, "run", lambda *given: None)
     monkeypatch.setattr(work, "result", lambda *given: pytest.fail("a job was started"))
     written(work, work.runs[1], fake_row(work, work.runs[1]))
-    write_text(work.experiment.answers, "{} \n")
+    write_text(work.experiment.responses, "{} \n")
     with pytest.raises(InputError, match=r"static-3-seed1\.json: was trained on other answers than those of .*jsonl: "):
         work.do()
-    written(work, work.runs[2], fake_row(work, work.runs[2]))
-    with pytest.raises(InputError, match=r"cannot be compared with static-3-seed1\.json: it was trained on other ans"):
-        read_results(work.experiment)
 
 
-def test_a_result_of_other_settings_is_never_overwritten(work: Work) -> None:
+def test_a_result_of_other_settings_is_never_overwritten(work: ExperimentWork) -> None:
     row = fake_row(work, work.runs[1])
     row["settings"]["train"]["accuracy"] = "best-only"
     result = written(work, work.runs[1], row)
     with pytest.raises(InputError, match=r"is the result of settings\.train\.accuracy=best-only, not all-pairs"):
-        Work(work.experiment).todo()
+        ExperimentWork(work.experiment).todo()
     assert read_result(work.experiment.result("static-3", 1)).row == result.row
 
 
 def test_a_stage_is_a_process_with_a_log_and_its_minutes_add_up(tmp_path: Path, capsys: Any) -> None:
     stages, log, minutes = StageProcesses(), tmp_path / "run" / "synthesize.log", tmp_path / "minutes.json"
     minutes.write_text('{"train": 3.5, "synthesize": 2.0}')
-    stages.run(Command("synthesize", ("--help",), {}), log, "answers", minutes)
+    stages.run(StageCommand("synthesize", ("--help",), {}), log, "answers", minutes)
     assert "usage: key=value" in log.read_text()
     assert "answers | usage: key=value" in capsys.readouterr().out
     spent = json.loads(minutes.read_text())
     assert spent["train"] == 3.5 and 2.0 <= spent["synthesize"] < 3.0
-    stages.run(Command("bench", ("--help",), {}), log, "judge")
+    stages.run(StageCommand("bench", ("--help",), {}), log, "judge")
     assert "judge |" not in capsys.readouterr().out  # tables would bury the rest
-
-
-def test_a_stage_that_ends_badly_says_why(tmp_path: Path) -> None:
     with pytest.raises(StageError, match=r"synthesize ended with code 2 .*error: .* unknown key 'alpha'"):
-        StageProcesses().run(Command("synthesize", ("alpha=1",), {}), tmp_path / "log", "answers")
+        stages.run(StageCommand("synthesize", ("alpha=1",), {}), log, "answers")
 
 
 def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypatch: Any) -> None:
-    stages, failed = StageProcesses(), []
-    monkeypatch.setattr(Command, "argv", ["-c", "import time; print('here', flush=True); time.sleep(60)"])
-
-    def run() -> None:
-        with pytest.raises(StageError) as error:
-            stages.run(Command("train", (), {}), tmp_path / "log", "judge")
-        failed.append(str(error.value))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while not (tmp_path / "log").exists() or "here" not in (tmp_path / "log").read_text():
-        pass
-    stages.stop()
-    thread.join(10)
-    assert failed and failed[0].startswith("train ended with code -15")
-    with pytest.raises(StageError, match="stopped"):
-        stages.run(Command("train", (), {}), tmp_path / "log", "judge")
+    stages, command = StageProcesses(), StageCommand("train", (), {})
+    (tmp_path / "here.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(StageCommand, "module_and_words", ["here"])
+    threading.Timer(1, stages.stopped.set).start()
+    for said in ("train was stopped", "stopped"):
+        with pytest.raises(StageError, match=f"^{said}$"):
+            stages.run(command, tmp_path / "log", "judge")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.cards.nano_base_card import SHOWN
-from experiments.cards.nano_judge_card import main
+from experiments.nano_cards import SHOWN, main
 from rag_zeval.errors import InputError
 from rag_zeval.files import model_sha256
 
@@ -52,7 +51,7 @@ def test_the_folder_is_the_model_and_a_card_with_both_scores(run: Path, tmp_path
     bench, out = tmp_path / "summary.json", tmp_path / "judge"
     bench.write_text(json.dumps(summary(str(run / "model"))))
     (out / "old").mkdir(parents=True)
-    assert main([str(run), str(bench), str(out)]) == 0
+    assert main(["judge", str(run), str(bench), str(out)]) == 0
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "config.json", "model.safetensors"]
     card = (out / "README.md").read_text()
     assert "| nano_eval | ranking_accuracy | 0.250 | 0.500 | +0.250 [+0.125, +0.375] | 490 |" in card
@@ -64,15 +63,15 @@ def test_scores_of_another_model_or_changed_weights_are_refused(run: Path, tmp_p
     bench, out = tmp_path / "summary.json", tmp_path / "judge"
     bench.write_text(json.dumps(summary("another")))
     with pytest.raises(InputError, match="the bench has no format_rate of checkpoints/nano-base and "):
-        main([str(run), str(bench), str(out)])
+        main(["judge", str(run), str(bench), str(out)])
     (run / "model" / "model.safetensors").write_bytes(b"others")
     with pytest.raises(InputError, match="its weights are not those"):
-        main([str(run), str(bench), str(out)])
+        main(["judge", str(run), str(bench), str(out)])
     assert not out.exists()
 
 
 def test_the_shipped_cards_are_of_the_shipped_weights() -> None:
-    checkpoints = Path(__file__).parents[3] / "checkpoints"
+    checkpoints = Path(__file__).parents[2] / "checkpoints"
     base, judge = (model_sha256(checkpoints / name) for name in ("nano-base", "nano-judge"))
     assert base in (checkpoints / "nano-base" / "README.md").read_text()
     card = (checkpoints / "nano-judge" / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""The checks in their order: each in a process of its own, its result kept, the report written anew after each."""
+"""The checks of the first hour in their order: each in a process of its own, its result kept, a report after each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.first_hour import collectives, machine, packages, training, vllm_engine, weight_transfer
-from experiments.first_hour.processes import last_line, last_lines, run
-from experiments.first_hour.scene import FIRST_HOUR, LANES, REHEARSAL, CannotRun, CheckFailed, Scene
+from omegaconf import DictConfig
+
+from experiments.first_hour import between_processes, machine, packages, training, vllm_engine
+from experiments.first_hour.scene import FIRST_HOUR, LANES, REHEARSAL, CannotRun, CheckFailed, Scene, read_scene
 from experiments.markdown import fill
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_json, write_json, write_text
+from rag_zeval.stages.processes import last_line, last_lines, python_module, run
 from train.leftovers import stop_leftovers
 
 PASS, FAIL, CANNOT = "PASS", "FAIL", "CANNOT RUN HERE"
@@ -33,7 +35,7 @@ VARIABLES = {
 
 
 @dataclass(frozen=True)
-class Check:
+class HourCheck:
     """`run` prints what it sees and returns, or raises CheckFailed or CannotRun; it has so many minutes."""
 
     name: str
@@ -44,24 +46,24 @@ class Check:
 
 
 CHECKS = (
-    Check("machine", "memory, disk or /dev/shm run out hours later", machine.machine),
-    Check("gpus", "fewer or smaller GPUs than planned, or others' work on them", machine.gpus),
-    Check("packages", "another version than was tested", packages.packages),
-    Check("kernels", "log-probabilities in bf16, flash-attn not built for these GPUs", packages.kernels),
-    Check("collectives", "NCCL hangs, or is slow", collectives.collectives),
-    Check("weights", "new weights reach the rollouts changed, or not at all", weight_transfer.weights, 15),
-    Check("sleep", "vLLM keeps its memory asleep, or wakes up with other weights", vllm_engine.sleep, 15),
-    Check("tiny-train", "verl, its rollouts, checkpoints, resuming, export", training.tiny_train, 60, LANES),
-    Check("own-precision", "the same in the profile's own precision", training.own_precision, 60, (REHEARSAL,)),
-    Check("smoke", "the exported model cannot be read", vllm_engine.smoke),
-    Check("serve", "vLLM does not serve the exported model", vllm_engine.serve, 15, LANES),
-    Check("plan", "verl refuses the real run, or it does not fit", training.plan),
-    Check("first-steps", "the real model does not train, or takes too long", training.first_steps, 60),
+    HourCheck("machine", "memory, disk or /dev/shm run out hours later", machine.machine),
+    HourCheck("gpus", "fewer or smaller GPUs than planned, or others' work on them", machine.gpus),
+    HourCheck("packages", "another version than was tested", packages.packages),
+    HourCheck("kernels", "log-probabilities in bf16, flash-attn not built for these GPUs", packages.kernels),
+    HourCheck("collectives", "NCCL hangs, or is slow", between_processes.collectives),
+    HourCheck("weights", "new weights reach the rollouts changed, or not at all", between_processes.weights, 15),
+    HourCheck("sleep", "vLLM keeps its memory asleep, or wakes up with other weights", vllm_engine.sleep, 15),
+    HourCheck("tiny-train", "verl, its rollouts, checkpoints, resuming, export", training.tiny_train, 60, LANES),
+    HourCheck("own-precision", "the same in the profile's own precision", training.own_precision, 60, (REHEARSAL,)),
+    HourCheck("smoke", "the exported model cannot be read", vllm_engine.smoke),
+    HourCheck("serve", "vLLM does not serve the exported model", vllm_engine.serve, 15, LANES),
+    HourCheck("plan", "verl refuses the real run, or it does not fit", training.plan),
+    HourCheck("first-steps", "the real model does not train, or takes too long", training.first_steps, 60),
 )
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """How a check ended, and what it said last; `facts`: the machine it ran on."""
 
     name: str
@@ -73,7 +75,22 @@ class Result:
     facts: dict[str, str]
 
 
-def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[Check] = CHECKS) -> int:
+def run_checks(config: DictConfig, words: Sequence[str]) -> int:
+    """The checks that the configuration chooses, which `words` made; the exit status.
+
+    Raises InputError as `read_scene`, `run_alone` and `clear` do.
+    """
+    scene = read_scene(config)
+    if scene.lane == REHEARSAL:
+        set_variables()
+    if config.only is not None:
+        return run_alone(scene, str(config.only))
+    if scene.lane == REHEARSAL:
+        clear(scene.folder)
+    return run_hour(scene, lambda name: python_module("experiments.first_hour", *words, f"only={name}"))
+
+
+def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[HourCheck] = CHECKS) -> int:
     """All checks of the lane up to the first that fails; 1 if one did.
 
     Those that passed on this very machine are not run again.
@@ -82,25 +99,24 @@ def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[C
     checks = [check for check in checks if scene.lane in check.lanes]
     facts = machine.machine_facts(machine.list_gpus())
     facts["checks"] = f"PROFILE={scene.profile}, {scene.scale}"
-    kept = scene.folder / RESULTS
-    passed = {row["name"]: Result(**row) for row in (read_json(kept, list) if kept.exists() else [])}
-    results: list[Result] = []
+    stored = scene.folder / RESULTS
+    known = {row["name"]: CheckResult(**row) for row in (read_json(stored, list) if stored.exists() else [])}
+    results: list[CheckResult] = []
     for check in checks:
-        before = passed.get(check.name)
-        if before and before.status == PASS and before.facts == facts:
-            print(f"{check.name}: PASS in an earlier run ({before.seconds:.0f} s), not repeated")
-            results.append(before)
-            continue
-        print(f"{check.name}: {check.risk}?", flush=True)
-        results.append(result := run_check(scene, check, alone(check.name), facts))
-        reason = f": {result.reason}" if result.reason else ""
-        print(f"{check.name}: {result.status} in {result.seconds:.0f} s{reason}", flush=True)
-        passed[check.name] = result
-        write_json(kept, [asdict(row) for row in passed.values()])
-        write_report(scene, results, len(checks), facts)
+        result = known.get(check.name)
+        if result and result.status == PASS and result.facts == facts:
+            print(f"{check.name}: PASS in an earlier run ({result.seconds:.0f} s), not repeated")
+        else:
+            print(f"{check.name}: {check.risk}?", flush=True)
+            result = known[check.name] = run_check(scene, check, alone(check.name), facts)
+            reason = f": {result.reason}" if result.reason else ""
+            print(f"{check.name}: {result.status} in {result.seconds:.0f} s{reason}", flush=True)
+            write_json(stored, [asdict(row) for row in known.values()])
+        results.append(result)
+        report = write_report(scene, results, len(checks), facts)
         if result.status == FAIL:
             break
-    print(f"report: {write_report(scene, results, len(checks), facts)}")
+    print(f"report: {report}")
     print(summary(results, len(checks)))
     return int(results[-1].status == FAIL)
 
@@ -129,10 +145,10 @@ def stop_trainings(folder: Path) -> None:
         stop_leftovers(identity.parent)
 
 
-def run_check(scene: Scene, check: Check, alone: Sequence[str], facts: dict[str, str]) -> Result:
+def run_check(scene: Scene, check: HourCheck, alone: Sequence[str], facts: dict[str, str]) -> CheckResult:
     """One check in a process of its own: what it takes of a GPU ends with it, and a crash is a FAIL."""
     log, begun = scene.folder / f"{check.name}.log", time.monotonic()
-    code = run(alone, log, check.minutes * 60, lambda line: print(f"  {line}", flush=True))
+    code = run(alone, log, lambda line: print(f"  {line}", flush=True), seconds=check.minutes * 60)
     seconds = time.monotonic() - begun
     status = next((status for status, known in EXITS.items() if known == code), FAIL)
     reason = "" if status == PASS else last_line(log)
@@ -141,7 +157,7 @@ def run_check(scene: Scene, check: Check, alone: Sequence[str], facts: dict[str,
         reason = f"it did not end within {check.minutes:g} minutes"
     elif code not in EXITS.values():
         reason = f"its process ended with {code}: {reason}"
-    return Result(check.name, check.risk, status, reason, round(seconds, 1), last_lines(log, LINES), facts)
+    return CheckResult(check.name, check.risk, status, reason, round(seconds, 1), last_lines(log, LINES), facts)
 
 
 def run_alone(scene: Scene, name: str) -> int:
@@ -157,7 +173,7 @@ def run_alone(scene: Scene, name: str) -> int:
     return EXITS[PASS]
 
 
-def write_report(scene: Scene, results: list[Result], total: int, facts: dict[str, str]) -> Path:
+def write_report(scene: Scene, results: list[CheckResult], total: int, facts: dict[str, str]) -> Path:
     """`report.md` of the folder."""
     report, title = scene.folder / "report.md", "Rehearsal" if scene.lane == REHEARSAL else "The first hour"
     said = summary(results, total)
@@ -165,7 +181,7 @@ def write_report(scene: Scene, results: list[Result], total: int, facts: dict[st
     return report
 
 
-def summary(results: list[Result], total: int) -> str:
+def summary(results: list[CheckResult], total: int) -> str:
     """The last line: what passed, failed, could not run, and was not reached."""
     names = {status: [result.name for result in results if result.status == status] for status in EXITS}
     parts = [f"{len(names[PASS])} of {total} checks passed"]

@@ -11,9 +11,9 @@ import pytest
 
 from eval_benchmarks.benchmark import Metric
 from experiments import __main__ as program
+from experiments.arm_commands import run_name
+from experiments.arm_estimates import UNREAD
 from experiments.arm_results import metric_values, write_result
-from experiments.estimates import UNREAD
-from experiments.plan import run_name
 from rag_zeval.statistics.bootstrap import Ratio, paired_interval
 
 N = 600
@@ -186,6 +186,7 @@ def test_replies_that_cannot_be_read_are_left_out_once_and_wrong_once(tmp_path: 
     ("change", "said"),
     [
         ({"base": "c" * 64}, "judge-seed3.json: cannot be compared with base.json: it starts from another model"),
+        ({"answers": "c" * 64}, "cannot be compared with judge-seed1.json: it was trained on other answers"),
         ({"benchmarks": {"nano_cad": {"data_hash": "e", "metrics": {}}}}, "base.json: nano_cad has other data"),
         ({"curves": {"reward": "high"}}, "judge-seed3.json: is not a result file: ValueError"),
     ],

@@ -1,16 +1,20 @@
-"""Whether new weights reach the rollouts: verl's own sender and receiver, between two processes, bit for bit.
+"""Whether tensors go between processes: a sum over all GPUs, and new weights on their way to the rollouts, bit for bit.
 
-verl 0.9.1 packs tensors into a bucket that both processes see. A tensor larger than the bucket goes by CUDA IPC on its
-own; through shared memory, which verl takes where there is no CUDA IPC, its sender refuses such a tensor, and the
-receiver then waits for ever (`verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`). So each way is asked for
-what it must do. That a tensor is larger is no rare case: the embedding of 7B has 2,079 MiB in fp32, the bucket 2,048.
+The sum is NCCL's, which hangs where it does not work. Weights go by verl's own sender and receiver. verl 0.9.1 packs
+tensors into a bucket that both processes see. A tensor larger than the bucket goes by CUDA IPC on its own; through
+shared memory, which verl takes where there is no CUDA IPC, its sender refuses such a tensor, and the receiver then
+waits for ever (`verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`). So each way is asked for what it must
+do. That a tensor is larger is no rare case: the embedding of 7B has 2,079 MiB in fp32, the bucket 2,048.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +26,55 @@ from train.leftovers import SHARED, unused
 if TYPE_CHECKING:
     import torch
 
+GPU_MIB, CPU_MIB = 512, 4
+ROUNDS = 5
+SUM_SECONDS = 180.0
 MIB = 2**20
 CPU_BUCKET = 1  # MiB
-SECONDS = 300.0
+WEIGHTS_SECONDS = 300.0
 REFUSAL = "is too large to fit in the bucket"  # of verl's sender, through shared memory
 # and quietly: the receiver's Python warns at its end of shared memory that the sender has removed
 ON_CPU = {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu", "PYTHONWARNINGS": "ignore"}
 Role = Callable[..., list[str]]  # as `call`, which makes the command of a sender or receiver
+
+
+def collectives(scene: Scene) -> None:
+    """All-reduce over all GPUs that the profile trains on (without one: over two processes on the CPU)."""
+    processes = scene.here.verl.trainer.n_gpus_per_node if scene.gpus else 2
+    backend, mib = ("nccl", GPU_MIB) if scene.gpus else ("gloo", CPU_MIB)
+    print(f"{backend}, {processes} processes, {mib} MiB each")
+    with tempfile.TemporaryDirectory() as folder:
+        shared = {"processes": processes, "meeting": f"{folder}/meeting", "backend": backend, "mib": mib}
+        commands = [call(add_up, rank=rank, **shared) for rank in range(processes)]
+        print(run_together(commands, Path(folder), SUM_SECONDS)[0])
+
+
+def add_up(rank: int, processes: int, meeting: str, backend: str, mib: int) -> None:
+    """One process: the sum of 1..processes in every place, several times over; prints its pace."""
+    import torch
+    import torch.distributed as dist
+
+    cuda = backend == "nccl"
+    device = torch.device("cuda", rank) if cuda else torch.device("cpu")
+    if cuda:
+        torch.cuda.set_device(device)
+    dist.init_process_group(
+        backend, f"file://{meeting}", timeout=timedelta(seconds=SUM_SECONDS), world_size=processes, rank=rank
+    )
+    wanted, seconds = processes * (processes + 1) / 2, []
+    for _ in range(ROUNDS):
+        numbers = torch.full((mib * 2**18,), float(rank + 1), device=device)
+        dist.barrier()
+        begun = time.monotonic()
+        dist.all_reduce(numbers)
+        if cuda:
+            torch.cuda.synchronize()
+        seconds.append(time.monotonic() - begun)
+        if not bool((numbers == wanted).all()):
+            raise SystemExit(f"the sum over {processes} processes is {numbers.unique().tolist()[:3]}, not {wanted:g}")
+    dist.destroy_process_group()
+    moved = 2 * (processes - 1) / processes * mib * 2**20  # what each process sends and gets
+    print(f"the sum is right in each of {ROUNDS} rounds; {moved / min(seconds) / 1e9:.2f} GB/s each way at best")
 
 
 def weights(scene: Scene) -> None:
@@ -49,7 +95,9 @@ def check_transfer(bucket: int, largest: int, shared: bool, role: Role = call) -
         def transfer(name: str, largest: int) -> str:
             words = {"address": f"ipc://{folder}/{name}", "bucket": bucket, "largest": largest}
             commands = [role(part, **words) for part in (send, receive)]
-            return run_together(commands, Path(folder), SECONDS, ON_CPU if shared else None)[1]
+            return run_together(commands, Path(folder), WEIGHTS_SECONDS, {**os.environ, **ON_CPU} if shared else None)[
+                1
+            ]
 
         print(f"tensors that fit: {transfer('fitting', 0)}")
         try:

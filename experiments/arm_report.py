@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.output.curves import COLOURS, Curves, mark_switches, png, smoothed, step_axes, widen
+from experiments.arm_checks import ExperimentCheck, checks
+from experiments.arm_commands import BASE, Experiment
+from experiments.arm_estimates import PAIRWISE, RANKING, VERDICTS, estimates
 from experiments.arm_results import ArmResults, missing, read_results
-from experiments.checks import Check, checks
-from experiments.estimates import PAIRWISE, RANKING, VERDICTS, estimates
-from experiments.markdown import DASH, fill
-from experiments.plan import BASE, Experiment
+from experiments.markdown import fill
 from rag_zeval.files import Row, write_bytes, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
@@ -100,7 +100,11 @@ def _said(seeds: int, smoothing: int) -> str:
 
 
 def _tables(
-    experiment: Experiment, results: ArmResults, rows: Sequence[Row], decided: Sequence[Check], figures: Sequence[str]
+    experiment: Experiment,
+    results: ArmResults,
+    rows: Sequence[Row],
+    decided: Sequence[ExperimentCheck],
+    figures: Sequence[str],
 ) -> str:
     """All of tables.md; `figures` are lines of Markdown."""
     trained = [result.row for of in results.values() for result in of.values()]
@@ -116,13 +120,10 @@ def _tables(
             title: [row for row in headlines if row["arm"] in (BASE, experiment.reference, *arms)]
             for title, arms in experiment.tables.items()
         },
-        directions={arm: _directions([row for row in headlines if row["arm"] == arm]) for arm in experiment.arms},
+        directions={arm: _directions([row for row in headlines if row["arm"] == arm]) for arm in experiment.recipes},
         figures=figures,
         rows=rows,
         trained=trained,
-        by_seed=_by_seed,
-        by_seeds_alone=_by_seeds_alone,
-        by_stage=_by_stage,
     )
 
 
@@ -133,17 +134,3 @@ def _directions(rows: Sequence[Row]) -> str:
         where = [f"{row['benchmark']} {row['metric']}" for row in rows if row["direction"] == direction]
         parts += [f"**{direction}** for {', '.join(where)}"] if where else []
     return "; ".join(parts) or "missing, not yet run"
-
-
-def _by_seed(values: Mapping[str, float | None]) -> str:
-    return ", ".join(DASH if value is None else f"{value:.3f}" for value in values.values())
-
-
-def _by_seeds_alone(difference: Row | None) -> str:
-    if difference is None or difference["t_low"] is None:
-        return DASH
-    return f"{difference['t_low']:+.3f} to {difference['t_high']:+.3f}"
-
-
-def _by_stage(numbers: Mapping[str, float]) -> str:
-    return ", ".join(f"{stage} {number:g}" for stage, number in numbers.items())

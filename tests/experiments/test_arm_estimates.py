@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from eval_benchmarks.benchmark import mean_metric
-from experiments.estimates import estimate
+from experiments.arm_estimates import estimate
 from rag_zeval.statistics.bootstrap import Ratio, hierarchical_draws, hierarchical_interval, multiplicities
 
 N = 12

@@ -1,0 +1,180 @@
+"""The runs of the bench that the paper's rows are read from: one for each benchmark and model, or without a model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from eval_benchmarks.bench_settings import RunSettings, check_names, read_settings
+from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.datasets.registry import BENCHMARKS
+from eval_benchmarks.originals.packages import ORIGINALS
+from eval_benchmarks.run_folder import MANIFEST, data_hashes
+from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
+from experiments.paper.paper_settings import MOCK_JUDGE, PaperSettings
+from experiments.paper.trained_judges import TrainedJudges
+from rag_zeval.errors import InputError
+from rag_zeval.files import flat, read_json, write_json
+from rag_zeval.models.open import check_spec
+from rag_zeval.scorers.bert_score import BertScore
+from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
+from rag_zeval.stages.config import load_config
+
+NO_MODEL = "no-model"
+VLLM = "vllm:"  # before a folder: decoded on this machine's GPUs
+TRIALS = 5  # samples of a judge, as in the paper
+DONE = "done.json"  # in the folder of a run: the words it has ended with
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """One run of the bench, by its words. judge: the paper's name of the model, an arm's, or NO_MODEL."""
+
+    judge: str
+    benchmark: str
+    folder: Path
+    words: list[str]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the bench has ended in the folder with the same words."""
+        done = self.folder / DONE
+        return done.exists() and read_json(done, list) == self.words
+
+    def check_data(self) -> None:
+        """Raises InputError if it has ended and scored other data than there are now (RAG_ZEVAL_DATA)."""
+        path = self.folder / MANIFEST
+        benchmark, _ = BENCHMARKS[self.benchmark](read_settings(load_config("bench", self.words), RunSettings))
+        if benchmark and self.has_ended and data_hashes(path).get(self.benchmark) != benchmark.data_hash:
+            raise InputError(
+                f"{path}: field 'data': {self.benchmark} is not what was scored: choose another out_dir, "
+                "or remove this one"
+            )
+
+    def do(self) -> bool:
+        """Run it, unless it has ended; whether it ended well."""
+        if self.has_ended:
+            return True
+        print(f"bench: {self.folder}", flush=True)
+        if subprocess.run([sys.executable, "-m", "eval_benchmarks", *self.words], check=False).returncode:
+            return False
+        write_json(self.folder / DONE, self.words)
+        return True
+
+
+@dataclass(frozen=True)
+class TablesPlan:
+    """What the tables chosen need: the rows of each, what a row lacks, judges to train and runs of the bench, in order.
+
+    rows: of the tables that are measured; lacking: of the rows that cannot be measured here.
+    """
+
+    settings: PaperSettings
+    judges: TrainedJudges
+    rows: Mapping[int, list[PaperRow]]
+    lacking: Mapping[PaperRow, str]
+    trained: list[str]
+    bench: list[BenchRun]
+
+
+def plan_tables(settings: PaperSettings) -> TablesPlan:
+    """Raises InputError for a table, an arm or a benchmark that does not exist."""
+    if unknown := [number for number in settings.tables if number not in TABLES]:
+        raise InputError(f"tables: unknown table {unknown[0]}; choose from: {', '.join(map(str, TABLES))}")
+    judges = TrainedJudges(settings)
+    numbers = [number for number in dict.fromkeys(settings.tables) if number in MEASURED]
+    rows = {number: list(paper_rows(number, settings.benchmark_of_arms)) for number in numbers}
+    lacks, there = {}, dict[str, list[PaperRow]]()
+    for row in (row for of_table in rows.values() for row in of_table):
+        if reason := lacking(row, settings, judges):
+            lacks[row] = reason
+        else:
+            there.setdefault(source(row), []).append(row)
+    trained = list(dict.fromkeys(row.arm for of in there.values() for row in of if row.arm is not None))
+    return TablesPlan(
+        settings, judges, rows, lacks, trained, [_bench_run(of, settings, judges) for of in there.values()]
+    )
+
+
+def source(row: PaperRow) -> str:
+    """The name of the run, and of its folder, that a row is read from."""
+    return f"{row.benchmark}-{_judge(row)}"
+
+
+def _judge(row: PaperRow) -> str:
+    return row.arm or (row.model if _asks_a_judge(row) else None) or NO_MODEL
+
+
+def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> str | None:
+    """What a row needs that is not there and cannot be trained here, None if nothing is missing."""
+    there, missing = _benchmark(settings.profile, row.benchmark)
+    if there is None:
+        return missing[0]
+    if row.arm is not None:
+        known = judges.world(row.arm)
+        if known != there.world:
+            return f"a judge of {there.world or 'real words'}: this profile's knows {known or 'real words'} alone"
+        return judges.lacking(row.arm)
+    if row.model is not None:
+        spec = settings.spec(row.model)
+        if spec is None:
+            return f"models.{row.model}: a judge" if _asks_a_judge(row) else f"models.{row.model}: sentence vectors"
+        if spec.startswith(VLLM) and settings.lacks_gpus():
+            return f"models.{row.model}: GPUs for {spec}, or an endpoint"
+        if row.original:
+            return _original_lacking(row, spec)
+    if BertScore.name in row.scorers and settings.bert_score is None:
+        return "bert_score: a folder of roberta-large"
+    return None
+
+
+def _original_lacking(row: PaperRow, spec: str) -> str | None:
+    for original in (ORIGINALS[name] for name in row.scorers):
+        if not original.python.exists():
+            return f"an environment of its own: `make {original.python.parents[1].name}/.ready`"
+        if check_spec(spec) is None:
+            return f"models.{row.model}: an endpoint, which is all that original packages ask"
+        if spec.startswith(MOCK_JUDGE) and not original.embeds:
+            return f"models.{row.model}: a model; the mock judge knows only our prompts"
+    return None
+
+
+@cache
+def _benchmark(profile: str, name: str) -> tuple[Benchmark | None, list[str]]:
+    check_names("benchmark_of_arms", [name], BENCHMARKS)
+    words = [f"profile={profile}", f"benchmarks=[{name}]"]
+    return BENCHMARKS[name](read_settings(load_config("bench", words), RunSettings))
+
+
+def _bench_run(rows: list[PaperRow], settings: PaperSettings, judges: TrainedJudges) -> BenchRun:
+    """The run that measures rows of one source; none of them may lack anything."""
+    judge, name = _judge(rows[0]), rows[0].benchmark
+    benchmark, _ = _benchmark(settings.profile, name)
+    greedy = benchmark is not None and benchmark.world is not None  # what is said twice is the same
+    scorers = list(dict.fromkeys(scorer for row in rows for scorer in row.scorers))
+    measures = [of[scorer] for scorer in scorers for of in (MEASURES, ORIGINALS) if scorer in of]
+    model = judges.spec(judge) if judge in judges.runs else settings.spec(judge)
+    folder = Path(settings.out_dir) / "bench" / source(rows[0])
+    values = {
+        "benchmarks": [name],
+        "scorers": scorers,
+        "models": [model] if model else [],
+        "judge.trials": 1 if judge == NO_MODEL or greedy else settings.trials.get(judge, TRIALS),
+        "embeddings.model": settings.spec("ada-002") if any(measure.embeds for measure in measures) else None,
+        "bert_score.model": settings.bert_score if BertScore.name in scorers else None,
+        **flat(settings.bench),
+    }
+    places = [f"profile={settings.profile}", f"out_dir={folder}"]
+    return BenchRun(judge, name, folder, [*places, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
+
+
+def _asks_a_judge(row: PaperRow) -> bool:
+    return not all(
+        scorer in TEXT_SCORERS or scorer == BertScore.name or (scorer in MEASURES and not MEASURES[scorer].prompts)
+        for scorer in row.scorers
+    )
