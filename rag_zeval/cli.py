@@ -9,21 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_zeval.commands.audit import audit
-from rag_zeval.commands.audit_qrels import audit_qrels
-from rag_zeval.commands.check_set import check_set
+from rag_zeval.commands.audit import audit, audit_qrels, sample
 from rag_zeval.commands.collect import collect
-from rag_zeval.commands.compare import compare
+from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate
-from rag_zeval.commands.failures import failures
-from rag_zeval.commands.gate import gate
+from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
 from rag_zeval.commands.questions import questions
-from rag_zeval.commands.report import report
-from rag_zeval.commands.retrieval import retrieval
-from rag_zeval.commands.sample import sample
+from rag_zeval.commands.report import report, serve_report
 from rag_zeval.commands.scorers import scorers
-from rag_zeval.commands.serve_report import serve_report
 from rag_zeval.streams import exit_status, run_app
 
 ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"

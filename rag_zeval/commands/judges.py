@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, ModelSpec, Structured, Timeout, VariantName
+from rag_zeval.commands.arguments import ConnectTimeout, KeyEnv, ModelSpec, Structured, Timeout, VariantName
 from rag_zeval.errors import InputError
 
 Port = Annotated[int, typer.Option(help="The port to listen on. 0 picks any free port.")]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rag_zeval.commands.arguments import check_files
-from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, Timeout
+from rag_zeval.commands.arguments import ConnectTimeout, KeyEnv, Timeout, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed

@@ -12,12 +12,10 @@ import pytest
 from rag_zeval.cases.case import Case, CaseSet
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, check_needs
-from rag_zeval.evaluation.run import Plan, evaluate
+from rag_zeval.evaluation.run import EvaluationRun, score
 from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply, read_prompt
-from rag_zeval.models.cache import ReplyCache
 from rag_zeval.results import SPENT, over_trials, read_judged
-from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.registry import NEEDS, SCORERS
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import summarize
@@ -47,9 +45,10 @@ def judge(letter: ScriptedJudge, tmp_path: Path) -> Callable[..., dict[tuple[str
 
     def judge(cases: list[Case], scorers: list[str], *sources: str, file: str = "o") -> dict[tuple[str, str], Row]:
         case_set = CaseSet(cases)
-        plan = Plan(case_set, {one.id for one in cases}, scorers, sources or ["contexts"], Judges(letter.spec()))
-        with ReplyCache(tmp_path / "c") as cache, RowWriter(tmp_path / file) as writer:
-            evaluate(plan, writer, cache, Spending())
+        ids = {one.id for one in cases}
+        run = EvaluationRun(case_set, ids, scorers, sources or ["contexts"], Judges(letter.spec()))
+        with score(run, tmp_path / file, tmp_path / "c", Spending()):
+            pass
         return {(row["metric"], row["case"]): row for row in read_jsonl(tmp_path / file) if row["id"] != SPENT}
 
     return judge
