@@ -94,10 +94,22 @@ def exit_status(stage: Callable[[], int]) -> int:
     hide_environment()
     hide_words(sys.argv[1:])
     with guarded() as out:
+        status = 2
+        stop: SystemExit | None = None
         try:
-            status, stop = _run(stage), None
+            status = stage()
         except SystemExit as error:
-            status, stop = 0, error
+            stop = error
+        except InputError as error:
+            for line in error.lines:
+                print("error:", line, file=sys.stderr)
+        except OSError as error:  # a disk that is full, a folder one may not write to
+            print("error:", *str(error).splitlines(), file=sys.stderr)
+        except KeyboardInterrupt:
+            print("interrupted: run the same command again to resume", file=sys.stderr)
+            status = 130
+        except Exception:
+            traceback.print_exc()
         out.flush()
         if out.fault is not None and not isinstance(out.fault, BrokenPipeError):
             print(f"error: standard output: {out.fault.strerror}", file=sys.stderr)
@@ -105,24 +117,6 @@ def exit_status(stage: Callable[[], int]) -> int:
         if stop is not None:
             raise stop
         return status
-
-
-def _run(stage: Callable[[], int]) -> int:
-    try:
-        return stage()
-    except InputError as error:
-        for line in error.lines:
-            print("error:", line, file=sys.stderr)
-        return 2
-    except OSError as error:  # a disk that is full, a folder one may not write to
-        print("error:", *str(error).splitlines(), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: run the same command again to resume", file=sys.stderr)
-        return 130
-    except Exception:
-        traceback.print_exc()
-        return 2
 
 
 def run_app(app: typer.Typer, words: Sequence[str] | None = None, name: str | None = None) -> int:

@@ -53,13 +53,13 @@ def compare(
         raise InputError(f"--html compares two files, got {len(sides)}: name two, or leave out --html")
     inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
     check_files([*(("INPUT", path) for path in inputs), ("--html", html), ("--out", out)])
-    read = read_sides(sides)
+    first, *others = read = read_sides(sides)
     metrics = shared_metrics(read, metric or ())
     found: list[Any]
     if len(read) > 2:
         found = [compare_pairwise(read, name) for name in metrics]
     else:
-        found = [compare_by(*read, name) for name in metrics]
+        found = [compare_by(first, others[0], name) for name in metrics]
     if html is not None:  # before anything is printed: who reads that may stop early
         write_page(html, sides, found)
     if out is not None:

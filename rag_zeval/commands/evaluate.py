@@ -146,9 +146,8 @@ def evaluate(
     """
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.evaluation.metrics import Judges, check_scorers, scorer_names
-    from rag_zeval.evaluation.printing import print_dry_run, print_summary
+    from rag_zeval.evaluation.output import print_dry_run, print_summary, write_scores
     from rag_zeval.evaluation.run import judged_by, plan_run, score
-    from rag_zeval.evaluation.scores_table import write_scores
     from rag_zeval.report.html import write_report
     from rag_zeval.scoring.opening import Asking
     from rag_zeval.scoring.prices import open_account, price_of, read_prices

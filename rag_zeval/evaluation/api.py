@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,27 +24,18 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
 
 
-@dataclass(frozen=True)
-class Results(Sequence[Judged]):
+class Results(list[Judged]):
     """Every answer by every metric: metric by metric, in the order of the cases; and the run's summary."""
 
-    judged: tuple[Judged, ...]
-    summary: Summary
-
-    def __getitem__(self, at: Any) -> Any:
-        return self.judged[at]
-
-    def __len__(self) -> int:
-        return len(self.judged)
-
-    def __iter__(self) -> Iterator[Judged]:
-        return iter(self.judged)
+    def __init__(self, judged: Iterable[Judged], summary: Summary):
+        super().__init__(judged)
+        self.summary = summary
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""
         with needed("pandas", "to_pandas"):
             import pandas
-        return pandas.DataFrame([asdict(one) for one in self.judged])
+        return pandas.DataFrame([asdict(one) for one in self])
 
 
 def evaluate(
@@ -87,7 +78,7 @@ def evaluate(
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
         kept = Path(folder) / "replies.sqlite" if cache is None else Path(cache)
         with score(run, path, kept, Spending()) as rows:
-            return Results(tuple(over_trials(rows)), summarize(rows))
+            return Results(over_trials(rows), summarize(rows))
 
 
 aevaluate = awaitable(

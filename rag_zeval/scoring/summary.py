@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +15,7 @@ from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.bootstrap import mean_interval
 
 STATUSES_SHOWN = 12  # a reason may quote its reply, and so be one of many
+Answer = tuple[str, int, float | None]  # its case, trial and score
 
 
 @dataclass(frozen=True)
@@ -58,33 +59,27 @@ class Summary:
         return sum(column.scored for column in self.columns)
 
 
-@dataclass
-class _Answers:
-    """Scores of the answers of a column, by case and by trial."""
-
-    count: int = 0
-    by_case: dict[str, list[float]] = field(default_factory=dict)
-    by_trial: dict[int, list[float]] = field(default_factory=dict)
-
-    def add(self, case: str, trial: int, score: float | None) -> None:
-        self.count += 1
+def _column(metric: str, system: str, slice_tag: str | None, answers: Iterable[Answer]) -> Column:
+    by_case: dict[str, list[float]] = defaultdict(list)
+    by_trial: dict[int, list[float]] = defaultdict(list)
+    count = 0
+    for case, trial, score in answers:
+        count += 1
         if score is not None:
-            self.by_case.setdefault(case, []).append(score)
-            self.by_trial.setdefault(trial, []).append(score)
-
-    def column(self, metric: str, system: str, slice_tag: str | None) -> Column:
-        scores = [score for of_case in self.by_case.values() for score in of_case]
-        means = [statistics.fmean(trial) for trial in self.by_trial.values()]
-        return Column(
-            metric,
-            system,
-            slice_tag,
-            answers=self.count,
-            scores=tuple(scores),
-            mean=statistics.fmean(scores) if scores else None,
-            ci=mean_interval(list(self.by_case.values())) if len(self.by_case) > 1 else None,
-            trial_sd=statistics.stdev(means) if len(means) > 1 else None,
-        )
+            by_case[case].append(score)
+            by_trial[trial].append(score)
+    scores = [score for of_case in by_case.values() for score in of_case]
+    means = [statistics.fmean(of_trial) for of_trial in by_trial.values()]
+    return Column(
+        metric,
+        system,
+        slice_tag,
+        answers=count,
+        scores=tuple(scores),
+        mean=statistics.fmean(scores) if scores else None,
+        ci=mean_interval(list(by_case.values())) if len(by_case) > 1 else None,
+        trial_sd=statistics.stdev(means) if len(means) > 1 else None,
+    )
 
 
 def slice_of(row: Row) -> str:
@@ -94,34 +89,31 @@ def slice_of(row: Row) -> str:
 
 def summarize(rows: Iterable[Row]) -> Summary:
     """The summary of result rows, gone through once and not kept."""
-    whole: dict[tuple[str, str], _Answers] = {}
-    sliced: dict[tuple[str, str, str], _Answers] = {}
-    kinds: dict[str, Counter[str]] = {}
+    whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+    sliced: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
     count = cached = 0
     for row in rows:
         count, cached = count + 1, cached + row["cached"]
-        kinds.setdefault(re.sub(r"\d+", "N", row["status"]), Counter())[row["status"]] += 1
+        kinds[re.sub(r"\d+", "N", row["status"])][row["status"]] += 1
         for system, score in zip(row["systems"], row["scores"], strict=True):
-            place = row["metric"], system
-            for answers in (
-                whole.setdefault(place, _Answers()),
-                sliced.setdefault((*place, slice_of(row)), _Answers()),
-            ):
-                answers.add(row["case"], row["trial"], score)
-    slices = [answers.column(*place) for place, answers in sliced.items()]
+            answer = row["case"], row["trial"], score
+            whole[row["metric"], system].append(answer)
+            sliced[row["metric"], system, slice_of(row)].append(answer)
+    slices = [_column(*place, answers) for place, answers in sliced.items()]
     several = len({column.slice_tag for column in slices}) > 1
     order = {place: at for at, place in enumerate(whole)}
     slices.sort(key=lambda c: (order[c.metric, c.system], c.mean is None, c.mean or 0.0))
-    columns = tuple(answers.column(*place, None) for place, answers in whole.items())
+    columns = tuple(_column(*place, None, answers) for place, answers in whole.items())
     return Summary(count, columns, tuple(slices) if several else (), cached, _statuses(kinds))
 
 
 def columns_of(judged: Iterable[Judged]) -> list[Column]:
     """A column for each metric and system of answers that stand for all their trials."""
-    whole: dict[tuple[str, str], _Answers] = {}
+    whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for one in judged:
-        whole.setdefault((one.metric, one.system), _Answers()).add(one.case, 0, one.score)
-    return [answers.column(*place, None) for place, answers in whole.items()]
+        whole[one.metric, one.system].append((one.case, 0, one.score))
+    return [_column(*place, None, answers) for place, answers in whole.items()]
 
 
 def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:

@@ -1,19 +1,22 @@
-"""What `rag-zeval evaluate` prints: before a run what it would ask, and after it scores and costs."""
+"""What `rag-zeval evaluate` shows: before a run what it would ask; after it scores and costs, also as a table."""
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from rag_zeval.budget import Price
+from rag_zeval.cases.case import CaseSet
 from rag_zeval.evaluation.metrics import metric_name, places
 from rag_zeval.evaluation.run import EvaluationRun
+from rag_zeval.files import Row, write_text
 from rag_zeval.judge.needs import NOUNS
-from rag_zeval.models.cache import ReplyCache
-from rag_zeval.scoring.estimate import LOOKED_AT, asked, drawn_to_look_at, open_with_mock_judge
+from rag_zeval.results import over_trials
+from rag_zeval.scoring.estimate import LOOKED_AT, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import asks_judge
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import Summary, column_cells, cost_lines
+from rag_zeval.sheets import sheet_text
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
@@ -30,15 +33,14 @@ def print_dry_run(run: EvaluationRun, price: Price | None) -> None:
         for source in run.sources:
             text = run.cases.example(at, source).reference
             print(f"  {NOUNS[source]}: {_beginning(text) or 'none'}")
-    judgements = len(run.cases.cases) * run.judges.trials
-    rows = []
-    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
-        for name, source in places([name for name in run.scorers if asks_judge(name)], run.sources):
-            examples = [run.cases.example(at, source) for at in drawn_to_look_at(len(run.cases.cases))]
-            one = asked(open_with_mock_judge(name, run.judges.asking, cache), examples, judgements)
-            dollars = "no price" if price is None else f"{price.of(one.prompt_tokens, one.completion_tokens):.2f}"
-            counts = (judgements, one.calls, one.prompt_tokens, one.completion_tokens)
-            rows.append((metric_name(name, source), *(f"{count:,.0f}" for count in counts), dollars))
+    count = len(run.cases.cases)
+    judgements, looked_at = count * run.judges.trials, drawn_to_look_at(count)
+    asked_about = places([name for name in run.scorers if asks_judge(name)], run.sources)
+    examples = ((name, [run.cases.example(at, source) for at in looked_at]) for name, source in asked_about)
+    rows = [
+        (metric_name(*place), f"{judgements:,}", *calls.cells, calls.dollars(price, "no price"))
+        for place, calls in zip(asked_about, planned_calls(examples, run.judges.asking, judgements), strict=True)
+    ]
     print_framed(("metric", "judgements", "calls", "tokens in", "tokens out", "dollars"), rows)
     print(
         f"No judge was asked. A rule-based mock judge was run on at most {LOOKED_AT} cases to count calls and tokens "
@@ -66,3 +68,23 @@ def print_summary(summary: Summary, spending: Spending) -> None:
         of_slices = [(str(one.slice_tag), one.metric, one.system, *column_cells(one)) for one in summary.slices]
         print_framed(["slice (worst first)", *heads], of_slices)
     print_framed(("", ""), cost_lines(summary, spending))
+
+
+def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row]) -> None:
+    """Write a CSV file: id, system, slice, question and answer, then each metric's score, empty where there is none,
+    and its status. Over trials, a score is the mean of those that are there.
+    """
+    judged = {(one.case, one.system, one.metric): one for one in over_trials(rows)}
+    metrics = list(dict.fromkeys(metric for _, _, metric in judged))
+    head = ["id", "system", "slice_tag", "question", "answer"]
+    table = []
+    for case in cases.cases:
+        for system, answer in case.answers.items():
+            cells = [case.id, system, case.slice_tag or "", case.question, answer]
+            for metric in metrics:
+                one = judged.get((case.id, system, metric))
+                score = "" if one is None or one.score is None else repr(one.score)
+                cells += [score, one.status if one else "not judged"]
+            table.append(cells)
+    columns = [column for metric in metrics for column in (metric, f"{metric} status")]
+    write_text(path, sheet_text([*head, *columns], table))
