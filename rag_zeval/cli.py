@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rag_zeval import __version__
 from rag_zeval.commands.audit import audit, audit_qrels, sample
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.decisions import compare, gate
@@ -62,19 +63,17 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from rag_zeval import __version__
-
         print(__version__)
         raise typer.Exit
 
 
-Version = Annotated[
-    bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
-]
-
-
 @app.callback(invoke_without_command=True, help=f"{ABOUT}\n\nWithout a command, it prints where to begin.")
-def _start(context: typer.Context, version: Version = False) -> None:
+def _start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         _print_first_screen()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 LINE_EVERY = 30.0  # seconds between the lines on a job; the last one comes at its end
 _screen = threading.Lock()  # held by the one who draws bars: runs side by side would draw over one another
@@ -18,10 +18,6 @@ class Progress:
     """Shows the jobs of a run, on standard error unless a console is given. Use it in a `with`."""
 
     def __init__(self, console: Console | None = None):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bars
-
         self.console = console or Console(stderr=True)
         label, pace = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}", markup=False)
         self.bars = Bars(label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace, console=self.console)

@@ -5,6 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
 from rag_zeval.text import one_line
 
 FILE_WIDTH = 1_000  # characters, where the output is no terminal: no cell of a list is folded
@@ -12,8 +17,6 @@ FILE_WIDTH = 1_000  # characters, where the output is no terminal: no cell of a 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a list to stdout: a table without a frame, each cell on one line where the output is no terminal."""
-    from rich.box import SIMPLE
-
     width = None if sys.stdout.isatty() else FILE_WIDTH
     _print(heads, ([one_line(cell) for cell in row] for row in rows), width, box=SIMPLE)
 
@@ -31,10 +34,6 @@ def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | Non
 
     Brackets in a cell are no markup, and what does not print is a space. There are lines between folded rows.
     """
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
     console = Console(width=width)
     columns = [Column(Text(head), overflow="fold") for head in heads]
     table = Table(*columns, show_header=any(heads), **look)  # type: ignore[arg-type]
