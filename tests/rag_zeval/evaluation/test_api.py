@@ -166,13 +166,13 @@ def test_ctrl_c_in_a_cell_keeps_what_is_there(literal_judge: ScriptedJudge, tmp_
 def test_a_judge_shared_by_threads_keeps_its_concurrency_in_each(literal_judge: ScriptedJudge) -> None:
     judge = Evaluator(open_backend(literal_judge.spec(), concurrency=1))
 
-    async def ask() -> set[float | None]:
-        asked = (judge.aevaluate("q", "Ann has cats.", ["Ann has cats."]) for _ in range(5))
-        return {score for evaluation in await asyncio.gather(*asked) for score in evaluation.scores}
+    async def ask() -> list[list[float | None]]:
+        asked = (judge.aevaluate("q", "Ann has cats.", ["Ann has cats.", "Bob has cats."]) for _ in range(5))
+        return [evaluation.scores for evaluation in await asyncio.gather(*asked)]
 
     literal_judge.delay = 0.02
     with ThreadPoolExecutor(3) as threads:
-        assert list(threads.map(lambda _: asyncio.run(ask()), range(3))) == [{1.0}] * 3
+        assert list(threads.map(lambda _: asyncio.run(ask()), range(3))) == [[[1.0, 0.0]] * 5] * 3
     assert literal_judge.open_most <= 3
 
 
@@ -181,13 +181,9 @@ def test_a_judge_shared_by_threads_keeps_its_concurrency_in_each(literal_judge: 
 )
 def test_names_are_a_list_or_a_text_with_commas(names: Any) -> None:
     assert {one.metric for one in evaluate(rows(2), scorers=names, against="truth")} == {"bleu@truth", "rouge_l@truth"}
-    assert {one.metric for one in evaluate(rows(2), scorers="bleu", against="truth")} == {"bleu@truth"}
 
 
-@pytest.mark.parametrize(
-    ("names", "line"),
-    [("blue", "unknown scorer 'blue'"), ([], "--scorers is empty"), (" , ", "--scorers is empty")],
-)
-def test_names_that_are_none_are_refused(names: Any, line: str) -> None:
-    with pytest.raises(InputError, match=line):
+@pytest.mark.parametrize("names", [[], " , "])
+def test_no_name_is_refused(names: Any) -> None:
+    with pytest.raises(InputError, match="--scorers is empty"):
         evaluate(rows(2), scorers=names)
