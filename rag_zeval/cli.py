@@ -13,12 +13,11 @@ from rag_zeval import __version__
 from rag_zeval.commands.audit import audit, audit_qrels, sample
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.decisions import compare, gate
-from rag_zeval.commands.evaluate import evaluate
+from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
 from rag_zeval.commands.questions import questions
 from rag_zeval.commands.report import report, serve_report
-from rag_zeval.commands.scorers import scorers
 from rag_zeval.streams import exit_status, run_app
 
 ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"

@@ -1,9 +1,10 @@
-"""`rag-zeval evaluate`: score the answers of files."""
+"""`rag-zeval evaluate`: score the answers of files; `rag-zeval scorers`: what it can score them by."""
 
 from __future__ import annotations
 
 import math
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -205,3 +206,19 @@ def _named(word: str) -> tuple[str | None, Path]:
     """`old=a/run.csv` as a system's name and a file; a file may have the sign in its name."""
     name, sign, path = word.partition("=")
     return (name, Path(path)) if sign and name and not Path(word).exists() else (None, Path(word))
+
+
+def scorers() -> None:
+    """List the scorers: what each one is, what it needs and how often it calls a model."""
+    from rag_zeval.scorers.registry import overview
+
+    print(f"{'':46}  calls  tokens  needs")
+    for method, lines in groupby(overview(), key=lambda line: line.method):
+        print(f"\n{method}")
+        for line in lines:
+            calls, tokens = ("-" if not count else f"{count:,}" for count in (line.calls, line.tokens))
+            print(f"    {line.name:<42}  {calls:>5}  {tokens:>6}  {line.needs}")
+    print(
+        "\nCalls and tokens are rough estimates: measured with a rule-based mock judge, for a question with two answers"
+    )
+    print("and five chunks. `rag-zeval evaluate --dry-run` estimates them for your own file.")
