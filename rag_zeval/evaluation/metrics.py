@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rag_zeval.budget import Account
-from rag_zeval.cases.case import REFERENCE, SOURCES, CaseSet
+from rag_zeval.cases.case import REFERENCE, SOURCES, Case, CaseSet
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
 from rag_zeval.judge.needs import missing_everywhere
@@ -17,13 +17,14 @@ from rag_zeval.models.embeddings import CachedEmbedder, Embedder
 from rag_zeval.models.language_model import Backend
 from rag_zeval.models.nli import open_checker
 from rag_zeval.models.open import SPECS, can_constrain, open_backend, open_embedder
-from rag_zeval.results import row_id
+from rag_zeval.results import result_row, row_id
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.checked_claims import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, NEEDS, SCORERS
-from rag_zeval.scorers.score import Scorer
+from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, asks_judge, embeds, open_scorer
+from rag_zeval.scoring.row_loop import Work
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
 
@@ -48,22 +49,24 @@ class Judges:
 
 
 @dataclass(frozen=True)
-class Metric:
-    """What stands in a column: a scorer on one source of truth. `trial` numbers the samples of a judge, from 0.
+class Metric(Work):
+    """What stands in a column: a scorer on one source of truth of these cases, which their keys name.
 
-    made_by: what its values depend on besides the example, for its rows. cached: the backend that keeps its replies.
+    made_by: for its rows, its name, the trial, and what its values depend on besides the example. cached: the backend
+    that keeps its replies.
     """
 
-    name: str
+    cases: Mapping[str, Case]
     against: str
-    scorer: Scorer
     made_by: Row
-    trial: int = 0
     cached: CachedBackend | None = None
 
-    def row_id(self, key: str) -> str:
-        """The id of the row of a case (see `CaseSet.keys`)."""
-        return row_id(key, self.name, self.trial)
+    def row_id(self, id_: str) -> str:
+        return row_id(id_, self.made_by["metric"], self.made_by["trial"])
+
+    def row(self, scored: Scored) -> Row:
+        key = scored.id
+        return result_row(self.row_id(key), self.cases[key], self.examples[key], self.scorer, scored, self.made_by)
 
 
 def scorer_names(given: str | Sequence[str]) -> list[str]:
@@ -129,7 +132,7 @@ def places(names: Sequence[str], sources: Sequence[str]) -> list[tuple[str, str]
 
 
 def open_metrics(
-    names: Sequence[str], sources: Sequence[str], judges: Judges, cache: ReplyCache | None
+    names: Sequence[str], cases: CaseSet, sources: Sequence[str], judges: Judges, cache: ReplyCache | None
 ) -> list[Metric]:
     """The metrics of scorers (see `check_scorers`), their models loaded. `checked_claims` is opened by its run.
 
@@ -146,24 +149,28 @@ def open_metrics(
         embedder = CachedEmbedder(embedder, cache) if embedder else None
     checker = open_checker(str(judges.claim_checker), False) if any(name in CHECKED_TEXTS for name in names) else None
     models = Models(judge, embedder, checker, judges.bert_score)
-    return [
-        _metric(name, source, models, judges.asking, trial)
-        for name, source in places(names, sources)
-        if name != CheckedClaims.name
-        for trial in range(judges.trials if asks_judge(name) else 1)
-    ]
-
-
-def _metric(name: str, against: str, models: Models, asking: Asking, trial: int) -> Metric:
-    sampling = replace(asking.sampling, seed=asking.sampling.seed + trial)
-    scorer = open_scorer(name, models, replace(asking, sampling=sampling))
-    made_by: Row = {"model": None}
-    judge = models.judge if asks_judge(name) else None
-    if judge is not None:
-        made_by = {"model": judge.name, "sampling": asdict(sampling)}
-        if isinstance(scorer, RagZeval):
-            made_by |= {"variant": scorer.variant, "structured": asking.structured}
-        made_by["prompt_hash"] = scorer.prompt_hash
-    made_by["identity"] = scorer.identity
-    cached = judge if isinstance(judge, CachedBackend) else None
-    return Metric(metric_name(name, against), against, scorer, made_by, trial, cached)
+    by_key = dict(zip(cases.keys, cases.cases, strict=True))
+    examples = {
+        source: {key: cases.example(at, source) for at, key in enumerate(cases.keys)}
+        for source in {*sources, REFERENCE}
+    }
+    metrics = []
+    for scorer_name, source in places(names, sources):
+        if scorer_name == CheckedClaims.name:
+            continue
+        asks = judge if asks_judge(scorer_name) else None
+        for trial in range(judges.trials if asks else 1):
+            sampling = replace(judges.asking.sampling, seed=judges.asking.sampling.seed + trial)
+            scorer = open_scorer(scorer_name, models, replace(judges.asking, sampling=sampling))
+            name = metric_name(scorer_name, source)
+            made_by: Row = {"metric": name, "trial": trial, "model": None}
+            if asks is not None:
+                made_by |= {"model": asks.name, "sampling": asdict(sampling)}
+                if isinstance(scorer, RagZeval):
+                    made_by |= {"variant": scorer.variant, "structured": judges.asking.structured}
+                made_by["prompt_hash"] = scorer.prompt_hash
+            made_by["identity"] = scorer.identity
+            label = f"{name}, trial {trial + 1}" if trial else name
+            cached = asks if isinstance(asks, CachedBackend) else None
+            metrics.append(Metric(label, scorer, examples[source], by_key, source, made_by, cached))
+    return metrics

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rag_zeval.cases.case import Case, CaseSet
@@ -20,13 +20,13 @@ from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.nli import open_checker
 from rag_zeval.progress import Progress
-from rag_zeval.results import SPENT, ResultRows, input_sha256, result_row, row_id
+from rag_zeval.results import SPENT, ResultRows, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.checked_claims import CheckedClaims
-from rag_zeval.scorers.registry import JUDGE
+from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.opening import shares_questions
-from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
+from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 
 
@@ -95,15 +95,17 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
     if cache is None and any(map(shares_questions, run.scorers)):
         cache = out.with_name(f"{out.name}.replies.sqlite")
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
-        metrics = open_metrics(run.scorers, run.sources, run.judges, replies)
+        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies)
         _retry(run, metrics, writer, spending)
-        ids: list[str] = []
         with Progress() as progress:
             for metric in metrics:
-                ids += _score(run.cases, metric, writer, progress, spending)
+                score_rows(metric, writer, progress, spending)
             if CheckedClaims.name in run.scorers and not spending.unasked:
-                for metric in _of_claims(run, writer):
-                    ids += _score(run.cases, metric, writer, progress, spending)
+                checked = list(_of_claims(run, metrics, writer.done))
+                for metric in checked:
+                    score_rows(metric, writer, progress, spending)
+                metrics += checked
+        ids = (metric.row_id(key) for metric in metrics for key in metric.examples)
         yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
 
 
@@ -122,8 +124,7 @@ def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spe
     if again:
         print(f"retrying {len(again)} failed rows", file=sys.stderr)
     for metric in metrics:
-        tried = [failed[id_] for id_ in again]
-        examples = [run.cases.example(at, metric.against) for at, of in tried if of is metric]
+        examples = [example for of, example in (failed[id_] for id_ in again) if of is metric]
         if metric.cached is not None and examples:
             metric.cached.forgets = True
             list(metric.scorer.score(examples))
@@ -131,11 +132,11 @@ def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spe
     take_out(writer, again)
 
 
-def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[int, Metric]]:
-    """The rows without a score that another try may have one for: the case and metric of each, by row id."""
-    cases, failed = run.cases, {}
-    places = {m.row_id(key): (at, m) for m in metrics for at, key in enumerate(cases.keys)}
-    if len(places) < len(metrics) * len(cases.keys):
+def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[Metric, Example]]:
+    """The rows without a score that another try may have one for, by id: the metric and example of each."""
+    failed = {}
+    places = {metric.row_id(key): (metric, of) for metric in metrics for key, of in metric.examples.items()}
+    if len(places) < len(metrics) * len(run.cases.keys):
         raise InputError("with --trials or several scorers, ids like 'x' and 'x|rag_zeval#1' collide: rename them")
     for number, row in enumerate(writer.done.values(), 1):
         if row["id"] == SPENT:
@@ -145,11 +146,10 @@ def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWrite
             if row["case"] not in run.known:
                 raise InputError(f"row {row['id']!r} comes from a different input")
             if row["id"] in places:
-                at, metric = places[row["id"]]
-                example = cases.example(at, metric.against)
+                metric, example = places[row["id"]]
                 _check_made_by(row, metric, example)
                 if row["trajectory"] is None and _may_score(row["statuses"], metric.scorer.lacking(example)):
-                    failed[row["id"]] = at, metric  # with a trajectory it has no claims
+                    failed[row["id"]] = metric, example  # with a trajectory it has no claims
         except InputError as error:
             raise InputError(f"{writer.path}:{number}: {error}; choose another --out") from error
     return failed
@@ -167,33 +167,16 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
         raise InputError(f"row {row['id']!r} was made with a different {differing}")
 
 
-def _of_claims(run: EvaluationRun, writer: RowWriter) -> Iterator[Metric]:
+def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str, Row]) -> Iterator[Metric]:
     """The metrics of `checked_claims`, on the trajectories that the judge gave in its first trial."""
     checker = open_checker(str(run.judges.claim_checker), False)
-    for source in run.sources:
-        judged = {}
-        for key in run.cases.keys:
-            if row := writer.done.get(row_id(key, metric_name(JUDGE, source), 0)):
-                parts = {"trajectory": row["trajectory"], "status": row["status"]}
-                judged[key] = Scored(key, (), parts)
-        scorer = CheckedClaims(checker, judged, run.judges.model or "")
-        name = metric_name(CheckedClaims.name, source)
-        yield Metric(name, source, scorer, {"model": None, "identity": scorer.identity})
-
-
-def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:
-    """Score the cases that have no row yet; the ids of all rows of this metric, there or not."""
-    at_key = {key: at for at, key in enumerate(cases.keys)}
-    made_by = {"metric": metric.name, "trial": metric.trial, **metric.made_by}
-
-    def example(key: str) -> Example:
-        return cases.example(at_key[key], metric.against)
-
-    def row(scored: Scored) -> Row:
-        case = cases.cases[at_key[scored.id]]
-        return result_row(metric.row_id(scored.id), case, example(scored.id), metric.scorer, scored, made_by)
-
-    trial = f", trial {metric.trial + 1}" if metric.trial else ""
-    work = Work(f"{metric.name}{trial}", metric.scorer, cases.keys, example, metric.row_id, row)
-    score_rows(work, writer, progress, spending)
-    return [metric.row_id(key) for key in cases.keys]
+    for metric in metrics:
+        if isinstance(metric.scorer, RagZeval) and metric.made_by["trial"] == 0:
+            judged = {}
+            for key in metric.examples:
+                if row := rows.get(metric.row_id(key)):
+                    judged[key] = Scored(key, (), {"trajectory": row["trajectory"], "status": row["status"]})
+            scorer = CheckedClaims(checker, judged, run.judges.model or "")
+            name = metric_name(scorer.name, metric.against)
+            made_by = {"metric": name, "trial": 0, "model": None, "identity": scorer.identity}
+            yield replace(metric, label=name, scorer=scorer, made_by=made_by, cached=None)

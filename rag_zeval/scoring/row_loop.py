@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_zeval.budget import Budget
@@ -18,17 +18,19 @@ from rag_zeval.scoring.spending import Spending, spent_before
 
 @dataclass(frozen=True)
 class Work:
-    """A scorer, and what it is to score: `ids` of examples in order, and the example of each.
-
-    label: what progress calls it. row_id, row: the id of an example's row, and the row of what was scored.
-    """
+    """A scorer, and the examples that it is to score, by id and in order. label: what progress calls it."""
 
     label: str
     scorer: Scorer
-    ids: Sequence[str]
-    example: Callable[[str], Example]
-    row_id: Callable[[str], str]
-    row: Callable[[Scored], Row]
+    examples: Mapping[str, Example]
+
+    def row_id(self, id_: str) -> str:
+        """The id of the row of an example."""
+        return id_
+
+    def row(self, scored: Scored) -> Row:
+        """The row of what was scored."""
+        return scored.row()
 
 
 def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | None) -> Collection[str]:
@@ -52,8 +54,8 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
     gets a row only if something was paid for it; `spending` counts it.
     """
     done = writer.done
-    missing = [id_ for id_ in work.ids if work.row_id(id_) not in done]
-    with progress.job(work.label, len(work.ids), len(work.ids) - len(missing), spending.shown) as job:
+    missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]
+    with progress.job(work.label, len(work.examples), len(work.examples) - len(missing), spending.shown) as job:
         for scored in _scored(work, missing):
             spending.unasked += bool(scored.unasked)
             if work.row_id(scored.id) not in done and (scored.calls or not scored.unasked):
@@ -66,13 +68,13 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
 
 def _scored(work: Work, missing: Sequence[str]) -> Iterator[Scored]:
     for group in _groups(work, missing):
-        yield from work.scorer.score(map(work.example, group))
+        yield from work.scorer.score(map(work.examples.__getitem__, group))
 
 
 def _groups(work: Work, missing: Sequence[str]) -> Iterable[Sequence[str]]:
-    size = work.scorer.group
+    size, ids = work.scorer.group, list(work.examples)
     if not size:
         return [missing] if missing else []
     wanted = set(missing)
-    groups = (work.ids[start : start + size] for start in range(0, len(work.ids), size))
+    groups = (ids[start : start + size] for start in range(0, len(ids), size))
     return (group for group in groups if not wanted.isdisjoint(group))
