@@ -166,12 +166,14 @@ def test_an_interrupted_run_says_that_it_goes_on(evaluate: Run, endpoint: Any, r
     assert 0 < len(read_jsonl(tmp_path / "o.jsonl")) < 50
 
 
-def test_sampling_reaches_the_model_and_the_rows(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
+def test_options_reach_the_model_and_the_rows(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
     assert evaluate("--out", "default.jsonl").returncode == 0
-    assert evaluate("--max-tokens", 77, "--temperature", 0.5).returncode == 0
+    assert evaluate("--max-tokens", 77, "--temperature", 0.5, "--structured").returncode == 0
     assert [(sent["max_tokens"], sent["temperature"]) for sent in endpoint.requests] == [(8192, 0.1), (77, 0.5)]
+    json_schema = {"name": "reply", "schema": response_schema(2, "paper"), "strict": True}
+    assert endpoint.requests[1]["response_format"] == {"type": "json_schema", "json_schema": json_schema}
     (noted,) = read_jsonl(tmp_path / "o.jsonl")
-    assert (noted["sampling"]["max_tokens"], noted["sampling"]["temperature"]) == (77, 0.5)
+    assert (noted["sampling"]["max_tokens"], noted["sampling"]["temperature"], noted["structured"]) == (77, 0.5, True)
 
 
 @pytest.mark.parametrize(
@@ -314,14 +316,6 @@ def test_trials_are_samples_of_their_own_and_cached_ones_cost_nothing(
     again = evaluate("--trials", 3, "--cache", "replies.sqlite", "--out", "two.jsonl")
     assert len(endpoint.requests) == 9 and "0 (9 from the cache)" in again.stdout
     assert {each["id"]: each["scores"] for each in read_jsonl(tmp_path / "two.jsonl")} == scores
-
-
-def test_structured_rows_are_their_own(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
-    assert evaluate().returncode == 0
-    assert evaluate("--structured", "--out", "s.jsonl").returncode == 0
-    json_schema = {"name": "reply", "schema": response_schema(2, "paper"), "strict": True}
-    assert endpoint.requests[1]["response_format"] == {"type": "json_schema", "json_schema": json_schema}
-    assert read_jsonl(tmp_path / "s.jsonl")[0]["structured"] is True
 
 
 def test_when_nothing_could_be_scored_the_run_fails(evaluate: Run, endpoint: Any) -> None:

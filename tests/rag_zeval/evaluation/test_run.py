@@ -28,7 +28,6 @@ from rag_zeval.scripted_judge import ScriptedJudge
 
 Run = Callable[..., Any]
 FAMILIES = "rag_zeval,bleu,is_correct,ragchecker_precision,ragchecker_recall,umbrela,trulens_groundedness"
-PRICES = '{"judge": {"prompt": 1000, "completion": 2000}}'
 BOTH = "Ann has cats. Bob has dogs."
 CONTEXTS = ("Ann has cats.", "Eve has owls.")
 SLOW = "no answer: HTTP 429: slow down"
@@ -52,6 +51,8 @@ def rows(count: int = 12) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def answers(tmp_path: Path) -> Path:
+    """A file of answers, with a price list beside it."""
+    (tmp_path / "prices.json").write_text('{"judge": {"prompt": 1000, "completion": 2000}}')
     path = tmp_path / "new.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     return path
@@ -98,7 +99,6 @@ def test_files_are_systems_and_share_questions(run: Run, literal_judge: Any, ans
 def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
     run: Run, literal_judge: Any, answers: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "prices.json").write_text(PRICES)
     options = [
         "--model",
         literal_judge.spec(),
@@ -120,7 +120,6 @@ def test_a_limit_stops_the_run_and_a_larger_one_goes_on(
     run: Run, literal_judge: Any, answers: Path, tmp_path: Path
 ) -> None:
     """What servers may do to a limit is in tests/hostile/money.py."""
-    (tmp_path / "prices.json").write_text(PRICES)
     options = ["--model", literal_judge.spec(), "--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
     stopped = run("evaluate", answers, *options, "--max-cost", 0.1)
     asked = len(literal_judge.requests)
@@ -137,7 +136,6 @@ def test_a_limit_stops_the_run_and_a_larger_one_goes_on(
 def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(
     run: Run, literal_judge: Any, answers: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "prices.json").write_text(PRICES)
     literal_judge.replies = "I cannot judge this."
     options = ["--model", literal_judge.spec(), "--limit", 2, "--prices", "prices.json", "--out", "o", "--cache", "c"]
     failed = run("evaluate", answers, *options, "--max-cost", 100)
@@ -149,7 +147,6 @@ def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(
 
 
 def test_replies_from_the_cache_cost_nothing(run: Run, literal_judge: Any, answers: Path, tmp_path: Path) -> None:
-    (tmp_path / "prices.json").write_text(PRICES)
     options = ["--model", literal_judge.spec(), "--prices", "prices.json", "--cache", "c"]
     assert run("evaluate", answers, *options, "--out", "first").returncode == 0
     done = run("evaluate", answers, *options, "--out", "second", "--max-cost", 0.001)
