@@ -55,11 +55,9 @@ def compare(
     check_files([*(("INPUT", path) for path in inputs), ("--html", html), ("--out", out)])
     first, *others = read = read_sides(sides)
     metrics = shared_metrics(read, metric or ())
-    found: list[Any]
-    if len(read) > 2:
-        found = [compare_pairwise(read, name) for name in metrics]
-    else:
-        found = [compare_by(first, others[0], name) for name in metrics]
+    found: list[Any] = [
+        compare_pairwise(read, name) if len(read) > 2 else compare_by(first, others[0], name) for name in metrics
+    ]
     if html is not None:  # before anything is printed: who reads that may stop early
         write_page(html, sides, found)
     if out is not None:

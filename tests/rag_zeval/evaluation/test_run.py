@@ -58,16 +58,18 @@ def answers(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def judge_answers(run: Run, literal_judge: ScriptedJudge, answers: Path) -> Run:
+    """Runs `evaluate` on the file of answers, by a judge that supports exact sentences."""
+    return lambda *more: run("evaluate", answers, "--model", literal_judge.spec(), *more)
+
+
 def scores(path: Path) -> dict[tuple[str, str], list[float | None]]:
     return {(row["metric"], row["case"]): row["scores"] for row in read_jsonl(path) if row["id"] != SPENT}
 
 
-def test_many_scorers_on_one_file_each_with_its_sources(
-    run: Run, literal_judge: Any, answers: Path, tmp_path: Path
-) -> None:
-    done = run(
-        "evaluate", answers, "--model", literal_judge.spec(), "--scorers", FAMILIES, "--against", "both", "--out", "o"
-    )
+def test_many_scorers_on_one_file_each_with_its_sources(judge_answers: Run, literal_judge: Any, tmp_path: Path) -> None:
+    done = judge_answers("--scorers", FAMILIES, "--against", "both", "--out", "o")
     assert done.returncode == 0, done.stderr
     found = scores(tmp_path / "o")
     metrics = list(dict.fromkeys(metric for metric, _ in found))
@@ -79,15 +81,13 @@ def test_many_scorers_on_one_file_each_with_its_sources(
     assert all(found["rag_zeval@truth", f"r{n}"] == [1.0] for n in range(12))
     assert "thirds" in done.stdout and done.stdout.index("others") < done.stdout.index("thirds")  # the worst first
     requests = len(literal_judge.requests)
-    assert run(
-        "evaluate", answers, "--model", literal_judge.spec(), "--scorers", FAMILIES, "--against", "both", "--out", "o"
-    )
-    assert len(literal_judge.requests) == requests
+    again = judge_answers("--scorers", FAMILIES, "--against", "both", "--out", "o")
+    assert again.returncode == 0 and len(literal_judge.requests) == requests
 
 
-def test_files_are_systems_and_share_questions(run: Run, literal_judge: Any, answers: Path, tmp_path: Path) -> None:
+def test_files_are_systems_and_share_questions(judge_answers: Run, answers: Path, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text(answers.read_text().replace("Ann has", "Eve has", 1))
-    done = run("evaluate", answers, "old.jsonl", "--model", literal_judge.spec(), "--against", "truth", "--out", "o")
+    done = judge_answers("old.jsonl", "--against", "truth", "--out", "o")
     assert done.returncode == 0, done.stderr
     assert {(row["systems"][0], row["case"]) for row in read_jsonl(tmp_path / "o")} == {
         (system, f"r{n}") for system in ("new", "old") for n in range(12)
@@ -97,83 +97,65 @@ def test_files_are_systems_and_share_questions(run: Run, literal_judge: Any, ans
 
 
 def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
-    run: Run, literal_judge: Any, answers: Path, tmp_path: Path
+    judge_answers: Run, literal_judge: Any, tmp_path: Path
 ) -> None:
-    options = [
-        "--model",
-        literal_judge.spec(),
-        "--scorers",
-        FAMILIES,
-        "--against",
-        "contexts",
-        "--prices",
-        "prices.json",
-    ]
-    told = run("evaluate", answers, *options, "--dry-run")
+    options = ["--scorers", FAMILIES, "--against", "contexts", "--prices", "prices.json"]
+    told = judge_answers(*options, "--dry-run")
     assert told.returncode == 0 and not literal_judge.requests and not list(tmp_path.glob("*.results.jsonl"))
     calls = sum(int(line.split("│")[3].replace(",", "")) for line in told.stdout.splitlines() if "│" in line)
-    assert run("evaluate", answers, *options).returncode == 0
+    assert judge_answers(*options).returncode == 0
     assert len(literal_judge.requests) == calls > 12
 
 
-def test_a_limit_stops_the_run_and_a_larger_one_goes_on(
-    run: Run, literal_judge: Any, answers: Path, tmp_path: Path
-) -> None:
+def test_a_limit_stops_the_run_and_a_larger_one_goes_on(judge_answers: Run, literal_judge: Any, tmp_path: Path) -> None:
     """What servers may do to a limit is in tests/hostile/money.py."""
-    options = ["--model", literal_judge.spec(), "--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
-    stopped = run("evaluate", answers, *options, "--max-cost", 0.1)
+    options = ["--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
+    stopped = judge_answers(*options, "--max-cost", 0.1)
     asked = len(literal_judge.requests)
     assert stopped.returncode == 1 and 0 < asked < 12
     assert f"stopped at --max-cost 0.1: {12 - asked} rows are not judged" in stopped.stderr
     assert re.search(rf"rows not judged +│ {12 - asked} ", stopped.stdout)
     kept = (tmp_path / "o").read_text()
     assert len(kept.splitlines()) == asked + 12  # what costs nothing is done
-    again = run("evaluate", answers, *options, "--max-cost", 0.1)
+    again = judge_answers(*options, "--max-cost", 0.1)
     assert again.returncode == 1 and len(literal_judge.requests) == asked and (tmp_path / "o").read_text() == kept
-    assert run("evaluate", answers, *options, "--max-cost", 100).returncode == 0 and len(literal_judge.requests) == 12
+    assert judge_answers(*options, "--max-cost", 100).returncode == 0 and len(literal_judge.requests) == 12
 
 
 def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(
-    run: Run, literal_judge: Any, answers: Path, tmp_path: Path
+    judge_answers: Run, literal_judge: Any, tmp_path: Path
 ) -> None:
     literal_judge.replies = "I cannot judge this."
-    options = ["--model", literal_judge.spec(), "--limit", 2, "--prices", "prices.json", "--out", "o", "--cache", "c"]
-    failed = run("evaluate", answers, *options, "--max-cost", 100)
+    options = ["--limit", 2, "--prices", "prices.json", "--out", "o", "--cache", "c"]
+    failed = judge_answers(*options, "--max-cost", 100)
     kept = (tmp_path / "o").read_text()
     assert failed.returncode == 1 and "stopped" not in failed.stderr and len(literal_judge.requests) == 2
-    stopped = run("evaluate", answers, *options, "--max-cost", 0.001)
+    stopped = judge_answers(*options, "--max-cost", 0.001)
     assert stopped.returncode == 1 and "2 rows are not judged" in stopped.stderr
     assert (tmp_path / "o").read_text() == kept and len(literal_judge.requests) == 2
 
 
-def test_replies_from_the_cache_cost_nothing(run: Run, literal_judge: Any, answers: Path, tmp_path: Path) -> None:
-    options = ["--model", literal_judge.spec(), "--prices", "prices.json", "--cache", "c"]
-    assert run("evaluate", answers, *options, "--out", "first").returncode == 0
-    done = run("evaluate", answers, *options, "--out", "second", "--max-cost", 0.001)
-    assert (
-        done.returncode == 0
-        and "dollars" in done.stdout
-        and "0.0000" in done.stdout
-        and len(literal_judge.requests) == 12
-    )
+def test_replies_from_the_cache_cost_nothing(judge_answers: Run, literal_judge: Any) -> None:
+    options = ["--prices", "prices.json", "--cache", "c"]
+    assert judge_answers(*options, "--out", "first").returncode == 0
+    done = judge_answers(*options, "--out", "second", "--max-cost", 0.001)
+    assert done.returncode == 0 and len(literal_judge.requests) == 12
+    assert "dollars" in done.stdout and "0.0000" in done.stdout
 
 
-def test_a_sample_is_always_the_same_and_a_limit_is_the_first(run: Run, literal_judge: Any, answers: Path) -> None:
+def test_a_sample_is_always_the_same_and_a_limit_is_the_first(judge_answers: Run, answers: Path) -> None:
     for name in ("a", "b"):
-        assert run("evaluate", answers, "--model", literal_judge.spec(), "--sample", 5, "--out", name).returncode == 0
+        assert judge_answers("--sample", 5, "--out", name).returncode == 0
     drawn = [set(scores(answers.parent / name)) for name in ("a", "b")]
     assert drawn[0] == drawn[1] and len(drawn[0]) == 5
-    assert run("evaluate", answers, "--model", literal_judge.spec(), "--limit", 2, "--out", "c").returncode == 0
+    assert judge_answers("--limit", 2, "--out", "c").returncode == 0
     assert {case for _, case in scores(answers.parent / "c")} == {"r0", "r1"}
 
 
-def test_python_gives_what_the_command_gives(run: Run, literal_judge: Any, answers: Path, tmp_path: Path) -> None:
-    assert (
-        run(
-            "evaluate", answers, "--model", literal_judge.spec(), "--scorers", "rag_zeval,bleu", "--out", "o"
-        ).returncode
-        == 0
-    )
+def test_python_gives_what_the_command_gives(
+    judge_answers: Run, literal_judge: Any, answers: Path, tmp_path: Path
+) -> None:
+    assert judge_answers("--scorers", "rag_zeval,bleu", "--out", "o").returncode == 0
     results = evaluate(rows(), scorers=["rag_zeval", "bleu"], model=literal_judge.spec())
     assert [(one.metric, one.case) for one in results] == [
         (metric, f"r{n}") for metric in ("rag_zeval@contexts", "bleu@contexts") for n in range(12)
