@@ -50,10 +50,10 @@ class Judges:
 
 @dataclass(frozen=True)
 class Metric(Work):
-    """What stands in a column: a scorer on one source of truth of these cases, which their keys name.
+    """A column of the results: a scorer on one source of truth of these cases, by key (see `CaseSet.keys`).
 
-    made_by: for its rows, its name, the trial, and what its values depend on besides the example. cached: the backend
-    that keeps its replies.
+    made_by: fields of its rows: its name, the trial, and what its values depend on besides the example. cached: the
+    backend whose replies are kept, if there is a cache.
     """
 
     cases: Mapping[str, Case]
@@ -70,7 +70,7 @@ class Metric(Work):
 
 
 def scorer_names(given: str | Sequence[str]) -> list[str]:
-    """The names in a text, with commas between them, or in a list; each once. Raises InputError if there is none."""
+    """The names in a list, or in a text with commas between them, each once. Raises InputError if there is none."""
     names = given.split(",") if isinstance(given, str) else map(str, given)
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not found:
@@ -105,7 +105,7 @@ def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> 
 
 
 def check_structured(model: str) -> None:
-    """Raises InputError if replies should follow a schema and this model's cannot be made to."""
+    """Raises InputError if the replies of this model cannot be forced to follow a JSON schema."""
     if not can_constrain(model):
         raise InputError(f"--structured: {model} cannot be forced into a JSON schema; endpoints and vLLM can")
 

@@ -1,4 +1,4 @@
-"""Examples scored into a file of rows: a row is written as soon as it is there, and nothing is scored twice."""
+"""Score examples into a file of rows: each row is written at once, and no example is scored twice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Work:
 
 
 def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | None) -> Collection[str]:
-    """The failed rows that are scored again: none if the budget is spent, and `spending` then counts them."""
+    """Which failed rows to score again. If the budget is spent, none: `spending` then counts them as not judged."""
     if budget is not None and budget.is_spent:
         spending.unasked += len(failed)
         return ()
@@ -42,16 +42,16 @@ def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | 
 
 
 def take_out(writer: RowWriter, ids: Collection[str]) -> None:
-    """Take these rows out of the file, to score them again. What they have cost stays in it."""
+    """Delete these rows from the file, so that they are scored again. What they cost stays in its SPENT row."""
     writer.settle([*ids, SPENT] if ids else (), spent_before(writer.done, ids) if ids else None)
 
 
 def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> None:
     """Score the examples that the file has no row of.
 
-    A group that a scorer computes together is computed whole again if one of its rows is missing: a run that was
-    killed then writes what an undisturbed one does. An example that was not asked for, because the budget is spent,
-    gets a row only if something was paid for it; `spending` counts it.
+    If a scorer computes examples in groups, and a row of a group is missing, it computes the whole group again. So a
+    run that was killed writes the same rows as one that was not. An example that was not judged because the budget was
+    spent gets a row only if something was paid for it; `spending` counts it.
     """
     done = writer.done
     missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]

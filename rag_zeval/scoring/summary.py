@@ -1,4 +1,4 @@
-"""What a run says at its end: a column for each metric and system, their slices, what it cost and what failed."""
+"""The summary of a run: a column for each metric and system, also by slice; what it cost, and what failed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ Answer = tuple[str, int, float | None]  # its case, trial and score
 
 @dataclass(frozen=True)
 class Column:
-    """The answers of one system by one metric, all or of a slice. A missing score is never a number.
+    """The answers of one system, scored by one metric: all of them, or those of a slice.
 
-    answers: over all trials, and the scores that they have; ci: 95% percentile bootstrap of the mean over cases, None
-    with fewer than two scored; trial_sd: standard deviation of the trials' means, None for one trial.
+    answers: how many there are over all trials. scores: those that there are; a missing score never counts as a number.
+    ci: 95% percentile bootstrap interval of the mean over cases; None with fewer than two scored cases. trial_sd:
+    standard deviation of the trials' means; None for one trial.
     """
 
     metric: str
@@ -46,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Summary:
-    """columns: of each metric and system; slices: the same by slice, worst first, if there are any; cached: replies."""
+    """columns: one for each metric and system; slices: the same by slice, the worst first; cached: cache hits."""
 
     rows: int
     columns: tuple[Column, ...]
@@ -88,7 +89,7 @@ def slice_of(row: Row) -> str:
 
 
 def summarize(rows: Iterable[Row]) -> Summary:
-    """The summary of result rows, gone through once and not kept."""
+    """The summary of result rows. It iterates over them once and keeps none."""
     whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     sliced: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
     kinds: dict[str, Counter[str]] = defaultdict(Counter)
@@ -109,7 +110,7 @@ def summarize(rows: Iterable[Row]) -> Summary:
 
 
 def columns_of(judged: Iterable[Judged]) -> list[Column]:
-    """A column for each metric and system of answers that stand for all their trials."""
+    """A column for each metric and system of answers whose scores are means over trials."""
     whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for one in judged:
         whole[one.metric, one.system].append((one.case, 0, one.score))
@@ -117,9 +118,9 @@ def columns_of(judged: Iterable[Judged]) -> list[Column]:
 
 
 def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
-    """Rows by status: those with a score first, then failures, the frequent first.
+    """How many rows have each status: first those with a score, then failures, the most frequent first.
 
-    kinds: the statuses that differ only in their numbers, which are one, named by the first that came.
+    kinds: statuses that differ only in their numbers. They count as one, which is called by the first of them.
     """
     counts: dict[str, int] = {}
     for kind in kinds.values():
@@ -129,14 +130,14 @@ def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
 
 
 def frequent_statuses(summary: Summary) -> list[tuple[str, int]]:
-    """`(status, rows)`, and at the end those of statuses that are not shown."""
+    """`(status, rows)` of the most frequent statuses, and last the number of all other rows."""
     counts = list(summary.statuses.items())
     rest = sum(count for _, count in counts[STATUSES_SHOWN:])
     return [*counts[:STATUSES_SHOWN], *([("with other failures", rest)] if rest else [])]
 
 
 def column_cells(column: Column) -> list[str]:
-    """Mean, 95% interval, and how many answers have a score, as tables show them."""
+    """The cells of a table: mean, 95% interval, and how many answers have a score."""
     return [
         "none" if column.mean is None else f"{column.mean:.3f}",
         "none" if column.ci is None else f"{column.ci[0]:.3f} to {column.ci[1]:.3f}",
@@ -145,7 +146,7 @@ def column_cells(column: Column) -> list[str]:
 
 
 def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
-    """`(name, value)`: rows by status, and what all attempts cost together."""
+    """`(name, value)`: how many rows have each status, and what all attempts cost together."""
     lines = [("rows", str(summary.rows))]
     lines += [(f"rows {status}", str(count)) for status, count in frequent_statuses(summary)]
     lines.append(("calls", f"{spending.calls}" + (f" ({summary.cached} from the cache)" if summary.cached else "")))
