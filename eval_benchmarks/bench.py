@@ -166,8 +166,7 @@ def score(
             spending.add(row)
         unread = [row["id"] for row in writer.done.values() if not row.get("final")]
         take_out(writer, rows_to_retry(unread, spending, budget))
-        work = Work(job.label, job.scorer, list(examples), examples.__getitem__, str, Scored.row)
-        score_rows(work, writer, progress, spending)
+        score_rows(Work(job.label, job.scorer, examples), writer, progress, spending)
     if spending.unasked:
         raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
     return StoredRows(path, Scored.from_row)

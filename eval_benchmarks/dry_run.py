@@ -5,10 +5,8 @@ Nothing is loaded but the data.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from eval_benchmarks.bench_settings import BenchSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
@@ -18,9 +16,8 @@ from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
-from rag_zeval.models.cache import ReplyCache
 from rag_zeval.scorers.registry import MEASURES, SCORERS
-from rag_zeval.scoring.estimate import Asked, asked, drawn_to_look_at, open_with_mock_judge
+from rag_zeval.scoring.estimate import PlannedCalls, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import Asking, asks_judge
 from rag_zeval.scoring.prices import price_of
 
@@ -40,7 +37,7 @@ class Planned:
     model: str | None
     rows: int
     trials: int
-    asked: Asked | None
+    asked: PlannedCalls | None
 
 
 def plan(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[Planned]:
@@ -50,7 +47,7 @@ def plan(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[P
     for benchmark in benchmarks:
         rows = sum(len(example.answers) for example in benchmark.examples)
         for name in others:
-            yield Planned(benchmark.name, name, None, rows, 1, Asked(0, 0, 0))
+            yield Planned(benchmark.name, name, None, rows, 1, PlannedCalls(0, 0, 0))
         trials = 1 if benchmark.world == WORLD else settings.judge.trials
         found = _asked_by_each(settings, benchmark, judged, trials)
         for model in settings.models:
@@ -59,19 +56,14 @@ def plan(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[P
 
 
 def _asked_by_each(
-    settings: BenchSettings, benchmark: Benchmark, scorers: Iterable[str], trials: int
-) -> dict[str, Asked | None]:
+    settings: BenchSettings, benchmark: Benchmark, scorers: Collection[str], trials: int
+) -> dict[str, PlannedCalls | None]:
     """What each scorer asks, in order; what an earlier one has asked is not asked again."""
     looked_at = [benchmark.examples[at] for at in drawn_to_look_at(len(benchmark.examples))]
     asking = Asking(settings.judge.sampling(), settings.judge.variant)
-    found: dict[str, Asked | None] = {}
-    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
-        for name in scorers:
-            found[name] = None
-            if asks_judge(name) or name in MEASURES:
-                scorer = open_with_mock_judge(name, asking, cache)
-                found[name] = asked(scorer, looked_at, trials * len(benchmark.examples))
-    return found
+    known = [name for name in scorers if asks_judge(name) or name in MEASURES]
+    calls = planned_calls([(name, looked_at) for name in known], asking, trials * len(benchmark.examples))
+    return {**dict.fromkeys(scorers), **dict(zip(known, calls, strict=True))}
 
 
 def say(settings: BenchSettings, prices: dict[str, Price]) -> tuple[list[Table], list[str]]:
@@ -99,11 +91,5 @@ def line(planned: Planned, speed: float, prices: dict[str, Price]) -> tuple[str,
     found = planned.asked
     if found is None:
         return (*place, *[NONE] * (len(HEADS) - len(place)))
-    price = price_of(planned.model, prices)
-    dollars = price.of(found.prompt_tokens, found.completion_tokens) if price else None
-    return (
-        *place,
-        *(f"{number:,.0f}" for number in (found.calls, found.prompt_tokens, found.completion_tokens)),
-        f"{found.completion_tokens / speed / HOUR:.2f}" if found.calls else NONE,
-        NONE if dollars is None else f"{dollars:.2f}",
-    )
+    hours = f"{found.completion_tokens / speed / HOUR:.2f}" if found.calls else NONE
+    return (*place, *found.cells, hours, found.dollars(price_of(planned.model, prices), NONE))

@@ -9,21 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_zeval.commands.audit import audit
-from rag_zeval.commands.audit_qrels import audit_qrels
-from rag_zeval.commands.check_set import check_set
+from rag_zeval import __version__
+from rag_zeval.commands.audit import audit, audit_qrels, sample
 from rag_zeval.commands.collect import collect
-from rag_zeval.commands.compare import compare
-from rag_zeval.commands.evaluate import evaluate
-from rag_zeval.commands.failures import failures
-from rag_zeval.commands.gate import gate
+from rag_zeval.commands.decisions import compare, gate
+from rag_zeval.commands.evaluate import evaluate, scorers
+from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
 from rag_zeval.commands.questions import questions
-from rag_zeval.commands.report import report
-from rag_zeval.commands.retrieval import retrieval
-from rag_zeval.commands.sample import sample
-from rag_zeval.commands.scorers import scorers
-from rag_zeval.commands.serve_report import serve_report
+from rag_zeval.commands.report import report, serve_report
 from rag_zeval.streams import exit_status, run_app
 
 ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"
@@ -68,19 +62,17 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from rag_zeval import __version__
-
         print(__version__)
         raise typer.Exit
 
 
-Version = Annotated[
-    bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
-]
-
-
 @app.callback(invoke_without_command=True, help=f"{ABOUT}\n\nWithout a command, it prints where to begin.")
-def _start(context: typer.Context, version: Version = False) -> None:
+def _start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         _print_first_screen()
 

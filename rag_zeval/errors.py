@@ -1,4 +1,4 @@
-"""The one error a user is meant to read, and what is said about a missing package or an unknown name."""
+"""The error that users are meant to read, and its wording for a missing package and an unknown name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-EXTRAS = {  # of `pip install 'rag-zeval[...]'`: the one that brings each package which the core does without
+EXTRAS = {  # optional package -> the extra that installs it: `pip install 'rag-zeval[...]'`
     "openai": "api",
     "torch": "local",
     "transformers": "local",
@@ -27,17 +27,17 @@ EXTRAS = {  # of `pip install 'rag-zeval[...]'`: the one that brings each packag
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong; the message is one line that says where and what."""
+    """The user's input is wrong. The message is one line that says where, what is wrong, and what to do."""
 
     @property
     def lines(self) -> list[str]:
-        """What a command prints of it; several lines only where several rows of a file are wrong."""
+        """The lines that a command prints; more than one only if several rows of a file are wrong."""
         return [" ".join(str(self).splitlines())]
 
 
 @contextmanager
 def needed(package: str, by: str) -> Iterator[None]:
-    """Around the import of a package of EXTRAS: if it is missing, InputError says what needs it and what to install."""
+    """Put this around the import of a package of EXTRAS. If it is missing, InputError says what to install."""
     try:
         yield
     except ImportError as error:
@@ -51,7 +51,7 @@ def missing(package: str, by: str) -> str:
 
 @contextmanager
 def unix() -> Iterator[None]:
-    """Around the import of a module of Python's that Windows lacks: InputError then says which systems there are."""
+    """Put this around the import of a standard module that Windows lacks. InputError then says where it works."""
     try:
         yield
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""HTTP servers of this machine: the port that they listen at, and what they answer."""
+"""HTTP servers on this machine: the port that they listen on, and the answers that they send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rag_zeval.errors import InputError
 
 
 def listen(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
-    """A server that listens at a port, 0 for any that is free. Raises InputError with the port if it cannot be had."""
+    """A server that listens on a port; 0 picks a free one. Raises InputError, naming the port, if it is taken."""
     try:
         return ThreadingHTTPServer((host, port), handler)
     except OverflowError as error:
@@ -21,7 +21,7 @@ def listen(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> Threa
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
-    """An HTTP answer: JSON, or bytes as they are."""
+    """Send an HTTP answer. `body` is sent as JSON, or as it is if it is bytes."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     handler.send_response(status)
     for name, value in {"Content-Type": "application/json", **(headers or {})}.items():

@@ -1,27 +1,23 @@
-"""How far a long run is: a bar on a terminal, and a line now and then in a log or a notebook."""
+"""The progress of a long run: a bar on a terminal; in a log or a notebook, a line every LINE_EVERY seconds."""
 
 from __future__ import annotations
 
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 
 LINE_EVERY = 30.0  # seconds between the lines on a job; the last one comes at its end
-_screen = threading.Lock()  # held by the one who draws bars: runs side by side would draw over one another
+_screen = threading.Lock()  # held by the run that draws bars: concurrent runs would draw over each other
 
 
 class Progress:
-    """Shows the jobs of a run, on standard error unless a console is given. Use it in a `with`."""
+    """Shows the jobs of a run, on standard error unless a console is given. Use it in a `with` statement."""
 
     def __init__(self, console: Console | None = None):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bars
-
         self.console = console or Console(stderr=True)
         label, pace = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}", markup=False)
         self.bars = Bars(label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace, console=self.console)
@@ -40,12 +36,12 @@ class Progress:
             _screen.release()
 
     def job(self, label: str, total: int, done: int = 0, note: str = "") -> Job:
-        """A job of `total` rows, of which so many are done already; note: as of `advance`. Use it in a `with`."""
+        """A job of `total` rows, of which `done` exist already. note: as in `advance`. Use it in a `with` statement."""
         return Job(self, label, total, done, note)
 
 
 class Job:
-    """Rows to be done. Its pace is that since the start: rows come in batches, by which a recent speed would jump."""
+    """Rows to be scored. The rate is the mean since the start: rows arrive in batches, so a recent rate would jump."""
 
     def __init__(self, progress: Progress, label: str, total: int, done: int, note: str):
         self._progress, self._label = progress, label

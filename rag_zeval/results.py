@@ -1,4 +1,4 @@
-"""Result rows: what `rag-zeval evaluate` writes for each case, metric and trial, and what other commands read."""
+"""Result rows: `rag-zeval evaluate` writes one for each case, metric and trial, and other commands read them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ READ: FieldTypes = {  # what other commands read of a row
     "reference": str, "answers": list, "scores": list, "statuses": list, "status": str, "trajectory": (list, OR_NONE),
     "latency_s": (int, float, OR_NONE),
 }  # fmt: skip
-UNTOLD: Row = {"reference_kind": None, "chunks": []}  # in files of before it was told
+UNTOLD: Row = {"reference_kind": None, "chunks": []}  # files of older versions lack these fields
 SOURCE: FieldTypes = {"reference_kind": (str, OR_NONE), "chunks": list}
 CLAIM: FieldTypes = {"claim": str, "is_supported": bool, "grounding_evidence": list, "analysis": str}
-SPENT = "spent before"  # the id of the row that keeps what rows cost which were tried again
+SPENT = "spent before"  # the id of the row that keeps the costs of rows that were retried
 
 
 def row_id(key: str, metric: str, trial: int) -> str:
@@ -35,9 +35,9 @@ def row_id(key: str, metric: str, trial: int) -> str:
 
 
 def input_sha256(example: Example, lacking: Sequence[str | None]) -> str:
-    """The first 16 hex digits of a hash of all that a scorer sees of an example.
+    """The first 16 hex digits of a hash of everything that a scorer sees of an example.
 
-    lacking: of each answer, what is missing to judge it: that is then all there is of it.
+    lacking: for each answer, why it cannot be judged, or None. Such a reason is hashed in place of the answer.
     """
     answers = [[why] if why else answer for answer, why in zip(example.answers, lacking, strict=True)]
     seen = [example.question, example.reference, answers, example.truth, example.chunks]
@@ -45,7 +45,7 @@ def input_sha256(example: Example, lacking: Sequence[str | None]) -> str:
 
 
 def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: Scored, made_by: Row) -> Row:
-    """A case scored, as JSON. made_by: metric, trial, and what the scores depend on besides the example."""
+    """The result row of a scored case. made_by: metric, trial, and what the scores depend on besides the example."""
     parts = dict(scored.parts)
     statuses = [score.status for score in scored.scores]
     row = {
@@ -80,7 +80,7 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
 
 @dataclass(frozen=True)
 class ResultRows:
-    """Rows of a result file by `ids`, in that order: read one by one, as often as they are gone through."""
+    """The rows with these ids, in this order. Each iteration reads them from the file, one at a time."""
 
     stored: Mapping[str, Row]
     ids: Sequence[str]
@@ -91,10 +91,10 @@ class ResultRows:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """The rows of a result file: checked and read one by one, as often as they are gone through.
+    """The rows of a result file. Each iteration reads and checks them, one at a time.
 
-    required: fields and their types, those of READ among them. Raises InputError, when it is gone through, naming file,
-    line and field where it is no result file, or has no row.
+    required: the fields that each row must have, with their types; it includes those of READ. Iterating raises
+    InputError, naming file, line and field, if the file is no result file or has no rows.
     """
 
     path: str | Path
@@ -114,7 +114,7 @@ class ResultFile:
 
 
 def _check_answers(row: Row) -> None:
-    """Raise InputError naming the first field that does not hold what it should, once for each system."""
+    """Raise InputError naming the first field with a wrong value, or without one value for each system."""
     for name, kind in (("systems", str), ("answers", str), ("statuses", str), ("scores", (int, float, OR_NONE))):
         if len(row[name]) != len(row["systems"]):
             raise InputError(f"field '{name}': has {len(row[name])}, must have one for each of 'systems'")
@@ -137,13 +137,13 @@ def _check_answers(row: Row) -> None:
 
 @dataclass(frozen=True)
 class Judged:
-    """One answer by one metric; over trials, the mean of the scores that are there.
+    """One answer scored by one metric. With several trials, the score is the mean over the trials that have one.
 
-    score: in the metric's own range, None where no trial has one; status: of the first trial that has a score, else of
-    the first. claims: the answer's atomic claims as JSON, None where the metric has none. latency_s: seconds that the
-    system took, where the input told them. judge: what the score depends on besides the answer, model and prompt.
-    reference_kind: what the reference is, "truth", "contexts" or "reference" (None: not known, or there is none);
-    chunks: retrieved contexts that the score was made from beside it.
+    score: in the metric's own range; None if no trial has one. status: of the first trial with a score, else of the
+    first trial. claims: the answer's atomic claims as JSON; None if the metric has none. latency_s: how many seconds
+    the RAG system took; None if the input does not say. judge: the model and the prompt that gave the score.
+    reference_kind: what the reference is, "truth", "contexts" or "reference"; None if unknown, or if there is none.
+    chunks: the retrieved contexts that the metric used beside the reference.
     """
 
     case: str
@@ -168,21 +168,23 @@ class Judged:
 
 
 def sources(reference: str, kind: str | None, chunks: Sequence[str]) -> list[tuple[str, str]]:
-    """Names in words, such as "ground truth", and texts of what a score was made from."""
+    """The texts that a score was made from, each with its name in words, such as "ground truth"."""
     told = [(NOUNS.get(kind or "", "reference"), reference)] if kind or reference else []
     return [*told, *([(NOUNS["chunks"], BETWEEN.join(chunks))] if chunks else [])]
 
 
 def read_judged(path: str | Path) -> list[Judged]:
-    """Every answer of a result file by every metric, in the file's order.
+    """Every answer of a result file, once for each metric, in the file's order.
 
-    Raises InputError naming file, line and field where it is no result file, or holds no row.
+    Raises InputError, naming file, line and field, if the file is no result file or has no rows.
+
+        failed = [one for one in read_judged("answers.results.jsonl") if one.score is None]
     """
     return over_trials(ResultFile(path))
 
 
 def over_trials(rows: Iterable[Row]) -> list[Judged]:
-    """Every answer of these result rows by every metric, in the order in which they come."""
+    """Every answer of these result rows, once for each metric, in the order of the rows."""
     trials: dict[tuple[str, str, str], list[Judged]] = {}
     for row in rows:
         for one in _judged(row):

@@ -1,6 +1,6 @@
-"""How a command runs and ends, with which exit status.
+"""How a command runs, and its exit status.
 
-Its standard streams fail for no character and show no key, and that their reader leaves stops no work.
+Its standard streams accept every character and mask keys. If their reader leaves, the command goes on without them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """A text stream around another.
+    """A text stream that writes to another.
 
-    Hidden values are masked; a character that the encoding lacks is written as Python escapes it. Where writing fails,
-    a pipe whose reader left or a full disk, the rest is dropped, and `fault` says why.
+    It masks hidden values, and escapes characters that the encoding lacks as Python does. After a failed write (the
+    reader of a pipe left, the disk is full) it drops all further text, and `fault` holds the error.
     """
 
     def __init__(self, stream: TextIO):
@@ -36,11 +36,7 @@ class Stream:
             raise TypeError(f"expected text, found {type(text).__name__}")
         if self.fault is None:
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
-            shown = scrub(text)
-            try:
-                shown.encode(encoding)
-            except UnicodeEncodeError:
-                shown = shown.encode(encoding, "backslashreplace").decode(encoding)
+            shown = scrub(text).encode(encoding, "backslashreplace").decode(encoding)
             try:
                 self._stream.write(shown)
             except OSError as error:
@@ -73,7 +69,7 @@ class Stream:
 
 @contextmanager
 def guarded() -> Iterator[Stream]:
-    """Put Streams in the places of stdout, which is given, and stderr; a closed one becomes the null device."""
+    """Replace stdout and stderr by Streams, and yield that of stdout. A closed one becomes the null device."""
     before = sys.stdout, sys.stderr
     out, err = (Stream(stream or open(os.devnull, "w", encoding="utf-8")) for stream in before)  # noqa: SIM115
     sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
@@ -86,18 +82,31 @@ def guarded() -> Iterator[Stream]:
 
 
 def exit_status(stage: Callable[[], int]) -> int:
-    """Run a stage; its exit status, with the standard streams guarded.
+    """Run a stage with guarded standard streams, and return its exit status.
 
-    2 after `error: ...` on stderr for bad input, files, and a standard output that cannot be written; 2 after a
-    traceback for a bug, since 1 is a verdict; 130 after Ctrl-C. A reader of the output who left changes no status.
+    It is 2 after `error: ...` on stderr for bad input, for files, and for a standard output that cannot be written. It
+    is 2 after a traceback for a bug, since 1 is a verdict, and 130 after Ctrl-C. If the reader of the output left, the
+    status stays as it is.
     """
     hide_environment()
     hide_words(sys.argv[1:])
     with guarded() as out:
+        status = 2
+        stop: SystemExit | None = None
         try:
-            status, stop = _run(stage), None
+            status = stage()
         except SystemExit as error:
-            status, stop = 0, error
+            stop = error
+        except InputError as error:
+            for line in error.lines:
+                print("error:", line, file=sys.stderr)
+        except OSError as error:  # a disk that is full, a folder one may not write to
+            print("error:", *str(error).splitlines(), file=sys.stderr)
+        except KeyboardInterrupt:
+            print("interrupted: run the same command again to resume", file=sys.stderr)
+            status = 130
+        except Exception:
+            traceback.print_exc()
         out.flush()
         if out.fault is not None and not isinstance(out.fault, BrokenPipeError):
             print(f"error: standard output: {out.fault.strerror}", file=sys.stderr)
@@ -107,28 +116,10 @@ def exit_status(stage: Callable[[], int]) -> int:
         return status
 
 
-def _run(stage: Callable[[], int]) -> int:
-    try:
-        return stage()
-    except InputError as error:
-        for line in error.lines:
-            print("error:", line, file=sys.stderr)
-        return 2
-    except OSError as error:  # a disk that is full, a folder one may not write to
-        print("error:", *str(error).splitlines(), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: run the same command again to resume", file=sys.stderr)
-        return 130
-    except Exception:
-        traceback.print_exc()
-        return 2
-
-
 def run_app(app: typer.Typer, words: Sequence[str] | None = None, name: str | None = None) -> int:
-    """Run an app of typer on these words, by default those of the command line; its exit status.
+    """Run a typer app on these words, by default those of the command line, and return its exit status.
 
-    name: of the program, as its help shows it. Raises what a command of the app raises, and KeyboardInterrupt.
+    name: what the help calls the program. Raises what a command of the app raises, and KeyboardInterrupt.
     """
     try:
         app(args=words, prog_name=name)  # ends in SystemExit, of bad usage as well

@@ -1,9 +1,14 @@
-"""Tables in the terminal, of text that others wrote."""
+"""Tables in the terminal, of text from users and models."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
 
 from rag_zeval.text import one_line
 
@@ -11,9 +16,7 @@ FILE_WIDTH = 1_000  # characters, where the output is no terminal: no cell of a 
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a list to stdout: a table without a frame, each cell on one line where the output is no terminal."""
-    from rich.box import SIMPLE
-
+    """Print a table without a frame to stdout. If that is no terminal, each cell stays on one line."""
     width = None if sys.stdout.isatty() else FILE_WIDTH
     _print(heads, ([one_line(cell) for cell in row] for row in rows), width, box=SIMPLE)
 
@@ -27,14 +30,11 @@ def print_framed(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _print(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None, **look: object) -> None:
-    """What does not fit is folded and never cut: names that differ at their ends stay apart.
+    """Print a table in which long cells are folded, never cut: names that differ at their ends stay apart.
 
-    Brackets in a cell are no markup, and what does not print is a space. There are lines between folded rows.
+    Brackets in a cell are no markup, and characters that do not print become spaces. If rows are folded, there are
+    lines between them.
     """
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
     console = Console(width=width)
     columns = [Column(Text(head), overflow="fold") for head in heads]
     table = Table(*columns, show_header=any(heads), **look)  # type: ignore[arg-type]

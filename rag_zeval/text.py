@@ -1,4 +1,4 @@
-"""Text that others wrote: on one line, visible or not, and fit for an encoding."""
+"""Text from users and models: put on one line, checked for being blank, made valid for an encoding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from unicodedata import category
 
-LINE_READ = 10_000  # characters of a foreign text that are looked at
+LINE_READ = 10_000  # how many characters of a text are read
 # Ends of sentences in Chinese, Japanese, Arabic, Urdu and Hindi; no space need follow them.
 OTHER_ENDS = "。！？｡؟۔।॥"
 # what Unicode's categories do not tell: fillers, the blank of Braille, marks that choose how a character looks
@@ -15,20 +15,20 @@ _UNSEEN |= {*map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))}
 
 
 def one_line(text: str) -> str:
-    """Foreign text as a status may quote it and a terminal may get it: on one line, at most 300 characters.
+    """The text on one line, at most 300 characters long, so that a status can quote it and a terminal can show it.
 
-    A space stands for all that does not print: controls, marks of writing direction, halves of characters.
+    Each run of characters that do not print (controls, marks of writing direction, lone surrogates) is one space.
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text[:LINE_READ]).split())[:300]
 
 
 def is_blank(value: str | Sequence[str] | None) -> bool:
-    """Whether nobody sees anything in it: None, no text but spaces and invisible characters, or a list of such."""
+    """Whether there is nothing to see: None, a text of spaces and invisible characters only, or a list of such."""
     if isinstance(value, str):
         return all(c.isspace() or category(c) in ("Cc", "Cf", "Zl", "Zp", "Zs") or c in _UNSEEN for c in value)
     return value is None or all(map(is_blank, value))
 
 
 def without_surrogates(text: str) -> str:
-    """Lone surrogates (half an emoji, from a broken cut) exist in JSON but in no encoding a model can read."""
+    """The text with each lone surrogate replaced. JSON can hold them (half an emoji); no encoding of a model can."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eval_benchmarks.bench_settings import Bootstrap
-from eval_benchmarks.output.comparisons import holm, paired_test
+from eval_benchmarks.output.comparisons import paired_test
 from eval_benchmarks.run_folder import read_run
 from eval_benchmarks.trials import ScorerTrials, group_trials
 from experiments.paper.bench_runs import BenchRun, source
 from experiments.paper.methods import PaperRow
 from rag_zeval.statistics.bootstrap import interval
+from rag_zeval.statistics.discriminative_power import holm
 
 LEVEL = 0.01  # of the dagger, in the paper and here
 

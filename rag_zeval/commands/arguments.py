@@ -1,12 +1,60 @@
-"""What several commands do with their arguments."""
+"""Arguments that several commands take, and what they do with them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from rag_zeval.errors import InputError
+from rag_zeval.models.open import SPECS
+
+WHAT, JUDGE, ENDPOINT, COST, OUTPUT = "What to judge", "Judge", "Calls to the endpoint", "Cost", "Output"  # of --help
+
+
+def option(panel: str, help: str, *names: str, **more: Any) -> Any:
+    """An option in a panel of --help, called by the parameter's name unless there are `names`."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+ResultPath = Annotated[Path, typer.Argument(help="The result file that `rag-zeval evaluate` wrote.")]
+Map = Annotated[
+    list[str],
+    option(
+        WHAT,
+        "The column that holds a field, such as question=q or answer=output.text. Give it once for each field. "
+        "Default: columns are found by their names.",
+    ),
+]
+ModelSpec = Annotated[str | None, option(JUDGE, f"The model that judges: {SPECS}. Your texts are sent to it.")]
+VariantName = Annotated[
+    str | None,
+    option(
+        JUDGE,
+        "The prompt of the rag_zeval scorer: paper, verdict-last, compact or no-evidence. "
+        "Default: the one that the model was trained with, or the paper's.",
+    ),
+]
+Structured = Annotated[
+    bool,
+    option(
+        JUDGE,
+        "Force replies into the JSON format of the judge. Works with endpoints and vLLM. Default: only the prompt asks "
+        "for it.",
+        "--structured",
+    ),
+]
+Timeout = Annotated[float, option(ENDPOINT, "How many seconds to wait for a reply, retries included.")]
+ConnectTimeout = Annotated[
+    float, option(ENDPOINT, "How many seconds to wait for a connection. Replies may take longer: see --timeout.")
+]
+KeyEnv = Annotated[
+    str | None,
+    option(ENDPOINT, "The NAME of the environment variable that holds the API key. Default: OPENAI_API_KEY."),
+]
 
 
 def check_files(files: Sequence[tuple[str, Path | None]]) -> None:

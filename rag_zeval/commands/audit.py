@@ -1,21 +1,53 @@
-"""`rag-zeval audit`: how far the judge agrees with the people who labelled a sheet."""
+"""The commands that compare a judge with people: `sample` draws what they label, `audit` and `audit-qrels` compare."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rag_zeval.commands.arguments import ResultPath
 from rag_zeval.errors import InputError
-from rag_zeval.terminal_tables import print_framed
+from rag_zeval.files import locate
+from rag_zeval.terminal_tables import print_framed, print_table
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-    from rag_zeval.audit.agreement import Measure, Ratings, Statistic
-    from rag_zeval.audit.sheet import Item, Label, SheetPlan
+def sample(
+    results: ResultPath,
+    n: Annotated[int, typer.Option("--n", min=1, help="How many rows to draw.")] = 50,
+    metric: Annotated[
+        str | None, typer.Option(help="The metric whose verdicts people check. Default: the only one of RESULTS.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="What people label in each row: claim or answer.")] = "claim",
+    out: Annotated[
+        Path, typer.Option(help="The file for the sheet, CSV. A .json file beside it records how rows were drawn.")
+    ] = Path("sheet.csv"),
+    seed: Annotated[int, typer.Option(help="The seed of the random draw.")] = 0,
+) -> None:
+    """Draw claims or answers for people to label, into a CSV sheet that hides the judge's scores.
+
+    Every score band and slice gets at least one row; the other rows are drawn in proportion. Give people only the CSV.
+    Then `rag-zeval audit` compares their labels with the judge's verdicts.
+    """
+    from rag_zeval.audit.sheet import ASKED, UNITS, draw, plan_path, read_items, write_sheet
+
+    if unit not in UNITS:
+        raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")
+    population = read_items(results, unit, metric)
+    drawn = draw(population.items, n, seed)
+    write_sheet(out, population.metric, unit, drawn, seed)
+    sizes = Counter(item.stratum for item in population.items)
+    rows = Counter(item.stratum for item, _ in drawn)
+    print_framed(
+        ("score, slice", f"{unit}s", "rows"), [(name, str(sizes[name]), str(rows[name])) for name in sorted(sizes)]
+    )
+    if population.without:
+        print(f"{population.without} answers have no {'score' if unit == 'answer' else 'claim'} and are left out")
+    print(f"{out}: {len(drawn)} of {len(population.items)} {unit}s by {population.metric}")
+    print(f"column label: write {ASKED[unit]}; leave it empty if you cannot tell")
+    print(f"{plan_path(out)}: records how the rows were drawn; do not show it to the people who label")
 
 
 def audit(
@@ -34,9 +66,10 @@ def audit(
     Rows are weighted by how they were drawn, so the figures hold for all of RESULTS. With a second labelled copy of the
     sheet, the command also compares how well people agree with each other and with the judge.
     """
-    from rich.console import Console
+    import numpy as np
 
-    from rag_zeval.audit.agreement import estimate, kappa
+    from rag_zeval.audit.agreement import Ratings, estimate, kappa
+    from rag_zeval.audit.printing import conclusion, print_ceiling, print_disagreements, print_slices, print_statistics
     from rag_zeval.audit.sheet import CLAIM, read_items, read_labels, read_plan
 
     for name, value, lowest in (("--fail-below", fail_below, -1), ("--threshold", threshold, 0)):
@@ -52,143 +85,83 @@ def audit(
     if not labels:
         raise InputError(f"{sheet}: column 'label' is empty in every row: fill it in")
     others = read_labels(sheet2, plan) if sheet2 else {}
+    if sheet2 and not labels.keys() & others.keys():
+        raise InputError(
+            f"{sheet2}: shares no labelled row with the other sheet; at least one row must be labelled in both"
+        )
     rows = [(items[id_], label) for id_, label in labels.items()]
-    values = _ratings(rows, plan)
-    classes = values.classes(threshold)
-
-    console = Console(markup=False, highlight=False)
-    console.print(
-        f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len({item.case for item, _ in rows})} cases; "
-        f"{len(plan.probabilities) - len(rows)} rows of the sheet not labelled",
-        soft_wrap=True,
-    )
-    good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
-    _print_statistics(values, classes, good)
-    _print_slices(classes, [item.slice for item, _ in rows])
-    _print_disagreements(console, rows, threshold)
-    if sheet2:
-        _print_ceiling(console, classes, rows, others, threshold, sheet2)
-    found = estimate(kappa, classes)
-    console.print(_conclusion(found, fail_below), soft_wrap=True)
-    if found.value is None or found.value < fail_below:
-        raise typer.Exit(1)
-
-
-def _ratings(rows: Sequence[tuple[Item, Label]], plan: SheetPlan) -> Ratings:
-    import numpy as np
-
-    from rag_zeval.audit.agreement import Ratings
-    from rag_zeval.audit.sheet import CLAIM
-
-    return Ratings(
+    values = Ratings(
         first=np.array([item.score for item, _ in rows]),
         second=np.array([label.value for _, label in rows]),
         weights=np.array([1 / plan.probabilities[item.id] for item, _ in rows]),
         cases=[item.case for item, _ in rows],
         levels=2 if plan.unit == CLAIM else 5,
     )
+    classes = values.classes(threshold)
 
-
-def _print_statistics(values: Ratings, classes: Ratings, good: tuple[str, str]) -> None:
-    from rag_zeval.audit import agreement as of
-
-    lines: list[tuple[str, Measure, Ratings]] = [
-        (f"{good[0]}, according to the judge", of.share_first, classes),
-        (f"{good[0]}, according to people", of.share_second, classes),
-        ("raw agreement", of.raw_agreement, classes),
-        ("balanced accuracy", of.balanced_accuracy, classes),
-        ("Cohen's kappa", of.kappa, classes),
-        ("Kendall's tau-b", of.kendall, values),
-    ]
-    if ((values.second > 0) & (values.second < 1)).any():
-        lines += [
-            ("kappa of grades, linear weights", of.linear_kappa, values),
-            ("kappa of grades, quadratic weights", of.quadratic_kappa, values),
-        ]
-    found = [(name, of.estimate(measure, ratings)) for name, measure, ratings in lines]
-    print_framed(("", "value [95% interval]", "n"), [(name, str(one), str(one.n)) for name, one in found])
-    counts = []
-    for name, judge in zip(good, (True, False), strict=True):
-        chosen = classes.second[classes.first == judge]
-        counts.append((f"judge: {name}", str(int(chosen.sum())), str(int((1 - chosen).sum()))))
-    print_framed(("rows", *(f"people: {name}" for name in good)), counts)
-
-
-def _print_slices(classes: Ratings, slices: Sequence[str]) -> None:
-    import numpy as np
-
-    from rag_zeval.audit.agreement import estimate, kappa, raw_agreement
-
-    rows = []
-    for name in sorted(set(slices)):
-        part = classes.only(np.array(slices) == name)
-        rows.append((name, str(estimate(raw_agreement, part)), str(estimate(kappa, part)), str(len(part.first))))
-    print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), rows)
-
-
-def _print_disagreements(console: Console, rows: Sequence[tuple[Item, Label]], threshold: float) -> None:
-    from rag_zeval.text import one_line
-
-    differ = [(item, label) for item, label in rows if (item.score >= threshold) != (label.value >= threshold)]
-    console.print(f"{len(differ)} disagreements")
-    for item, label in sorted(differ, key=lambda row: -abs(row[0].score - row[1].value)):
-        said = f"score {item.score:.3f}" if item.claim is None else "supported" if item.score else "not supported"
-        console.print(f"\n{item.id} (case {one_line(item.case)}, slice {one_line(item.slice)})", soft_wrap=True)
-        for name, text in {
-            "question": item.question,
-            "answer" if item.claim is None else "claim": item.answer if item.claim is None else item.claim,
-            "judge": f"{said}; {item.analysis}" if item.analysis else said,
-            "person": f"{label.text}; {label.note}" if label.note else label.text,
-        }.items():
-            console.print(f"    {name}: {one_line(text)}", soft_wrap=True)
-    console.print()
-
-
-def _print_ceiling(
-    console: Console,
-    classes: Ratings,
-    rows: Sequence[tuple[Item, Label]],
-    others: Mapping[str, Label],
-    threshold: float,
-    sheet2: Path,
-) -> None:
-    """The first person's agreement with the second, beside that with the judge, on the rows that both labelled."""
-    import dataclasses
-
-    import numpy as np
-
-    from rag_zeval.audit.agreement import difference, estimate, kappa
-
-    both = np.array([item.id in others for item, _ in rows])
-    if not both.any():
-        raise InputError(
-            f"{sheet2}: shares no labelled row with the other sheet; at least one row must be labelled in both"
-        )
-    judge = classes.only(both)
-    second = [others[item.id].value >= threshold for item, _ in rows if item.id in others]
-    people = dataclasses.replace(judge, first=np.array(second, dtype=float))
-    apart = difference(kappa, judge, people)
-    console.print(
-        f"kappa with the first person, on the {len(second)} rows that both people labelled: the second person "
-        f"{estimate(kappa, people)}, the judge {estimate(kappa, judge)}, difference (judge minus person) {apart}",
-        soft_wrap=True,
+    print(
+        f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len(set(values.cases))} cases; "
+        f"{len(plan.probabilities) - len(rows)} rows of the sheet not labelled"
     )
-    if apart.interval is None:
-        told = "too few rows to compare the judge with a person"
-    elif apart.interval[1] < 0:
-        told = "the judge is below the human ceiling"
-    elif apart.interval[0] > 0:
-        told = "the judge agrees with the first person more than the second does"
-    else:
-        told = "on these rows, the judge and the second person are indistinguishable"
-    console.print(told)
+    good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
+    print_statistics(values, classes, good)
+    print_slices(classes, [item.slice for item, _ in rows])
+    print_disagreements(rows, threshold)
+    if sheet2:
+        print_ceiling(classes, rows, others, threshold)
+    found = estimate(kappa, classes)
+    print(conclusion(found, fail_below))
+    if found.value is None or found.value < fail_below:
+        raise typer.Exit(1)
 
 
-def _conclusion(found: Statistic, bar: float) -> str:
-    if found.value is None:
-        return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
-    side = "below" if found.value < bar else "at least"
-    if found.interval is None:
-        return f"Cohen's kappa {found} is {side} {bar:g}; a single case gives no interval"
-    inside = found.interval[0] <= bar <= found.interval[1]
-    return f"Cohen's kappa {found} is {side} {bar:g}, which the interval {'includes' if inside else 'excludes'}"
+def audit_qrels(
+    people: Annotated[
+        Path, typer.Argument(help="A file with the grades of people, with lines `topic iteration document grade`.")
+    ],
+    judge: Annotated[
+        Path, typer.Argument(help="A file with the judge's grades of the same documents, in the same format.")
+    ],
+) -> None:
+    """Compare a judge's relevance grades with people's, from two qrels files in TREC's format.
+
+    The command prints kappas, rank correlations and the confusion matrix, with 95% intervals over topics. It uses the
+    pairs of topic and document that both files grade, from 0 to 10. Pairs in only one file are counted and left out.
+    """
+    from rag_zeval.audit import agreement as of
+    from rag_zeval.audit.qrels import graded_pairs, read_qrels
+
+    by_people, by_judge = read_qrels(people), read_qrels(judge)
+    with locate(f"{people} and {judge}"):
+        ratings = graded_pairs(by_people, by_judge)
+    topics, pairs = len(set(ratings.cases)), len(ratings.cases)
+    print(
+        f"{pairs:,} pairs of topic and document graded by both, from {topics:,} topics; "
+        f"{len(by_people) - pairs:,} by people only, {len(by_judge) - pairs:,} by the judge only"
+    )
+    rows = []
+    for name, measure in {
+        "same grade": of.raw_agreement,
+        "Cohen's kappa": of.kappa,
+        "kappa, linear weights": of.linear_kappa,
+        "kappa, quadratic weights": of.quadratic_kappa,
+        "Kendall's tau-b": of.kendall,
+        "Spearman's rho": of.spearman,
+    }.items():
+        found = of.estimate(measure, ratings)
+        rows.append((name, str(found), f"{found.n:,}"))
+    print_table(("", "value [95% interval]", "pairs"), rows)
+    print(
+        "Intervals: bootstrap over topics; all documents of a topic are resampled together."
+        if topics > 1
+        else "no intervals: they need at least two topics"
+    )
+    matrix = ratings.confusion()
+    heads = (f"people: {grade}" for grade in range(len(matrix)))
+    print_table(
+        ("pairs", *heads, "all"),
+        [
+            *((f"judge: {grade}", *map("{:,}".format, [*row, sum(row)])) for grade, row in enumerate(matrix)),
+            ("all", *(f"{sum(column):,}" for column in zip(*matrix, strict=True)), f"{sum(map(sum, matrix)):,}"),
+        ],
+    )

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row
-from rag_zeval.terminal_tables import print_framed
 
 
 def collect(
@@ -54,7 +50,9 @@ def collect(
     retries those that failed.
     """
     from rag_zeval.collect.answers import AnswerPaths, System, failed_rows, read_questions
+    from rag_zeval.collect.latencies import print_latencies
     from rag_zeval.models.as_finished import as_finished
+    from rag_zeval.progress import Progress
     from rag_zeval.rows import RowWriter
 
     if not 0 < timeout < math.inf:
@@ -75,10 +73,12 @@ def collect(
     with RowWriter(out) as rows:
         rows.settle(failed_rows(rows, asked, made_by))
         todo = [question for question in asked if question["id"] not in rows.done]
-        for row in _track(as_finished(source.ask, todo, concurrency), len(todo)):
-            rows.append({**row, **{name: value for name, value in made_by.items() if value is not None}})
+        with Progress() as progress, progress.job("asking", len(todo)) as job:
+            for _, row in as_finished(source.ask, todo, concurrency):
+                rows.append({**row, **{name: value for name, value in made_by.items() if value is not None}})
+                job.advance()
         answers = list(rows.done.values())
-    _print_table(answers)
+    print_latencies(answers)
     print(f"answers: {out}")
     if contexts is not None and not any(row.get("contexts") for row in answers):
         print(f"note: --contexts {contexts} found no chunk in any response", file=sys.stderr)
@@ -87,35 +87,3 @@ def collect(
         print("Run the same command again to retry them", file=sys.stderr)
     if len(failed) == len(asked):
         raise typer.Exit(1)
-
-
-def _track(results: Iterable[tuple[int, Row]], total: int) -> Iterator[Row]:
-    from rag_zeval.progress import Progress
-
-    with Progress() as progress, progress.job("asking", total) as job:
-        for _, row in results:
-            yield row
-            job.advance()
-
-
-def _print_table(rows: Sequence[Row]) -> None:
-    """Seconds by slice: the median and the 95th percentile over the questions with an answer."""
-    slices: dict[str, list[Row]] = {}
-    for row in rows:
-        slices.setdefault(NO_SLICE if row.get("slice_tag") is None else row["slice_tag"], []).append(row)
-    lines = []
-    for name, members in [("all", rows), *slices.items()]:
-        seconds = [row["latency_s"] for row in members if row["latency_s"] is not None]
-        counts = str(len(seconds)), str(len(members) - len(seconds))
-        lines.append((name, *counts, _quantile(seconds, 0.5), _quantile(seconds, 0.95)))
-    print_framed(("slice", "answered", "failed", "p50 latency (s)", "p95 latency (s)"), lines)
-
-
-def _quantile(seconds: Sequence[float], p: float) -> str:
-    """With its 95% interval; an end for which there are too few values is "?"."""
-    from rag_zeval.statistics.quantiles import quantile, quantile_interval
-
-    if not seconds:
-        return "no answer"
-    ends = ["?" if end is None else f"{end:.2f}" for end in quantile_interval(seconds, p)]
-    return f"{quantile(seconds, p):.2f} [{', '.join(ends)}]"

@@ -7,27 +7,27 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, ModelSpec, Structured, Timeout, VariantName
+from rag_zeval.commands.arguments import ConnectTimeout, KeyEnv, ModelSpec, Structured, Timeout, VariantName
 from rag_zeval.errors import InputError
 
-Port = Annotated[int, typer.Option(help="The port to listen on. 0 picks any free port.")]
-Replies = Annotated[
-    Path | None,
-    typer.Option(
-        help="A JSON object {text: reply}. A prompt that contains the text gets this reply. "
-        "Default: the judge follows its own rule."
-    ),
-]
-Faults = Annotated[
-    str,
-    typer.Option(
-        help="Make the next requests fail, one fault each, separated by commas; ok stands for no fault. "
-        "Example: ok,429,length. A wrong name prints all of them. Default: no faults."
-    ),
-]
 
-
-def mock_judge(port: Port = 0, replies: Replies = None, faults: Faults = "") -> None:
+def mock_judge(
+    port: Annotated[int, typer.Option(help="The port to listen on. 0 picks any free port.")] = 0,
+    replies: Annotated[
+        Path | None,
+        typer.Option(
+            help="A JSON object {text: reply}. A prompt that contains the text gets this reply. "
+            "Default: the judge follows its own rule."
+        ),
+    ] = None,
+    faults: Annotated[
+        str,
+        typer.Option(
+            help="Make the next requests fail, one fault each, separated by commas; ok stands for no fault. "
+            "Example: ok,429,length. A wrong name prints all of them. Default: no faults."
+        ),
+    ] = "",
+) -> None:
     """Serve a rule-based mock judge until you stop it, to try everything without a model or an API key.
 
     Its rule: a statement is supported if its exact sentence occurs in the text. It prints its address when it is ready,

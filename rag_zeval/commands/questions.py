@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from rag_zeval.commands.arguments import check_files
-from rag_zeval.commands.evaluate import ConnectTimeout, KeyEnv, Timeout
+from rag_zeval.commands.arguments import ConnectTimeout, KeyEnv, Timeout, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.models.open import SPECS, open_backend, open_embedder
 from rag_zeval.terminal_tables import print_framed
-
-if TYPE_CHECKING:
-    from rag_zeval.documents.questions import Attempted
-    from rag_zeval.rows import RowWriter
 
 
 def questions(
@@ -61,6 +55,7 @@ def questions(
     from rag_zeval.documents.questions import KINDS, QuestionWriter, quotas
     from rag_zeval.models.cache import CachedBackend, ReplyCache
     from rag_zeval.models.embeddings import CachedEmbedder
+    from rag_zeval.progress import Progress
     from rag_zeval.rows import RowWriter
 
     names = [name.strip() for name in kinds.split(",")]
@@ -82,10 +77,23 @@ def questions(
     wanted = quotas(n, names)
     characters = sum(len(document.text) for document in reading.documents)
     print(f"{len(reading.documents)} documents, {len(chunks)} chunks, {characters:,} characters", flush=True)
+    dropped: Counter[str] = Counter()
+    failed: list[str] = []
     with replies or nullcontext(), RowWriter(out) as rows:
-        dropped = _write(QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows), rows, n)
+        outcomes = QuestionWriter(chunks, backend, embedder, seed).write(wanted, rows)
+        with Progress() as progress, progress.job("writing", n, len(rows.done)) as job:
+            for outcome in outcomes:
+                if outcome.row is not None:
+                    job.advance()
+                elif outcome.failed:
+                    failed.append(outcome.reason)
+                else:
+                    dropped[outcome.reason] += 1
         written = Counter(row["slice_tag"] for row in rows.done.values())
-    _print_table(wanted, written, dropped)
+    if failed:  # every failed reply has its own reason
+        dropped[f"reply could not be read (first: {failed[0]})"] = len(failed)
+    counts = [(kind, f"{written[kind]} of {number}") for kind, number in wanted.items()]
+    print_framed(("", ""), [*counts, *((f"dropped: {reason}", str(count)) for reason, count in dropped.items())])
     print(f"questions: {out}")
     if short := [kind for kind in wanted if written[kind] < wanted[kind]]:
         print(
@@ -93,27 +101,3 @@ def questions(
             file=sys.stderr,
         )
         raise typer.Exit(1)
-
-
-def _write(outcomes: Iterable[Attempted], rows: RowWriter, n: int) -> Counter[str]:
-    """Go through the outcomes: how often each reason came. Of failed replies, which have many, the first is told."""
-    from rag_zeval.progress import Progress
-
-    dropped: Counter[str] = Counter()
-    failed = []
-    with Progress() as progress, progress.job("writing", n, len(rows.done)) as job:
-        for outcome in outcomes:
-            if outcome.row is not None:
-                job.advance()
-            if outcome.failed:
-                failed.append(outcome.reason)
-            elif outcome.row is None:
-                dropped[outcome.reason] += 1
-    if failed:
-        dropped[f"reply could not be read (first: {failed[0]})"] = len(failed)
-    return dropped
-
-
-def _print_table(wanted: Mapping[str, int], written: Mapping[str, int], dropped: Mapping[str, int]) -> None:
-    counts = [(kind, f"{written[kind]} of {number}") for kind, number in wanted.items()]
-    print_framed(("", ""), [*counts, *((f"dropped: {reason}", str(count)) for reason, count in dropped.items())])

@@ -1,26 +1,35 @@
-"""`rag-zeval report`: the page and the figures of a result file."""
+"""The commands that show a result file as a page: `report` writes it, `serve-report` serves it."""
 
 from __future__ import annotations
 
+import tempfile
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from rag_zeval.commands.arguments import ResultPath, check_files
 from rag_zeval.errors import InputError
-
-Results = Annotated[Path, typer.Argument(help="The result file that `rag-zeval evaluate` wrote.")]
-HtmlPath = Annotated[Path | None, typer.Option(help="Write the report to this file. It works offline in any browser.")]
-Figures = Annotated[Path | None, typer.Option(help="Write figures as PNG files into this folder. Needs matplotlib.")]
+from rag_zeval.ports import listen, send
 
 
-def report(results: Results, html: HtmlPath = None, figures: Figures = None) -> None:
+def report(
+    results: ResultPath,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the report to this file. It works offline in any browser.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Write figures as PNG files into this folder. Needs matplotlib.")
+    ] = None,
+) -> None:
     """Turn a result file into one HTML page that shows every claim, or into figures.
 
     Give --html, --figures or both.
     """
-    from rag_zeval.commands.arguments import check_files
+    from rag_zeval.report.charts import write_charts
     from rag_zeval.report.embedded import SHOWN
+    from rag_zeval.report.html import write_report
     from rag_zeval.results import ResultFile
 
     if html is None and figures is None:
@@ -28,12 +37,44 @@ def report(results: Results, html: HtmlPath = None, figures: Figures = None) -> 
     check_files([("INPUT", results), ("--html", html)])
     rows = ResultFile(results, SHOWN)
     if html is not None:
-        from rag_zeval.report.html import write_report
-
         write_report(html, rows)
         print(f"report: {html}")
     if figures is not None:
-        from rag_zeval.report.charts import write_charts
-
         for path in write_charts(figures, rows):
             print(f"figure: {path}")
+
+
+def serve_report(
+    results: ResultPath,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for every network.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on. 0 picks any free port.")] = 8080,
+) -> None:
+    """Serve the report of a result file to a browser, also on another machine, until Ctrl-C.
+
+    The file is read once, at the start.
+    """
+    from rag_zeval.report.embedded import SHOWN
+    from rag_zeval.report.html import write_report
+    from rag_zeval.results import ResultFile
+
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        write_report(page, ResultFile(results, SHOWN))
+        content = page.read_bytes()
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path in ("/", "/report.html"):
+                send(self, 200, content, {"Content-Type": "text/html; charset=utf-8"})
+            else:
+                send(self, 404, b"not found; the report is at /", {"Content-Type": "text/plain"})
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = listen(host, port, Page)
+    print(f"report: http://{host}:{server.server_port}/   (Ctrl-C stops it)", flush=True)
+    with server:
+        server.serve_forever()

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rag_zeval.cases.case import CaseSet
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import needed
-from rag_zeval.evaluation.metrics import Judges, check_needs, check_scorers, scorer_names
-from rag_zeval.evaluation.run import Plan, judged_by
-from rag_zeval.evaluation.run import evaluate as run
+from rag_zeval.evaluation.metrics import Judges, check_scorers, scorer_names
+from rag_zeval.evaluation.run import judged_by, plan_run, score
 from rag_zeval.models.as_finished import awaitable
-from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.results import Judged, over_trials
-from rag_zeval.rows import RowWriter
+from rag_zeval.scoring.opening import Asking
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import Summary, summarize
 
@@ -27,27 +24,18 @@ if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
 
 
-@dataclass(frozen=True)
-class Results(Sequence[Judged]):
+class Results(list[Judged]):
     """Every answer by every metric: metric by metric, in the order of the cases; and the run's summary."""
 
-    judged: tuple[Judged, ...]
-    summary: Summary
-
-    def __getitem__(self, at: Any) -> Any:
-        return self.judged[at]
-
-    def __len__(self) -> int:
-        return len(self.judged)
-
-    def __iter__(self) -> Iterator[Judged]:
-        return iter(self.judged)
+    def __init__(self, judged: Iterable[Judged], summary: Summary):
+        super().__init__(judged)
+        self.summary = summary
 
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each answer and metric, with the fields of `Judged`. Raises InputError without pandas."""
         with needed("pandas", "to_pandas"):
             import pandas
-        return pandas.DataFrame([asdict(one) for one in self.judged])
+        return pandas.DataFrame([asdict(one) for one in self])
 
 
 def evaluate(
@@ -80,22 +68,17 @@ def evaluate(
         results.to_pandas().groupby("system").score.mean()
     """
     scorers = scorer_names(scorers)
-    judges = Judges(model, variant, sampling or Sampling(), structured, trials, embeddings, calls=calls)
+    asking = Asking(sampling or Sampling(), variant, structured)
+    judges = Judges(model, asking, trials, embeddings, calls=calls)
     check_scorers(scorers, judges)
     read = read_cases(source, names, encoding=encoding, skip_bad_rows=skip_bad_rows)
-    cases = CaseSet(read.cases)
-    by = cases.sources(against)
-    check_needs(scorers, cases)
-    plan = Plan(cases, {case.id for case in cases.cases}, scorers, by, judges)
-    print(read, *judged_by(plan), sep="\n", file=sys.stderr)
+    run = plan_run([read], scorers, against, judges)
+    print(read, *judged_by(run), sep="\n", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.jsonl" if out is None else Path(out)
-        kept = Path(folder) / "replies.sqlite" if cache is None else cache
-        with ReplyCache(kept) as replies, RowWriter(path) as writer:
-            rows = run(plan, writer, replies, Spending())
-            judged = over_trials(rows)
-            summary = summarize(rows)
-    return Results(tuple(judged), summary)
+        kept = Path(folder) / "replies.sqlite" if cache is None else Path(cache)
+        with score(run, path, kept, Spending()) as rows:
+            return Results(over_trials(rows), summarize(rows))
 
 
 aevaluate = awaitable(

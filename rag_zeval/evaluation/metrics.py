@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from rag_zeval.budget import Account
-from rag_zeval.cases.case import REFERENCE, SOURCES, CaseSet
+from rag_zeval.cases.case import REFERENCE, SOURCES, Case, CaseSet
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row
+from rag_zeval.judge.needs import missing_everywhere
+from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.models.embeddings import CachedEmbedder, Embedder
+from rag_zeval.models.language_model import Backend
+from rag_zeval.models.nli import open_checker
 from rag_zeval.models.open import SPECS, can_constrain, open_backend, open_embedder
-
-if TYPE_CHECKING:
-    from rag_zeval.models.embeddings import Embedder
-    from rag_zeval.scorers.score import Scorer
-    from rag_zeval.scoring.opening import Models
+from rag_zeval.results import result_row, row_id
+from rag_zeval.scorers.bert_score import BertScore
+from rag_zeval.scorers.claim_checkers import CheckedClaims
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, NEEDS, SCORERS
+from rag_zeval.scorers.score import Scored
+from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, asks_judge, embeds, open_scorer
+from rag_zeval.scoring.row_loop import Work
 
 EXAMPLE = "openai:qwen2.5-7b-instruct@http://localhost:8000/v1"
-RAG_ZEVAL, BERT_SCORE, CHECKED_CLAIMS = "rag_zeval", "bert_score", "checked_claims"
 
 
 @dataclass(frozen=True)
 class Judges:
-    """The models that scorers ask, and how. `calls`: how endpoints are called, as `open_backend` takes it; account: who
-    pays for those of the judge, where there is a limit.
+    """The models that scorers ask, and how.
 
-    model, embeddings: specs; claim_checker, bert_score: folders. trials: how often each case is judged.
+    model, embeddings: specs; claim_checker, bert_score: folders. trials: how often each case is judged, each time with
+    the next seed. calls: how endpoints are called, as `open_backend` takes it; account: who pays for those of the
+    judge, where there is a limit.
     """
 
     model: str | None = None
-    variant: str | None = None
-    sampling: Sampling = field(default_factory=Sampling)
-    structured: bool = False
+    asking: Asking = field(default_factory=Asking)
     trials: int = 1
     embeddings: str | None = None
     claim_checker: str | None = None
@@ -45,22 +49,28 @@ class Judges:
 
 
 @dataclass(frozen=True)
-class Metric:
-    """What stands in a column: a scorer on one source of truth. `trial` numbers the samples of a judge, from 0.
+class Metric(Work):
+    """A column of the results: a scorer on one source of truth of these cases, by key (see `CaseSet.keys`).
 
-    made_by: what its values depend on besides the example, for its rows. cached: the backend that keeps its replies.
+    made_by: fields of its rows: its name, the trial, and what its values depend on besides the example. cached: the
+    backend whose replies are kept, if there is a cache.
     """
 
-    name: str
+    cases: Mapping[str, Case]
     against: str
-    scorer: Scorer
     made_by: Row
-    trial: int = 0
     cached: CachedBackend | None = None
+
+    def row_id(self, id_: str) -> str:
+        return row_id(id_, self.made_by["metric"], self.made_by["trial"])
+
+    def row(self, scored: Scored) -> Row:
+        key = scored.id
+        return result_row(self.row_id(key), self.cases[key], self.examples[key], self.scorer, scored, self.made_by)
 
 
 def scorer_names(given: str | Sequence[str]) -> list[str]:
-    """The names in a text, with commas between them, or in a list; each once. Raises InputError if there is none."""
+    """The names in a list, or in a text with commas between them, each once. Raises InputError if there is none."""
     names = given.split(",") if isinstance(given, str) else map(str, given)
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not found:
@@ -73,10 +83,6 @@ def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> 
 
     asking: whether a judge will be asked, and so has to be named.
     """
-    from rag_zeval.judge.prompt import find_variant
-    from rag_zeval.scorers.registry import MEASURES, SCORERS
-    from rag_zeval.scoring.opening import CHECKED_TEXTS, asks_judge
-
     for name in names:
         if name not in SCORERS:
             raise InputError(
@@ -84,47 +90,37 @@ def check_scorers(names: Sequence[str], judges: Judges, asking: bool = True) -> 
             )
         if asking and judges.model is None and asks_judge(name):
             raise InputError(f"no judge: add --model with one of {SPECS}, for example --model {EXAMPLE}")
-        if judges.embeddings is None and name in MEASURES and MEASURES[name].embeds:
+        if judges.embeddings is None and embeds(name):
             raise InputError(f"{name} embeds texts: add --embeddings with a folder or an endpoint's model")
-        if judges.claim_checker is None and name in (*CHECKED_TEXTS, CHECKED_CLAIMS):
+        if judges.claim_checker is None and name in CHECKER_SCORERS:
             raise InputError(f"{name} needs a claim checker: add --claim-checker with its folder")
-        if judges.bert_score is None and name == BERT_SCORE:
+        if judges.bert_score is None and name == BertScore.name:
             raise InputError(f"{name} needs an encoder: add --bert-score with its folder")
-    if CHECKED_CLAIMS in names and RAG_ZEVAL not in names:
-        raise InputError(f"{CHECKED_CLAIMS} checks the claims of {RAG_ZEVAL}: name both in --scorers")
-    if judges.variant is not None:
-        find_variant(judges.variant)
-    if judges.structured and judges.model is not None:
+    if CheckedClaims.name in names and JUDGE not in names:
+        raise InputError(f"{CheckedClaims.name} checks the claims of {JUDGE}: name both in --scorers")
+    if judges.asking.variant is not None:
+        find_variant(judges.asking.variant)
+    if judges.asking.structured and judges.model is not None:
         check_structured(judges.model)
 
 
 def check_structured(model: str) -> None:
-    """Raises InputError if replies should follow a schema and this model's cannot be made to."""
+    """Raises InputError if the replies of this model cannot be forced to follow a JSON schema."""
     if not can_constrain(model):
         raise InputError(f"--structured: {model} cannot be forced into a JSON schema; endpoints and vLLM can")
 
 
 def check_needs(names: Sequence[str], cases: CaseSet) -> None:
     """Raises InputError for a scorer that needs something which no case has, or none together with the rest."""
-    from rag_zeval.judge.needs import missing_everywhere
-    from rag_zeval.scorers.registry import NEEDS
-
     examples = [cases.example(at, source) for source in SOURCES for at in range(len(cases.cases))]
     for name in names:
         if missing := missing_everywhere(examples, NEEDS[name]):
             raise InputError(f"{name} needs the {' and the '.join(missing)}, which no case has")
 
 
-def _by_reference(name: str) -> bool:
-    """Whether a scorer judges by the reference, whatever that is; the others look at true answer or chunks."""
-    from rag_zeval.scorers.registry import NEEDS
-
-    return REFERENCE in NEEDS[name]
-
-
 def metric_name(scorer: str, against: str) -> str:
     """`rag_zeval`, where the file itself has a reference; else `rag_zeval@truth`, `rag_zeval@contexts`."""
-    return f"{scorer}@{against}" if against != REFERENCE and _by_reference(scorer) else scorer
+    return f"{scorer}@{against}" if against != REFERENCE and REFERENCE in NEEDS[scorer] else scorer
 
 
 def places(names: Sequence[str], sources: Sequence[str]) -> list[tuple[str, str]]:
@@ -132,60 +128,49 @@ def places(names: Sequence[str], sources: Sequence[str]) -> list[tuple[str, str]
 
     Those see no reference but one that a case has of its own: contexts that are the reference are no ground truth.
     """
-    return [(name, source) for name in names for source in (sources if _by_reference(name) else (REFERENCE,))]
+    return [(name, source) for name in names for source in (sources if REFERENCE in NEEDS[name] else (REFERENCE,))]
 
 
 def open_metrics(
-    names: Sequence[str],
-    sources: Sequence[str],
-    judges: Judges,
-    cache: ReplyCache | None,
+    names: Sequence[str], cases: CaseSet, sources: Sequence[str], judges: Judges, cache: ReplyCache | None
 ) -> list[Metric]:
     """The metrics of scorers (see `check_scorers`), their models loaded. `checked_claims` is opened by its run.
 
     Raises InputError for a model that cannot be used.
     """
-    from rag_zeval.models.embeddings import CachedEmbedder
-    from rag_zeval.models.nli import open_checker
-    from rag_zeval.scorers.registry import MEASURES
-    from rag_zeval.scoring.opening import CHECKED_TEXTS, Models, asks_judge
-
     judge: Backend | None = None
     embedder: Embedder | None = None
     if judges.model is not None and any(map(asks_judge, names)):
         judge = open_backend(judges.model, **judges.calls, account=judges.account)
-    if any(name in MEASURES and MEASURES[name].embeds for name in names):
+    if any(map(embeds, names)):
         embedder = open_embedder(str(judges.embeddings), **judges.calls)
     if cache is not None:
         judge = CachedBackend(judge, cache) if judge else None
         embedder = CachedEmbedder(embedder, cache) if embedder else None
     checker = open_checker(str(judges.claim_checker), False) if any(name in CHECKED_TEXTS for name in names) else None
     models = Models(judge, embedder, checker, judges.bert_score)
-    return [
-        _metric(name, source, models, judges, trial)
-        for name, source in places(names, sources)
-        if name != CHECKED_CLAIMS
-        for trial in range(judges.trials if asks_judge(name) else 1)
-    ]
-
-
-def _metric(name: str, against: str, models: Models, judges: Judges, trial: int) -> Metric:
-    from rag_zeval.scorers.rag_zeval import RagZeval
-    from rag_zeval.scoring.opening import Asking, asks_judge, open_scorer
-
-    sampling = _sampling(judges, trial)
-    scorer = open_scorer(name, models, Asking(sampling, judges.variant, judges.structured))
-    made_by: Row = {"model": None}
-    if asks_judge(name):
-        assert models.judge is not None  # checked before
-        made_by = {"model": models.judge.name, "sampling": dataclasses.asdict(sampling)}
-        if isinstance(scorer, RagZeval):
-            made_by |= {"variant": scorer.variant, "structured": judges.structured}
-        made_by["prompt_hash"] = scorer.prompt_hash
-    made_by["identity"] = scorer.identity
-    cached = models.judge if isinstance(models.judge, CachedBackend) and asks_judge(name) else None
-    return Metric(metric_name(name, against), against, scorer, made_by, trial, cached)
-
-
-def _sampling(judges: Judges, trial: int) -> Sampling:
-    return dataclasses.replace(judges.sampling, seed=judges.sampling.seed + trial)
+    by_key = dict(zip(cases.keys, cases.cases, strict=True))
+    examples = {
+        source: {key: cases.example(at, source) for at, key in enumerate(cases.keys)}
+        for source in {*sources, REFERENCE}
+    }
+    metrics = []
+    for scorer_name, source in places(names, sources):
+        if scorer_name == CheckedClaims.name:
+            continue
+        asks = judge if asks_judge(scorer_name) else None
+        for trial in range(judges.trials if asks else 1):
+            sampling = replace(judges.asking.sampling, seed=judges.asking.sampling.seed + trial)
+            scorer = open_scorer(scorer_name, models, replace(judges.asking, sampling=sampling))
+            name = metric_name(scorer_name, source)
+            made_by: Row = {"metric": name, "trial": trial, "model": None}
+            if asks is not None:
+                made_by |= {"model": asks.name, "sampling": asdict(sampling)}
+                if isinstance(scorer, RagZeval):
+                    made_by |= {"variant": scorer.variant, "structured": judges.asking.structured}
+                made_by["prompt_hash"] = scorer.prompt_hash
+            made_by["identity"] = scorer.identity
+            label = f"{name}, trial {trial + 1}" if trial else name
+            cached = asks if isinstance(asks, CachedBackend) else None
+            metrics.append(Metric(label, scorer, examples[source], by_key, source, made_by, cached))
+    return metrics

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from rag_zeval.cases.case import CaseSet
+from rag_zeval.cases.case import Case, CaseSet
+from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.metrics import CHECKED_CLAIMS, RAG_ZEVAL, Judges, Metric, metric_name, open_metrics
+from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, open_metrics
 from rag_zeval.files import Row, check_fields, first_difference
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
+from rag_zeval.models.nli import open_checker
 from rag_zeval.progress import Progress
-from rag_zeval.results import SPENT, ResultRows, input_sha256, result_row, row_id
+from rag_zeval.results import SPENT, ResultRows, input_sha256
 from rag_zeval.rows import RowWriter
+from rag_zeval.scorers.claim_checkers import CheckedClaims
+from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
-from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
+from rag_zeval.scoring.opening import shares_questions
+from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationRun:
     """What is to be judged: cases, by scorers, each by sources of truth ("reference", "contexts", "truth").
 
     known: the ids of all cases that rows may be of, also where only some of them are judged this time.
@@ -35,62 +44,112 @@ class Plan:
     judges: Judges
 
 
-def judged_by(plan: Plan) -> Iterator[str]:
-    """What answers will be judged by, and in how many cases it is there."""
-    for source in plan.sources:
-        there = sum(case.source(source) is not None for case in plan.cases.cases)
-        yield f"judged by: {NOUNS[source]}, in {there} of {len(plan.cases.cases)} cases"
+def plan_run(
+    files: Sequence[CaseFile],
+    scorers: Sequence[str],
+    against: str | None,
+    judges: Judges,
+    limit: int | None = None,
+    sample: int | None = None,
+) -> EvaluationRun:
+    """The run that judges the answers of these files, each of another system.
 
-
-def evaluate(plan: Plan, writer: RowWriter, cache: ReplyCache | None, spending: Spending) -> ResultRows:
-    """Score what the file of rows lacks; all rows of this plan, metric by metric, in the order of the cases.
-
-    Rows without a score are tried again, and asked anew where a cache keeps what could not be read. Where the judge's
-    budget is spent, what costs money is left: `spending` counts those rows. Raises InputError if a row of the file is
-    of another input, model or prompt, and for a model that cannot be used.
+    against: as `CaseSet.sources` takes it. sample: so many cases of each file, drawn with a fixed seed; limit: the
+    first ones. Raises InputError for files of the same system, and if no case has what a scorer needs.
     """
-    metrics = open_metrics(plan.scorers, plan.sources, plan.judges, cache)
-    failed = _failed_rows(plan, metrics, writer)
+    systems = Counter(file.system for file in files if file.system is not None)
+    for name, count in systems.items():
+        if count > 1:  # a mean over both is nobody's
+            old, new = [file.name for file in files if file.system == name][:2]
+            raise InputError(f"{old} and {new}: both systems are called '{name}'. Give them names: old={old} new={new}")
+    cases = CaseSet([case for file in files for case in _drawn(file.cases, limit, sample)])
+    sources = cases.sources(against)
+    check_needs(scorers, cases)
+    return EvaluationRun(cases, {case.id for file in files for case in file.cases}, scorers, sources, judges)
+
+
+def _drawn(cases: list[Case], limit: int | None, sample: int | None) -> list[Case]:
+    """The same cases of every file that has the same ids."""
+    if sample is not None and sample < len(cases):
+        ids = set(random.Random(0).sample(sorted({case.id for case in cases}), sample))
+        cases = [case for case in cases if case.id in ids]
+    return cases[:limit]
+
+
+def judged_by(run: EvaluationRun) -> Iterator[str]:
+    """What answers will be judged by, and in how many cases it is there."""
+    for source in run.sources:
+        there = sum(case.source(source) is not None for case in run.cases.cases)
+        yield f"judged by: {NOUNS[source]}, in {there} of {len(run.cases.cases)} cases"
+
+
+@contextmanager
+def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending) -> Iterator[ResultRows]:
+    """Score what the result file `out` lacks: all rows of this run, metric by metric, in the order of the cases.
+
+    The file belongs to this run until the `with` ends. cache: the SQLite file of replies, by default one beside `out`
+    if several scorers ask the same things. Rows without a score are tried again, and asked anew where a cache keeps
+    what could not be read. Where the judge's budget is spent, what costs money is left: `spending` counts those rows.
+    Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
+    """
+    if cache is None and any(map(shares_questions, run.scorers)):
+        cache = out.with_name(f"{out.name}.replies.sqlite")
+    with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
+        metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies)
+        _retry(run, metrics, writer, spending)
+        with Progress() as progress:
+            for metric in metrics:
+                score_rows(metric, writer, progress, spending)
+            if CheckedClaims.name in run.scorers and not spending.unasked:
+                checked = list(_of_claims(run, metrics, writer.done))
+                for metric in checked:
+                    score_rows(metric, writer, progress, spending)
+                metrics += checked
+        ids = (metric.row_id(key) for metric in metrics for key in metric.examples)
+        yield ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
+
+
+def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spending: Spending) -> None:
+    """Count what the rows of the file have cost, and take out those without a score while there is money for a retry.
+
+    Of those, kept replies that scoring would read again are dropped: nobody could read them before.
+    """
+    failed = _failed_rows(run, metrics, writer)
     for row in writer.done.values():
         spending.add(row)
-    account = plan.judges.account
+    account = run.judges.account
     if account is not None:
         account.budget.spent += spending.dollars or 0.0
     again = rows_to_retry(failed, spending, account.budget if account else None)
     if again:
         print(f"retrying {len(again)} failed rows", file=sys.stderr)
     for metric in metrics:
-        tried = [failed[id_] for id_ in again]
-        _forget(metric, [plan.cases.example(at, metric.against) for at, of in tried if of is metric])
+        examples = [example for of, example in (failed[id_] for id_ in again) if of is metric]
+        if metric.cached is not None and examples:
+            metric.cached.forgets = True
+            list(metric.scorer.score(examples))
+            metric.cached.forgets = False
     take_out(writer, again)
-    ids: list[str] = []
-    with Progress() as progress:
-        for metric in metrics:
-            ids += _score(plan.cases, metric, writer, progress, spending)
-        for metric in _of_claims(plan, writer) if CHECKED_CLAIMS in plan.scorers and not spending.unasked else ():
-            ids += _score(plan.cases, metric, writer, progress, spending)
-    return ResultRows(writer.done, [id_ for id_ in ids if id_ in writer.done])
 
 
-def _failed_rows(plan: Plan, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[int, Metric]]:
-    """The rows without a score that another try may have one for: the case and metric of each, by row id."""
-    cases, failed = plan.cases, {}
-    places = {row_id(key, m.name, m.trial): (at, m) for m in metrics for at, key in enumerate(cases.keys)}
-    if len(places) < len(metrics) * len(cases.keys):
+def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[Metric, Example]]:
+    """The rows without a score that another try may have one for, by id: the metric and example of each."""
+    failed = {}
+    places = {metric.row_id(key): (metric, of) for metric in metrics for key, of in metric.examples.items()}
+    if len(places) < len(metrics) * len(run.cases.keys):
         raise InputError("with --trials or several scorers, ids like 'x' and 'x|rag_zeval#1' collide: rename them")
     for number, row in enumerate(writer.done.values(), 1):
         if row["id"] == SPENT:
             continue
         try:
             check_fields(row, {"case": str, "metric": str, "statuses": list})
-            if row["case"] not in plan.known:
+            if row["case"] not in run.known:
                 raise InputError(f"row {row['id']!r} comes from a different input")
             if row["id"] in places:
-                at, metric = places[row["id"]]
-                example = cases.example(at, metric.against)
+                metric, example = places[row["id"]]
                 _check_made_by(row, metric, example)
                 if row["trajectory"] is None and _may_score(row["statuses"], metric.scorer.lacking(example)):
-                    failed[row["id"]] = at, metric  # with a trajectory it has no claims
+                    failed[row["id"]] = metric, example  # with a trajectory it has no claims
         except InputError as error:
             raise InputError(f"{writer.path}:{number}: {error}; choose another --out") from error
     return failed
@@ -108,46 +167,16 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
         raise InputError(f"row {row['id']!r} was made with a different {differing}")
 
 
-def _forget(metric: Metric, examples: Sequence[Example]) -> None:
-    """Drop the kept replies that scoring these examples would read again: nobody could read them before."""
-    if metric.cached is not None and examples:
-        metric.cached.forgets = True
-        list(metric.scorer.score(examples))
-        metric.cached.forgets = False
-
-
-def _of_claims(plan: Plan, writer: RowWriter) -> Iterator[Metric]:
+def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str, Row]) -> Iterator[Metric]:
     """The metrics of `checked_claims`, on the trajectories that the judge gave in its first trial."""
-    from rag_zeval.models.nli import open_checker
-    from rag_zeval.scorers.claim_checkers import CheckedClaims
-
-    checker = open_checker(str(plan.judges.claim_checker), False)
-    for source in plan.sources:
-        judged = {}
-        for key in plan.cases.keys:
-            if row := writer.done.get(row_id(key, metric_name(RAG_ZEVAL, source), 0)):
-                parts = {"trajectory": row["trajectory"], "status": row["status"]}
-                judged[key] = Scored(key, (), parts)
-        scorer = CheckedClaims(checker, judged, plan.judges.model or "")
-        yield Metric(metric_name(CHECKED_CLAIMS, source), source, scorer, {"model": None, "identity": scorer.identity})
-
-
-def _score(cases: CaseSet, metric: Metric, writer: RowWriter, progress: Progress, spending: Spending) -> list[str]:
-    """Score the cases that have no row yet; the ids of all rows of this metric, there or not."""
-    at_key = {key: at for at, key in enumerate(cases.keys)}
-    made_by = {"metric": metric.name, "trial": metric.trial, **metric.made_by}
-
-    def id_of(key: str) -> str:
-        return row_id(key, metric.name, metric.trial)
-
-    def example(key: str) -> Example:
-        return cases.example(at_key[key], metric.against)
-
-    def row(scored: Scored) -> Row:
-        case = cases.cases[at_key[scored.id]]
-        return result_row(id_of(scored.id), case, example(scored.id), metric.scorer, scored, made_by)
-
-    trial = f", trial {metric.trial + 1}" if metric.trial else ""
-    work = Work(f"{metric.name}{trial}", metric.scorer, cases.keys, example, id_of, row)
-    score_rows(work, writer, progress, spending)
-    return [id_of(key) for key in cases.keys]
+    checker = open_checker(str(run.judges.claim_checker), False)
+    for metric in metrics:
+        if isinstance(metric.scorer, RagZeval) and metric.made_by["trial"] == 0:
+            judged = {}
+            for key in metric.examples:
+                if row := rows.get(metric.row_id(key)):
+                    judged[key] = Scored(key, (), {"trajectory": row["trajectory"], "status": row["status"]})
+            scorer = CheckedClaims(checker, judged, run.judges.model or "")
+            name = metric_name(scorer.name, metric.against)
+            made_by = {"metric": name, "trial": 0, "model": None, "identity": scorer.identity}
+            yield replace(metric, label=name, scorer=scorer, made_by=made_by, cached=None)

@@ -7,10 +7,13 @@ words and punctuation marks, are a rough estimate.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
+from rag_zeval.budget import Price
 from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import count_tokens, literal_reply, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -23,12 +26,21 @@ LOOKED_AT = 50  # examples
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Calls, and tokens of prompts and replies in words and punctuation marks."""
+class PlannedCalls:
+    """The numbers in a line of a dry run: calls, and tokens of prompts and replies in words and punctuation marks."""
 
     calls: float
     prompt_tokens: float
     completion_tokens: float
+
+    @property
+    def cells(self) -> list[str]:
+        """The three numbers as a table shows them."""
+        return [f"{number:,.0f}" for number in (self.calls, self.prompt_tokens, self.completion_tokens)]
+
+    def dollars(self, price: Price | None, unknown: str) -> str:
+        """What that costs, as a table shows it; `unknown` without a price."""
+        return unknown if price is None else f"{price.of(self.prompt_tokens, self.completion_tokens):.2f}"
 
 
 class WordEmbedder:
@@ -75,23 +87,28 @@ def mock_reply(request: Request) -> Reply:
     return Reply(text, "ok", prompt, count_tokens(text), calls=1)
 
 
-def open_with_mock_judge(name: str, asking: Asking, cache: ReplyCache) -> Scorer:
-    """A scorer that asks the mock judge and counts words for vectors; what `cache` has is not asked again."""
-    judge, embedder = CachedBackend(MockJudge(), cache), CachedEmbedder(WordEmbedder(), cache)
-    return open_scorer(name, Models(judge, embedder), asking)
-
-
 def drawn_to_look_at(n: int) -> list[int]:
     """At most LOOKED_AT of n places, in order; always the same."""
     return sorted(random.Random(0).sample(range(n), min(LOOKED_AT, n)))
 
 
-def asked(scorer: Scorer, looked_at: Sequence[Example], n: float) -> Asked:
+def planned_calls(scorers: Iterable[tuple[str, Sequence[Example]]], asking: Asking, n: float) -> Iterator[PlannedCalls]:
+    """What each scorer would ask about n examples, in proportion to those given with its name.
+
+    What an earlier one has asked is not asked again.
+    """
+    with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
+        judge, embedder = CachedBackend(MockJudge(), cache), CachedEmbedder(WordEmbedder(), cache)
+        for name, looked_at in scorers:
+            yield asked(open_scorer(name, Models(judge, embedder), asking), looked_at, n)
+
+
+def asked(scorer: Scorer, looked_at: Sequence[Example], n: float) -> PlannedCalls:
     """What a scorer that asks the mock judge asks about n examples, in proportion to those looked at."""
     scored = list(scorer.score(looked_at))
     scale = n / max(1, len(looked_at))
     tokens = [one.paid_tokens or (0, 0) for one in scored]
-    return Asked(
+    return PlannedCalls(
         scale * sum(one.calls for one in scored),
         scale * sum(prompt for prompt, _ in tokens),
         scale * sum(completion for _, completion in tokens),

@@ -45,7 +45,17 @@ class Asking:
 
 def asks_judge(name: str) -> bool:
     """Whether a scorer of the registry asks a judge; `checked_claims` only reads what one has written."""
-    return name == JUDGE or (name in MEASURES and bool(MEASURES[name].prompts))
+    return name == JUDGE or shares_questions(name)
+
+
+def embeds(name: str) -> bool:
+    """Whether a scorer of the registry asks a model of sentences."""
+    return name in MEASURES and MEASURES[name].embeds
+
+
+def shares_questions(name: str) -> bool:
+    """Whether a scorer asks a judge what others of its family ask as well, so that a cache saves calls."""
+    return name in MEASURES and bool(MEASURES[name].prompts)
 
 
 def open_scorer(name: str, models: Models, asking: Asking) -> Scorer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from rag_zeval.budget import Price
+from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_object, read_json
 from rag_zeval.models.open import check_spec
@@ -36,3 +37,19 @@ def price_of(spec: str | None, prices: Mapping[str, Price]) -> Price | None:
         return None
     endpoint = check_spec(spec)
     return prices.get(spec) or (prices.get(endpoint[0]) if endpoint else None)
+
+
+def open_account(model: str | None, price: Price | None, max_cost: float | None) -> Account | None:
+    """Who pays for the calls to the judge; None without a limit in dollars.
+
+    Raises InputError for a limit that is no positive number, and for a model without a price or behind no endpoint.
+    """
+    if max_cost is None:
+        return None
+    if not 0 < max_cost < math.inf:
+        raise InputError(f"--max-cost is {max_cost}, but must be more than 0 dollars")
+    if price is None:
+        raise InputError(f"--max-cost needs the price of {model or 'the judge'}: add --prices with a file that has it")
+    if check_spec(str(model)) is None:
+        raise InputError(f"--max-cost works for endpoints only, and {model} is not one: remove --max-cost")
+    return Account(Budget(max_cost), price)

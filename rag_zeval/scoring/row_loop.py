@@ -1,8 +1,8 @@
-"""Examples scored into a file of rows: a row is written as soon as it is there, and nothing is scored twice."""
+"""Score examples into a file of rows: each row is written at once, and no example is scored twice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rag_zeval.budget import Budget
@@ -18,21 +18,23 @@ from rag_zeval.scoring.spending import Spending, spent_before
 
 @dataclass(frozen=True)
 class Work:
-    """A scorer, and what it is to score: `ids` of examples in order, and the example of each.
-
-    label: what progress calls it. row_id, row: the id of an example's row, and the row of what was scored.
-    """
+    """A scorer, and the examples that it is to score, by id and in order. label: what progress calls it."""
 
     label: str
     scorer: Scorer
-    ids: Sequence[str]
-    example: Callable[[str], Example]
-    row_id: Callable[[str], str]
-    row: Callable[[Scored], Row]
+    examples: Mapping[str, Example]
+
+    def row_id(self, id_: str) -> str:
+        """The id of the row of an example."""
+        return id_
+
+    def row(self, scored: Scored) -> Row:
+        """The row of what was scored."""
+        return scored.row()
 
 
 def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | None) -> Collection[str]:
-    """The failed rows that are scored again: none if the budget is spent, and `spending` then counts them."""
+    """Which failed rows to score again. If the budget is spent, none: `spending` then counts them as not judged."""
     if budget is not None and budget.is_spent:
         spending.unasked += len(failed)
         return ()
@@ -40,20 +42,20 @@ def rows_to_retry(failed: Collection[str], spending: Spending, budget: Budget | 
 
 
 def take_out(writer: RowWriter, ids: Collection[str]) -> None:
-    """Take these rows out of the file, to score them again. What they have cost stays in it."""
+    """Delete these rows from the file, so that they are scored again. What they cost stays in its SPENT row."""
     writer.settle([*ids, SPENT] if ids else (), spent_before(writer.done, ids) if ids else None)
 
 
 def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spending) -> None:
     """Score the examples that the file has no row of.
 
-    A group that a scorer computes together is computed whole again if one of its rows is missing: a run that was
-    killed then writes what an undisturbed one does. An example that was not asked for, because the budget is spent,
-    gets a row only if something was paid for it; `spending` counts it.
+    If a scorer computes examples in groups, and a row of a group is missing, it computes the whole group again. So a
+    run that was killed writes the same rows as one that was not. An example that was not judged because the budget was
+    spent gets a row only if something was paid for it; `spending` counts it.
     """
     done = writer.done
-    missing = [id_ for id_ in work.ids if work.row_id(id_) not in done]
-    with progress.job(work.label, len(work.ids), len(work.ids) - len(missing), spending.shown) as job:
+    missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]
+    with progress.job(work.label, len(work.examples), len(work.examples) - len(missing), spending.shown) as job:
         for scored in _scored(work, missing):
             spending.unasked += bool(scored.unasked)
             if work.row_id(scored.id) not in done and (scored.calls or not scored.unasked):
@@ -66,13 +68,13 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
 
 def _scored(work: Work, missing: Sequence[str]) -> Iterator[Scored]:
     for group in _groups(work, missing):
-        yield from work.scorer.score(map(work.example, group))
+        yield from work.scorer.score(map(work.examples.__getitem__, group))
 
 
 def _groups(work: Work, missing: Sequence[str]) -> Iterable[Sequence[str]]:
-    size = work.scorer.group
+    size, ids = work.scorer.group, list(work.examples)
     if not size:
         return [missing] if missing else []
     wanted = set(missing)
-    groups = (work.ids[start : start + size] for start in range(0, len(work.ids), size))
+    groups = (ids[start : start + size] for start in range(0, len(ids), size))
     return (group for group in groups if not wanted.isdisjoint(group))

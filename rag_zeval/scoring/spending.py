@@ -1,4 +1,4 @@
-"""What a run has spent, over all its attempts, by its rows."""
+"""What a run has spent over all its attempts, summed from its rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rag_zeval.results import SPENT
 
 @dataclass
 class Spending:
-    """Calls and tokens (prompt, completion) paid for.
+    """The calls and tokens that were paid for.
 
-    price: of the judge, None where it is not known. bounded: calls that did not tell their tokens, and are counted with
-    as many as there can have been; untold: rows of which nothing is known, and nothing counted. unasked: rows that were
-    not asked for, or not to their end, because the budget was spent.
+    price: of the judge; None if unknown. bounded: calls that did not report their tokens, which are counted with an
+    upper bound. untold: rows whose tokens are unknown and not counted. unasked: rows that were not judged, or not
+    completely, because the budget was spent.
     """
 
     price: Price | None = None
@@ -38,7 +38,7 @@ class Spending:
 
     @property
     def dollars(self) -> float | None:
-        """None without a price. See `exactness` for what they are."""
+        """What the tokens cost; None without a price. `exactness` says whether that is a bound."""
         return None if self.price is None else self.price.of(self.prompt_tokens, self.completion_tokens)
 
     @property
@@ -48,12 +48,12 @@ class Spending:
 
     @property
     def exactness(self) -> str:
-        """Words before tokens and dollars: "at least " where some are unknown, "at most " where some are bounds."""
+        """What to print before tokens and dollars: "at least " if some are unknown, "at most " if some are bounds."""
         return "at least " if self.untold else "at most " if self.bounded else ""
 
 
 def spent_before(rows: Mapping[str, Row], again: Iterable[str]) -> Row:
-    """The row that keeps what the rows `again` have cost, which are to be replaced, and what it kept before.
+    """The SPENT row that replaces the rows `again`: it keeps what they cost, added to the SPENT row of `rows`, if any.
 
     `Scored.from_row` reads it as an example without answers.
     """

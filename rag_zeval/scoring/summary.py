@@ -1,10 +1,10 @@
-"""What a run says at its end: a column for each metric and system, their slices, what it cost and what failed."""
+"""The summary of a run: a column for each metric and system, also by slice; what it cost, and what failed."""
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,14 +15,16 @@ from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.bootstrap import mean_interval
 
 STATUSES_SHOWN = 12  # a reason may quote its reply, and so be one of many
+Answer = tuple[str, int, float | None]  # its case, trial and score
 
 
 @dataclass(frozen=True)
 class Column:
-    """The answers of one system by one metric, all or of a slice. A missing score is never a number.
+    """The answers of one system, scored by one metric: all of them, or those of a slice.
 
-    answers: over all trials, and the scores that they have; ci: 95% percentile bootstrap of the mean over cases, None
-    with fewer than two scored; trial_sd: standard deviation of the trials' means, None for one trial.
+    answers: how many there are over all trials. scores: those that there are; a missing score never counts as a number.
+    ci: 95% percentile bootstrap interval of the mean over cases; None with fewer than two scored cases. trial_sd:
+    standard deviation of the trials' means; None for one trial.
     """
 
     metric: str
@@ -45,7 +47,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Summary:
-    """columns: of each metric and system; slices: the same by slice, worst first, if there are any; cached: replies."""
+    """columns: one for each metric and system; slices: the same by slice, the worst first; cached: cache hits."""
 
     rows: int
     columns: tuple[Column, ...]
@@ -58,33 +60,27 @@ class Summary:
         return sum(column.scored for column in self.columns)
 
 
-@dataclass
-class _Answers:
-    """Scores of the answers of a column, by case and by trial."""
-
-    count: int = 0
-    by_case: dict[str, list[float]] = field(default_factory=dict)
-    by_trial: dict[int, list[float]] = field(default_factory=dict)
-
-    def add(self, case: str, trial: int, score: float | None) -> None:
-        self.count += 1
+def _column(metric: str, system: str, slice_tag: str | None, answers: Iterable[Answer]) -> Column:
+    by_case: dict[str, list[float]] = defaultdict(list)
+    by_trial: dict[int, list[float]] = defaultdict(list)
+    count = 0
+    for case, trial, score in answers:
+        count += 1
         if score is not None:
-            self.by_case.setdefault(case, []).append(score)
-            self.by_trial.setdefault(trial, []).append(score)
-
-    def column(self, metric: str, system: str, slice_tag: str | None) -> Column:
-        scores = [score for of_case in self.by_case.values() for score in of_case]
-        means = [statistics.fmean(trial) for trial in self.by_trial.values()]
-        return Column(
-            metric,
-            system,
-            slice_tag,
-            answers=self.count,
-            scores=tuple(scores),
-            mean=statistics.fmean(scores) if scores else None,
-            ci=mean_interval(list(self.by_case.values())) if len(self.by_case) > 1 else None,
-            trial_sd=statistics.stdev(means) if len(means) > 1 else None,
-        )
+            by_case[case].append(score)
+            by_trial[trial].append(score)
+    scores = [score for of_case in by_case.values() for score in of_case]
+    means = [statistics.fmean(of_trial) for of_trial in by_trial.values()]
+    return Column(
+        metric,
+        system,
+        slice_tag,
+        answers=count,
+        scores=tuple(scores),
+        mean=statistics.fmean(scores) if scores else None,
+        ci=mean_interval(list(by_case.values())) if len(by_case) > 1 else None,
+        trial_sd=statistics.stdev(means) if len(means) > 1 else None,
+    )
 
 
 def slice_of(row: Row) -> str:
@@ -93,41 +89,38 @@ def slice_of(row: Row) -> str:
 
 
 def summarize(rows: Iterable[Row]) -> Summary:
-    """The summary of result rows, gone through once and not kept."""
-    whole: dict[tuple[str, str], _Answers] = {}
-    sliced: dict[tuple[str, str, str], _Answers] = {}
-    kinds: dict[str, Counter[str]] = {}
+    """The summary of result rows. It iterates over them once and keeps none."""
+    whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
+    sliced: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
+    kinds: dict[str, Counter[str]] = defaultdict(Counter)
     count = cached = 0
     for row in rows:
         count, cached = count + 1, cached + row["cached"]
-        kinds.setdefault(re.sub(r"\d+", "N", row["status"]), Counter())[row["status"]] += 1
+        kinds[re.sub(r"\d+", "N", row["status"])][row["status"]] += 1
         for system, score in zip(row["systems"], row["scores"], strict=True):
-            place = row["metric"], system
-            for answers in (
-                whole.setdefault(place, _Answers()),
-                sliced.setdefault((*place, slice_of(row)), _Answers()),
-            ):
-                answers.add(row["case"], row["trial"], score)
-    slices = [answers.column(*place) for place, answers in sliced.items()]
+            answer = row["case"], row["trial"], score
+            whole[row["metric"], system].append(answer)
+            sliced[row["metric"], system, slice_of(row)].append(answer)
+    slices = [_column(*place, answers) for place, answers in sliced.items()]
     several = len({column.slice_tag for column in slices}) > 1
     order = {place: at for at, place in enumerate(whole)}
     slices.sort(key=lambda c: (order[c.metric, c.system], c.mean is None, c.mean or 0.0))
-    columns = tuple(answers.column(*place, None) for place, answers in whole.items())
+    columns = tuple(_column(*place, None, answers) for place, answers in whole.items())
     return Summary(count, columns, tuple(slices) if several else (), cached, _statuses(kinds))
 
 
 def columns_of(judged: Iterable[Judged]) -> list[Column]:
-    """A column for each metric and system of answers that stand for all their trials."""
-    whole: dict[tuple[str, str], _Answers] = {}
+    """A column for each metric and system of answers whose scores are means over trials."""
+    whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for one in judged:
-        whole.setdefault((one.metric, one.system), _Answers()).add(one.case, 0, one.score)
-    return [answers.column(*place, None) for place, answers in whole.items()]
+        whole[one.metric, one.system].append((one.case, 0, one.score))
+    return [_column(*place, None, answers) for place, answers in whole.items()]
 
 
 def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
-    """Rows by status: those with a score first, then failures, the frequent first.
+    """How many rows have each status: first those with a score, then failures, the most frequent first.
 
-    kinds: the statuses that differ only in their numbers, which are one, named by the first that came.
+    kinds: statuses that differ only in their numbers. They count as one, which is called by the first of them.
     """
     counts: dict[str, int] = {}
     for kind in kinds.values():
@@ -137,14 +130,14 @@ def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
 
 
 def frequent_statuses(summary: Summary) -> list[tuple[str, int]]:
-    """`(status, rows)`, and at the end those of statuses that are not shown."""
+    """`(status, rows)` of the most frequent statuses, and last the number of all other rows."""
     counts = list(summary.statuses.items())
     rest = sum(count for _, count in counts[STATUSES_SHOWN:])
     return [*counts[:STATUSES_SHOWN], *([("with other failures", rest)] if rest else [])]
 
 
 def column_cells(column: Column) -> list[str]:
-    """Mean, 95% interval, and how many answers have a score, as tables show them."""
+    """The cells of a table: mean, 95% interval, and how many answers have a score."""
     return [
         "none" if column.mean is None else f"{column.mean:.3f}",
         "none" if column.ci is None else f"{column.ci[0]:.3f} to {column.ci[1]:.3f}",
@@ -153,7 +146,7 @@ def column_cells(column: Column) -> list[str]:
 
 
 def cost_lines(summary: Summary, spending: Spending) -> list[tuple[str, str]]:
-    """`(name, value)`: rows by status, and what all attempts cost together."""
+    """`(name, value)`: how many rows have each status, and what all attempts cost together."""
     lines = [("rows", str(summary.rows))]
     lines += [(f"rows {status}", str(count)) for status, count in frequent_statuses(summary)]
     lines.append(("calls", f"{spending.calls}" + (f" ({summary.cached} from the cache)" if summary.cached else "")))

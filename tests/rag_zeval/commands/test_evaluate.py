@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -14,20 +15,20 @@ from typing import Any
 import pytest
 
 from rag_zeval import __version__
-from rag_zeval.cases.case import CaseSet
-from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.metrics import Judges, open_metrics
 from rag_zeval.files import read_jsonl
 from rag_zeval.judge.parser import response_schema
 from rag_zeval.literal_judge import read_prompt
-from rag_zeval.results import result_row, row_id
-from rag_zeval.rows import RowWriter
-from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.streams import exit_status
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 DOWN = "http://127.0.0.1:9/v1"
+
+ROWS = [
+    {"question": "q1?", "answer": "It opens at nine.", "contexts": ["It opens at nine."], "ground_truth": "At ten."},
+    {"question": "q2?", "answer": "=It closes at five.", "contexts": ["It closes at six."], "ground_truth": None},
+    {"question": "q3?", "answer": None, "contexts": ["It rains."], "ground_truth": "It rains."},
+]
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
@@ -73,7 +74,9 @@ def test_rows_are_judged_written_and_summed_up(evaluate: Run, endpoint: Any, rep
 
 def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "in.jsonl", [row(0), {"question": "q"}])
-    assert run("evaluate", path).stderr.startswith("error: no judge: add")
+    refused = run("evaluate", path)
+    told = "openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL, for example --model"
+    assert refused.stderr.startswith("error: no judge: add") and told in refused.stderr
     done = run("evaluate", path, "--model", endpoint.spec())
     told = f"error: {path}:2: column 'answers' is empty: fill it in, or remove the row\n"
     assert (done.returncode, done.stderr) == (2, told)
@@ -83,28 +86,46 @@ def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "openai:MODEL@http://host:port/v1 or, for OpenAI itself, openai:MODEL, for example --model"),
         (["--model", "transformers:folder", "--structured"], "folder cannot be forced into a JSON schema"),
-        (["--model", f"openai:m@{DOWN}"], f"cannot reach {DOWN}: connection refused"),
-        (["--model", f"openai:m@{DOWN}", "--variant", "papre"], "unknown prompt variant 'papre'"),
-        (["--model", f"openai:m@{DOWN}", "--temperature", "nan"], "--temperature is nan"),
-        (["--model", f"openai:m@{DOWN}", "--timeout", "nan"], "timeout is nan, must be a number above 0"),
-        (["--model", f"openai:m@{DOWN}", "--connect-timeout", "0"], "connect_timeout is 0, must be"),
-        (["--model", f"openai:m@{DOWN}", "--max-body-mib", "inf"], "max_body_mib is inf, must be"),
-        (["--model", f"openai:m@{DOWN}", "--api-key-env", "NO_KEY"], "NO_KEY is not set"),
-        (["--model", f"openai:m@{DOWN}", "--cache", "notes"], "notes: cannot be used as a reply cache"),
-        (["--model", f"openai:m@{DOWN}", "--out", "in.jsonl"], "--out in.jsonl is the same file as INPUT"),
+        ([], f"cannot reach {DOWN}: connection refused"),
+        (["--variant", "papre"], "unknown prompt variant 'papre'"),
+        (["--temperature", "nan"], "--temperature is nan"),
+        (["--timeout", "nan"], "timeout is nan, must be a number above 0"),
+        (["--connect-timeout", "0"], "connect_timeout is 0, must be"),
+        (["--max-body-mib", "inf"], "max_body_mib is inf, must be"),
+        (["--api-key-env", "NO_KEY"], "NO_KEY is not set"),
+        (["--cache", "notes"], "notes: cannot be used as a reply cache"),
+        (["--out", "in.jsonl"], "--out in.jsonl is the same file as INPUT"),
+        (["nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
+        (["--scorers", "blue"], "--scorers: unknown scorer 'blue' (did you mean 'bleu'?)"),
+        (["--scorers", "embedding_similarity"], "embeds texts: add --embeddings"),
+        (["--scorers", "hhem"], "add --claim-checker"),
+        (["--scorers", "checked_claims", "--claim-checker", "x"], "name both in --scorers"),
+        (["--scorers", "bert_score"], "add --bert-score"),
+        (["--against", "truth"], "--against truth: no case has any ground truth"),
+        (["--against", "context"], "--against context: must be one of contexts, truth, reference, both"),
+        (["--map", "question"], "--map question: write field=column, such as question=q"),
+        (["--map", "answer=a", "--map", "answer=b"], "--map answer=b: field 'answer' already has the column 'a'"),
+        (["--map", "contexts=ctx"], "no row has 'ctx'"),
+        (["--encoding", "klingon"], "--encoding klingon: unknown encoding"),
+        (["--max-cost", "nan", "--prices", "prices"], "--max-cost is nan, but must be more than 0 dollars"),
+        (["--max-cost", "inf", "--prices", "prices"], "--max-cost is inf, but must be more than 0 dollars"),
+        (["--max-cost", "-1", "--prices", "prices"], "--max-cost is -1.0, but must be more than 0 dollars"),
+        (["--max-cost", "0", "--prices", "prices"], "--max-cost is 0.0, but must be more than 0 dollars"),
+        (["--max-cost", "1", "--prices", "none"], f"--max-cost needs the price of openai:m@{DOWN}: add --prices"),
+        (["--max-cost", "1", "--prices", "prices", "--model", "x"], "works for endpoints only, and x is not one"),
     ],
 )
 def test_other_bad_input_is_one_line(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(row(0)))  # a last line without its end is not torn by us
     (tmp_path / "notes").write_text("some notes, as long as a header" * 20)
-    done = run("evaluate", "in.jsonl", *arguments)
+    (tmp_path / "prices").write_text(json.dumps({model: {"prompt": 1, "completion": 1} for model in "mx"}))
+    (tmp_path / "none").write_text("{}")
+    done = run("evaluate", "in.jsonl", "--model", f"openai:m@{DOWN}", *arguments)
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert done.returncode == 2 and len(errors) == 1 and message in errors[0]
+    assert done.returncode == 2 and len(errors) == 1 and message in errors[0] and "Traceback" not in done.stderr
     assert path.read_text() == json.dumps(row(0))
-    assert "nowhere.jsonl: cannot be read" in run("evaluate", "nowhere.jsonl", "--model", f"openai:m@{DOWN}").stderr
 
 
 @pytest.mark.parametrize(
@@ -115,9 +136,10 @@ def test_other_bad_input_is_one_line(run: Run, tmp_path: Path, arguments: list[s
         (OSError(28, "No space left on device", "two\nlines"), 2, "error: [Errno 28] No space left on device: "),
         (InputError("two\nlines"), 2, "error: two lines\n"),
         (KeyboardInterrupt(), 130, "interrupted: run the same command again to resume\n"),
+        (ZeroDivisionError("a bug"), 2, "Traceback"),  # 1 would be a failed gate
     ],
 )
-def test_a_stage_ends_with_a_status_and_one_line(
+def test_a_stage_ends_with_a_status_and_says_why(
     capsys: pytest.CaptureFixture[str], stop: BaseException | None, status: int, said: str
 ) -> None:
     def stage() -> int:
@@ -127,13 +149,11 @@ def test_a_stage_ends_with_a_status_and_one_line(
 
     assert exit_status(stage) == status
     shown = capsys.readouterr()
-    assert shown.err.startswith(said) and shown.err.count("\n") == (stop is not None) and not shown.out
-
-
-def test_a_bug_is_no_failed_gate(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_status(lambda: 1 // 0) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith("Traceback") and shown.endswith("ZeroDivisionError: integer division or modulo by zero\n")
+    assert shown.err.startswith(said) and not shown.out
+    if said == "Traceback":
+        assert shown.err.endswith("ZeroDivisionError: a bug\n")
+    else:
+        assert shown.err.count("\n") == (stop is not None)
 
 
 def test_an_interrupted_run_says_that_it_goes_on(evaluate: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:
@@ -146,12 +166,14 @@ def test_an_interrupted_run_says_that_it_goes_on(evaluate: Run, endpoint: Any, r
     assert 0 < len(read_jsonl(tmp_path / "o.jsonl")) < 50
 
 
-def test_sampling_reaches_the_model_and_the_rows(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
+def test_options_reach_the_model_and_the_rows(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
     assert evaluate("--out", "default.jsonl").returncode == 0
-    assert evaluate("--max-tokens", 77, "--temperature", 0.5).returncode == 0
+    assert evaluate("--max-tokens", 77, "--temperature", 0.5, "--structured").returncode == 0
     assert [(sent["max_tokens"], sent["temperature"]) for sent in endpoint.requests] == [(8192, 0.1), (77, 0.5)]
+    json_schema = {"name": "reply", "schema": response_schema(2, "paper"), "strict": True}
+    assert endpoint.requests[1]["response_format"] == {"type": "json_schema", "json_schema": json_schema}
     (noted,) = read_jsonl(tmp_path / "o.jsonl")
-    assert (noted["sampling"]["max_tokens"], noted["sampling"]["temperature"]) == (77, 0.5)
+    assert (noted["sampling"]["max_tokens"], noted["sampling"]["temperature"], noted["structured"]) == (77, 0.5, True)
 
 
 @pytest.mark.parametrize(
@@ -230,21 +252,22 @@ def test_half_a_surrogate_is_a_good_id_and_text(evaluate: Run, endpoint: Any, re
     assert len(endpoint.requests) == 2 * 4 + 2  # the failed rows alone
 
 
-def test_the_end_of_a_long_run_does_not_hold_its_rows(run_measured: Any, endpoint: Any, tmp_path: Path) -> None:
-    count, length = 3_000, 30_000
-    rows, out = write_rows(tmp_path / "in.jsonl", [row(n) for n in range(count)]), tmp_path / "o.jsonl"
-    cases = CaseSet(read_cases(rows).cases)
-    (metric,) = open_metrics(["rag_zeval"], ["reference"], Judges(endpoint.spec()), None)
-    with RowWriter(out) as writer:
-        for at, key in enumerate(cases.keys):
-            parts = {"trajectory": [], "reply": "x" * length}
-            scored = Scored(key, (Score(1.0), Score(None, "failed: no claims")), parts, calls=1)
-            example = cases.example(at, "reference")
-            id_ = row_id(key, metric.name, 0)
-            made_by = {"metric": metric.name, "trial": 0, **metric.made_by}
-            writer.append(result_row(id_, cases.cases[at], example, metric.scorer, scored, made_by))
-    shown, mib = run_measured("evaluate", rows, "--model", endpoint.spec(), "--out", out)
-    assert f"{count} of {count} (100.0%)" in shown and f"0 of {count} (0.0%)" in shown and not endpoint.requests
+def test_the_end_of_a_long_run_does_not_hold_its_rows(
+    evaluate: Run, run_measured: Any, endpoint: Any, tmp_path: Path
+) -> None:
+    count, out = 3_000, tmp_path / "o.jsonl"
+    assert evaluate().returncode == 0
+    more = {
+        "scores": [1.0, None],
+        "statuses": ["ok", "failed: no claims"],
+        "trajectory": [None, None],
+        "reply": "x" * 30_000,
+    }
+    made = {**read_jsonl(out)[0], **more}
+    write_rows(tmp_path / "in.jsonl", [{**row(0), "id": f"r{n}"} for n in range(count)])
+    write_rows(out, [{**made, "id": f"r{n}|rag_zeval", "case": f"r{n}"} for n in range(count)])
+    shown, mib = run_measured("evaluate", "in.jsonl", "--model", endpoint.spec(), "--out", out)
+    assert f"{count} of {count} (100.0%)" in shown and f"0 of {count} (0.0%)" in shown and len(endpoint.requests) == 1
     assert mib < out.stat().st_size / 2**20 + 80
 
 
@@ -295,14 +318,6 @@ def test_trials_are_samples_of_their_own_and_cached_ones_cost_nothing(
     assert {each["id"]: each["scores"] for each in read_jsonl(tmp_path / "two.jsonl")} == scores
 
 
-def test_structured_rows_are_their_own(evaluate: Run, endpoint: Any, tmp_path: Path) -> None:
-    assert evaluate().returncode == 0
-    assert evaluate("--structured", "--out", "s.jsonl").returncode == 0
-    json_schema = {"name": "reply", "schema": response_schema(2, "paper"), "strict": True}
-    assert endpoint.requests[1]["response_format"] == {"type": "json_schema", "json_schema": json_schema}
-    assert read_jsonl(tmp_path / "s.jsonl")[0]["structured"] is True
-
-
 def test_when_nothing_could_be_scored_the_run_fails(evaluate: Run, endpoint: Any) -> None:
     endpoint.replies = "\ud800 no"
     done = evaluate()
@@ -332,3 +347,73 @@ def test_bad_usage_and_version_have_their_statuses(run: Run) -> None:
     assert run("evaluate", "in.jsonl", "--trials", "0").returncode == 2
     assert (run("--version").stdout, run("--version").returncode) == (f"{__version__}\n", 0)
     assert run("version").returncode == 2
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "in.jsonl", ROWS)
+
+
+def test_a_dry_run_needs_no_model_and_shows_what_would_be_judged(run: Run, inputs: Path) -> None:
+    done = run("evaluate", inputs, "--dry-run", "--against", "both")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        f"{inputs}: 3 cases (columns known by their names)",
+        "  ground truth: column 'ground_truth', in 2 of 3",
+        "judged by: retrieved contexts, in 3 of 3 cases",
+        "judged by: ground truth, in 2 of 3 cases",
+    ):
+        assert line in done.stderr.splitlines()
+    for line in ("  question: q1?", "  answer of in: It opens at nine.", "  retrieved contexts: It opens at nine.",
+                 "  ground truth: At ten.", "  ground truth: none", "  answer of in: no answer"):  # fmt: skip
+        assert line in done.stdout.splitlines()
+
+
+def test_scores_are_written_in_the_order_of_the_input(run: Run, inputs: Path, tmp_path: Path) -> None:
+    done = run("evaluate", inputs, "--scorers", "rouge_l,bleu", "--against", "both", "--csv", "scores.csv")
+    assert done.returncode == 0 and f"{inputs}: 3 cases (columns" in done.stderr, done.stderr
+    with open(tmp_path / "scores.csv", encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["question"] for row in rows] == ["q1?", "q2?", "q3?"]
+    assert (rows[0]["rouge_l@contexts"], rows[0]["rouge_l@contexts status"]) == ("1.0", "ok")
+    assert rows[1]["answer"] == "'=It closes at five."  # no formula
+    metrics = [f"{metric}@{source}" for metric in ("rouge_l", "bleu") for source in ("contexts", "truth")]
+    assert list(rows[0])[5:] == [name for metric in metrics for name in (metric, f"{metric} status")]
+
+
+def test_a_large_file_takes_less_memory_than_twice_its_size(run_measured: Any, tmp_path: Path) -> None:
+    words = " ".join(f"word{at}" for at in range(3_000))
+    for name, rows in (("small.csv", 1), ("large.csv", 2_000)):
+        lines = "".join(f'{at},{at}?,It is.,"[""{words} {at}""]",a note\n' for at in range(rows))
+        (tmp_path / name).write_text(f"id,question,answer,contexts,note\n{lines}")
+    _, least = run_measured("evaluate", "small.csv", "--dry-run")
+    _, most = run_measured("evaluate", "large.csv", "--dry-run")
+    size = (tmp_path / "large.csv").stat().st_size / 2**20
+    assert size > 40 and most - least < 2 * size
+
+
+def test_systems_are_named_where_files_have_one_name(run: Run, inputs: Path, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.jsonl").write_bytes(inputs.read_bytes())
+    words = ("--scorers", "rouge_l", "--out", "o.jsonl")
+    refused = run("evaluate", "a/run.jsonl", "b/run.jsonl", *words)
+    assert refused.returncode == 2
+    assert "both systems are called 'run'. Give them names: old=a/run.jsonl new=b/run.jsonl" in refused.stderr
+    done = run("evaluate", "old=a/run.jsonl", "new=b/run.jsonl", *words)
+    assert done.returncode == 0, done.stderr
+    systems = [json.loads(line)["systems"] for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert systems == [["old"]] * 3 + [["new"]] * 3
+
+
+def test_bad_rows_are_all_told_and_may_be_skipped(run: Run, inputs: Path, tmp_path: Path) -> None:
+    inputs.write_text(inputs.read_text() + '{"question": null, "answer": "a"}\n{"question"\n')
+    refused = run("evaluate", inputs, "--scorers", "rouge_l")
+    assert refused.returncode == 2 and not (tmp_path / "in.results.jsonl").exists()
+    assert refused.stderr.splitlines() == [
+        f"error: {inputs}:4: column 'question' is empty: fill it in, or remove the row",
+        f"error: {inputs}:5: not valid JSON: Expecting ':' delimiter at column 12",
+        "error: 2 of 5 rows cannot be read; fix them, or add --skip-bad-rows",
+    ]
+    done = run("evaluate", inputs, "--scorers", "rouge_l", "--skip-bad-rows")
+    assert done.returncode == 0 and "  skipped: 2 bad rows" in done.stderr

@@ -1,8 +1,15 @@
-"""`rag-zeval report` as a user meets it; the page itself: tests/rag_zeval/report."""
+"""`rag-zeval report` and `serve-report` as a user meets them; the page itself: tests/rag_zeval/report."""
 
 from __future__ import annotations
 
 import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,25 +51,11 @@ def test_page_and_figures_are_written(run: Any, write: Any, tmp_path: Path) -> N
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"question": 7}, "field 'question' must be str, found int"),
-        ({"answers": ["a"]}, "field 'answers': has 1, must have one for each of 'systems'"),
-        ({"scores": [True, None]}, "field 'scores': holds True"),
-        ({"statuses": ["ok", None]}, "field 'statuses': holds None"),
-        ({"trajectory": [None]}, "field 'trajectory': has 1, must have one for each of 'systems'"),
-        ({"trajectory": [{"atomic_claims": [{**CLAIM, "claim": 1}]}] * 2}, "field 'claim' must be str, found int"),
-        ({"trajectory": [{"atomic_claims": [{**CLAIM, "grounding_evidence": [1]}]}] * 2}, "must be a list of strings"),
-    ],
-)
-def test_a_bad_row_is_named_before_anything_is_written(
-    change: Any, said: str, run: Any, write: Any, tmp_path: Path
-) -> None:
-    write({**ROW, "id": "2|m", **change})
+def test_a_bad_row_is_named_before_anything_is_written(run: Any, write: Any, tmp_path: Path) -> None:
+    write({**ROW, "id": "2|m", "question": 7})
     done = run("report", "r.jsonl", "--html", "p.html", "--figures", "figures")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: r.jsonl:2: ") and said in done.stderr and done.stderr.count("\n") == 1
+    assert done.stderr == "error: r.jsonl:2: field 'question' must be str, found int\n"
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
@@ -82,3 +75,32 @@ def test_what_cannot_be_used_is_one_line(words: list[str], said: str, run: Any, 
     (tmp_path / "nan.jsonl").write_text(json.dumps({**ROW, "scores": [float("nan"), 1.0]}))
     done = run("report", *words)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_page_is_served_until_it_is_interrupted(write: Any, tmp_path: Path, no_proxy: None) -> None:
+    write({**ROW, "id": "2|m", "question": "Who?", "answers": ["Ann <b>", "b"]})
+    line = [sys.executable, "-m", "rag_zeval", "serve-report", str(tmp_path / "r.jsonl"), "--port", "0"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        (address,) = re.findall(r"http://\S+", process.stdout.readline())
+        with urllib.request.urlopen(address) as answer:
+            page = answer.read().decode()
+        assert "Who?" in page and "Ann <b>" not in page
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{address}../../etc/passwd")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+
+
+def test_a_port_that_cannot_be_had_is_one_line_that_names_it(run: Any, write: Any) -> None:
+    write()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for words in (["serve-report", "r.jsonl"], ["mock-judge"]):
+            done = run(*words, "--port", port)
+            said = f"error: port {port} of 127.0.0.1: Address already in use; choose another with --port\n"
+            assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    done = run("serve-report", "r.jsonl", "--host", "192.0.2.1", "--port", "8080")
+    assert done.returncode == 2 and done.stderr.startswith("error: port 8080 of 192.0.2.1: Cannot assign")
+    done = run("mock-judge", "--port", "99999")
+    assert done.returncode == 2 and done.stderr == "error: port 99999 of 127.0.0.1: must be 0 to 65535\n"

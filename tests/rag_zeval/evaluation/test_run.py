@@ -1,26 +1,37 @@
-"""Runs of several scorers on one's own files: columns, sources of truth, costs before and after; the same in Python."""
+"""Runs of several scorers on one's own files: columns, sources of truth, costs before and after; the same in Python.
+
+Then cases that lack an answer, or what to judge it by: no score, no call, no second try; and what rows keep of a case.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rag_zeval import Evaluator, evaluate, open_backend
+from rag_zeval import evaluate
+from rag_zeval.cases.case import Case, CaseSet
 from rag_zeval.errors import InputError
-from rag_zeval.files import read_jsonl
-from rag_zeval.literal_judge import count_tokens, literal_reply
-from rag_zeval.results import SPENT
+from rag_zeval.evaluation.metrics import Judges, check_needs
+from rag_zeval.evaluation.run import EvaluationRun, score
+from rag_zeval.files import Row, read_jsonl
+from rag_zeval.literal_judge import literal_reply, read_prompt
+from rag_zeval.results import SPENT, over_trials, read_judged
+from rag_zeval.scorers.registry import NEEDS, SCORERS
+from rag_zeval.scoring.spending import Spending
 from rag_zeval.scripted_judge import ScriptedJudge
 
 Run = Callable[..., Any]
 FAMILIES = "rag_zeval,bleu,is_correct,ragchecker_precision,ragchecker_recall,umbrela,trulens_groundedness"
-PRICES = '{"judge": {"prompt": 1000, "completion": 2000}}'
+BOTH = "Ann has cats. Bob has dogs."
+CONTEXTS = ("Ann has cats.", "Eve has owls.")
+SLOW = "no answer: HTTP 429: slow down"
+BY_ANSWER = ["rag_zeval", "rouge_l", "bleu", "word_rule", "is_correct", "ragas_faithfulness", "answered"]
 
 
 def rows(count: int = 12) -> list[dict[str, Any]]:
@@ -39,24 +50,26 @@ def rows(count: int = 12) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def letter(scripted_judge: ScriptedJudge) -> ScriptedJudge:
-    scripted_judge.replies, scripted_judge.count = literal_reply, count_tokens
-    return scripted_judge
-
-
-@pytest.fixture
 def answers(tmp_path: Path) -> Path:
+    """A file of answers, with a price list beside it."""
+    (tmp_path / "prices.json").write_text('{"judge": {"prompt": 1000, "completion": 2000}}')
     path = tmp_path / "new.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     return path
+
+
+@pytest.fixture
+def judge_answers(run: Run, literal_judge: ScriptedJudge, answers: Path) -> Run:
+    """Runs `evaluate` on the file of answers, by a judge that supports exact sentences."""
+    return lambda *more: run("evaluate", answers, "--model", literal_judge.spec(), *more)
 
 
 def scores(path: Path) -> dict[tuple[str, str], list[float | None]]:
     return {(row["metric"], row["case"]): row["scores"] for row in read_jsonl(path) if row["id"] != SPENT}
 
 
-def test_many_scorers_on_one_file_each_with_its_sources(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
-    done = run("evaluate", answers, "--model", letter.spec(), "--scorers", FAMILIES, "--against", "both", "--out", "o")
+def test_many_scorers_on_one_file_each_with_its_sources(judge_answers: Run, literal_judge: Any, tmp_path: Path) -> None:
+    done = judge_answers("--scorers", FAMILIES, "--against", "both", "--out", "o")
     assert done.returncode == 0, done.stderr
     found = scores(tmp_path / "o")
     metrics = list(dict.fromkeys(metric for metric, _ in found))
@@ -67,14 +80,14 @@ def test_many_scorers_on_one_file_each_with_its_sources(run: Run, letter: Any, a
     assert [found["rag_zeval@contexts", f"r{n}"] for n in range(3)] == [[1.0], [0.5], [0.5]]
     assert all(found["rag_zeval@truth", f"r{n}"] == [1.0] for n in range(12))
     assert "thirds" in done.stdout and done.stdout.index("others") < done.stdout.index("thirds")  # the worst first
-    requests = len(letter.requests)
-    assert run("evaluate", answers, "--model", letter.spec(), "--scorers", FAMILIES, "--against", "both", "--out", "o")
-    assert len(letter.requests) == requests
+    requests = len(literal_judge.requests)
+    again = judge_answers("--scorers", FAMILIES, "--against", "both", "--out", "o")
+    assert again.returncode == 0 and len(literal_judge.requests) == requests
 
 
-def test_files_are_systems_and_share_questions(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
+def test_files_are_systems_and_share_questions(judge_answers: Run, answers: Path, tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text(answers.read_text().replace("Ann has", "Eve has", 1))
-    done = run("evaluate", answers, "old.jsonl", "--model", letter.spec(), "--against", "truth", "--out", "o")
+    done = judge_answers("old.jsonl", "--against", "truth", "--out", "o")
     assert done.returncode == 0, done.stderr
     assert {(row["systems"][0], row["case"]) for row in read_jsonl(tmp_path / "o")} == {
         (system, f"r{n}") for system in ("new", "old") for n in range(12)
@@ -84,122 +97,66 @@ def test_files_are_systems_and_share_questions(run: Run, letter: Any, answers: P
 
 
 def test_a_dry_run_asks_nothing_and_tells_the_calls_that_a_run_then_makes(
-    run: Run, letter: Any, answers: Path, tmp_path: Path
+    judge_answers: Run, literal_judge: Any, tmp_path: Path
 ) -> None:
-    (tmp_path / "prices.json").write_text(PRICES)
-    options = ["--model", letter.spec(), "--scorers", FAMILIES, "--against", "contexts", "--prices", "prices.json"]
-    told = run("evaluate", answers, *options, "--dry-run")
-    assert told.returncode == 0 and not letter.requests and not list(tmp_path.glob("*.results.jsonl"))
+    options = ["--scorers", FAMILIES, "--against", "contexts", "--prices", "prices.json"]
+    told = judge_answers(*options, "--dry-run")
+    assert told.returncode == 0 and not literal_judge.requests and not list(tmp_path.glob("*.results.jsonl"))
     calls = sum(int(line.split("│")[3].replace(",", "")) for line in told.stdout.splitlines() if "│" in line)
-    assert run("evaluate", answers, *options).returncode == 0
-    assert len(letter.requests) == calls > 12
+    assert judge_answers(*options).returncode == 0
+    assert len(literal_judge.requests) == calls > 12
 
 
-def test_a_limit_stops_the_run_and_a_larger_one_goes_on(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
+def test_a_limit_stops_the_run_and_a_larger_one_goes_on(judge_answers: Run, literal_judge: Any, tmp_path: Path) -> None:
     """What servers may do to a limit is in tests/hostile/money.py."""
-    (tmp_path / "prices.json").write_text(PRICES)
-    options = ["--model", letter.spec(), "--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
-    stopped = run("evaluate", answers, *options, "--max-cost", 1)
-    asked = len(letter.requests)
+    options = ["--scorers", "rag_zeval,bleu", "--prices", "prices.json", "--out", "o"]
+    stopped = judge_answers(*options, "--max-cost", 0.1)
+    asked = len(literal_judge.requests)
     assert stopped.returncode == 1 and 0 < asked < 12
-    assert f"stopped at --max-cost 1.0: {12 - asked} rows are not judged" in stopped.stderr
+    assert f"stopped at --max-cost 0.1: {12 - asked} rows are not judged" in stopped.stderr
     assert re.search(rf"rows not judged +│ {12 - asked} ", stopped.stdout)
     kept = (tmp_path / "o").read_text()
     assert len(kept.splitlines()) == asked + 12  # what costs nothing is done
-    again = run("evaluate", answers, *options, "--max-cost", 1)
-    assert again.returncode == 1 and len(letter.requests) == asked and (tmp_path / "o").read_text() == kept
-    assert run("evaluate", answers, *options, "--max-cost", 100).returncode == 0 and len(letter.requests) == 12
+    again = judge_answers(*options, "--max-cost", 0.1)
+    assert again.returncode == 1 and len(literal_judge.requests) == asked and (tmp_path / "o").read_text() == kept
+    assert judge_answers(*options, "--max-cost", 100).returncode == 0 and len(literal_judge.requests) == 12
 
 
 def test_failed_rows_are_kept_where_there_is_no_money_to_try_them_again(
-    run: Run, letter: Any, answers: Path, tmp_path: Path
+    judge_answers: Run, literal_judge: Any, tmp_path: Path
 ) -> None:
-    (tmp_path / "prices.json").write_text(PRICES)
-    letter.replies = "I cannot judge this."
-    options = ["--model", letter.spec(), "--limit", 2, "--prices", "prices.json", "--out", "o", "--cache", "c"]
-    failed = run("evaluate", answers, *options, "--max-cost", 100)
+    literal_judge.replies = "I cannot judge this."
+    options = ["--limit", 2, "--prices", "prices.json", "--out", "o", "--cache", "c"]
+    failed = judge_answers(*options, "--max-cost", 100)
     kept = (tmp_path / "o").read_text()
-    assert failed.returncode == 1 and "stopped" not in failed.stderr and len(letter.requests) == 2
-    stopped = run("evaluate", answers, *options, "--max-cost", 0.001)
+    assert failed.returncode == 1 and "stopped" not in failed.stderr and len(literal_judge.requests) == 2
+    stopped = judge_answers(*options, "--max-cost", 0.001)
     assert stopped.returncode == 1 and "2 rows are not judged" in stopped.stderr
-    assert (tmp_path / "o").read_text() == kept and len(letter.requests) == 2
+    assert (tmp_path / "o").read_text() == kept and len(literal_judge.requests) == 2
 
 
-def test_replies_from_the_cache_cost_nothing(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
-    (tmp_path / "prices.json").write_text(PRICES)
-    options = ["--model", letter.spec(), "--prices", "prices.json", "--cache", "c"]
-    assert run("evaluate", answers, *options, "--out", "first").returncode == 0
-    done = run("evaluate", answers, *options, "--out", "second", "--max-cost", 0.001)
-    assert done.returncode == 0 and "dollars" in done.stdout and "0.0000" in done.stdout and len(letter.requests) == 12
+def test_replies_from_the_cache_cost_nothing(judge_answers: Run, literal_judge: Any) -> None:
+    options = ["--prices", "prices.json", "--cache", "c"]
+    assert judge_answers(*options, "--out", "first").returncode == 0
+    done = judge_answers(*options, "--out", "second", "--max-cost", 0.001)
+    assert done.returncode == 0 and len(literal_judge.requests) == 12
+    assert "dollars" in done.stdout and "0.0000" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (["--max-cost", "nan"], "--max-cost is nan, but must be more than 0 dollars"),
-        (["--max-cost", "inf"], "--max-cost is inf, but must be more than 0 dollars"),
-        (["--max-cost", "-1"], "--max-cost is -1.0, but must be more than 0 dollars"),
-        (["--max-cost", "0"], "--max-cost is 0.0, but must be more than 0 dollars"),
-        (["--max-cost", "1", "--prices", "others.json"], "--max-cost needs the price of openai:judge@"),
-        (
-            ["--max-cost", "1", "--prices", "prices.json", "--model", "folder"],
-            "--max-cost works for endpoints only, and folder is not one",
-        ),
-    ],
-)
-def test_a_limit_that_could_not_be_kept_is_refused(
-    run: Run, letter: Any, answers: Path, tmp_path: Path, options: list[str], line: str
-) -> None:
-    (tmp_path / "prices.json").write_text(PRICES.replace("}}", '}, "folder": {"prompt": 1, "completion": 1}}'))
-    (tmp_path / "others.json").write_text("{}")
-    refused = run("evaluate", answers, "--model", letter.spec(), "--prices", "prices.json", *options)
-    assert refused.returncode == 2 and refused.stderr.startswith(f"error: {line}") and not letter.requests
-    assert refused.stderr.count("\n") == 1
-
-
-def test_a_sample_is_always_the_same_and_a_limit_is_the_first(run: Run, letter: Any, answers: Path) -> None:
+def test_a_sample_is_always_the_same_and_a_limit_is_the_first(judge_answers: Run, answers: Path) -> None:
     for name in ("a", "b"):
-        assert run("evaluate", answers, "--model", letter.spec(), "--sample", 5, "--out", name).returncode == 0
+        assert judge_answers("--sample", 5, "--out", name).returncode == 0
     drawn = [set(scores(answers.parent / name)) for name in ("a", "b")]
     assert drawn[0] == drawn[1] and len(drawn[0]) == 5
-    assert run("evaluate", answers, "--model", letter.spec(), "--limit", 2, "--out", "c").returncode == 0
+    assert judge_answers("--limit", 2, "--out", "c").returncode == 0
     assert {case for _, case in scores(answers.parent / "c")} == {"r0", "r1"}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--scorers", "blue"], "--scorers: unknown scorer 'blue' (did you mean 'bleu'?)"),
-        (["--scorers", "embedding_similarity"], "embeds texts: add --embeddings"),
-        (["--scorers", "hhem"], "add --claim-checker"),
-        (["--scorers", "checked_claims", "--claim-checker", "x"], "name both in --scorers"),
-        (["--scorers", "bert_score"], "add --bert-score"),
-        (["--against", "reference"], "--against reference: no case has any reference"),
-        (["--map", "question"], "--map question: write field=column, such as question=q"),
-    ],
-)
-def test_what_cannot_be_scored_is_said_before_anything_is_asked(
-    run: Run, letter: Any, answers: Path, options: list[str], message: str
+def test_python_gives_what_the_command_gives(
+    judge_answers: Run, literal_judge: Any, answers: Path, tmp_path: Path
 ) -> None:
-    refused = run("evaluate", answers, "--model", letter.spec(), *options)
-    assert refused.returncode == 2 and message in refused.stderr and not letter.requests
-
-
-def test_a_case_without_what_a_metric_needs_has_a_status(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
-    with open(answers, "a") as file:
-        file.write(json.dumps({"id": "bare", "question": "q", "answer": "a", "contexts": ["c"]}) + "\n")
-    options = ["--scorers", "rag_zeval,ragchecker_recall", "--against", "both", "--out", "o"]
-    assert run("evaluate", answers, "--model", letter.spec(), *options).returncode == 0
-    statuses = {row["metric"]: row["status"] for row in read_jsonl(tmp_path / "o") if row["case"] == "bare"}
-    assert statuses["rag_zeval@truth"] == statuses["ragchecker_recall"] == "failed: no ground truth"
-    assert statuses["rag_zeval@contexts"] == "ok"
-
-
-def test_python_gives_what_the_command_gives(run: Run, letter: Any, answers: Path, tmp_path: Path) -> None:
-    assert (
-        run("evaluate", answers, "--model", letter.spec(), "--scorers", "rag_zeval,bleu", "--out", "o").returncode == 0
-    )
-    results = evaluate(rows(), scorers=["rag_zeval", "bleu"], model=letter.spec())
+    assert judge_answers("--scorers", "rag_zeval,bleu", "--out", "o").returncode == 0
+    results = evaluate(rows(), scorers=["rag_zeval", "bleu"], model=literal_judge.spec())
     assert [(one.metric, one.case) for one in results] == [
         (metric, f"r{n}") for metric in ("rag_zeval@contexts", "bleu@contexts") for n in range(12)
     ]
@@ -207,24 +164,143 @@ def test_python_gives_what_the_command_gives(run: Run, letter: Any, answers: Pat
     frame = results.to_pandas()
     assert list(frame.case[:12]) == [f"r{n}" for n in range(12)] and frame.score.notna().all()
     assert results.summary.columns[0].mean == pytest.approx(frame.score[:12].mean())
-    with pytest.raises(InputError, match="unknown scorer 'blue'"):
-        evaluate(rows(), scorers=["blue"])
 
 
-def test_a_run_with_a_cache_works_inside_a_running_loop(letter: Any, tmp_path: Path) -> None:
-    async def notebook() -> list[float | None]:
-        results = evaluate(rows(3), model=letter.spec(), cache=tmp_path / "replies.sqlite")
-        return [one.score for one in results]
-
-    assert asyncio.run(notebook()) == asyncio.run(notebook()) == [1.0, 0.5, 0.5]
-    assert len(letter.requests) == 3
+def case(id_: str, *answers: str, **more: Any) -> Case:
+    return Case(
+        id_, f"Who has what, {id_}?", dict(zip("abc", answers, strict=False)), CONTEXTS, **{"truth": BOTH, **more}
+    )
 
 
-def test_evaluations_may_be_awaited_side_by_side(letter: Any) -> None:
-    judge = Evaluator(open_backend(letter.spec()))
+@pytest.fixture
+def judge(literal_judge: ScriptedJudge, tmp_path: Path) -> Callable[..., dict[tuple[str, str], Row]]:
+    """The rows of these cases by metric and case; the same call goes on with the file that is there."""
 
-    async def both() -> list[Any]:
-        right = judge.aevaluate("q", "Ann has cats.", ["Ann has cats."])
-        return await asyncio.gather(right, judge.aevaluate("q", "Ann has cats.", ["Bob has cats.", "Ann has cats."]))
+    def judge(cases: list[Case], scorers: list[str], *sources: str, file: str = "o") -> dict[tuple[str, str], Row]:
+        case_set = CaseSet(cases)
+        ids = {one.id for one in cases}
+        run = EvaluationRun(case_set, ids, scorers, sources or ["contexts"], Judges(literal_judge.spec()))
+        with score(run, tmp_path / file, tmp_path / "c", Spending()):
+            pass
+        return {(row["metric"], row["case"]): row for row in read_jsonl(tmp_path / file) if row["id"] != SPENT}
 
-    assert [evaluation.scores for evaluation in asyncio.run(both())] == [[1.0], [0.0, 1.0]]
+    return judge
+
+
+def test_an_answer_that_is_none_costs_nothing_and_the_others_are_judged_together(
+    judge: Any, literal_judge: Any
+) -> None:
+    cases = [
+        case("some", BOTH, "", "Ann has cats.", unanswered={"b": SLOW}),
+        case("blank", "\u200b", " ", "Ann has cats.", unanswered={"a": "no answer", "b": "no answer"}),
+        case("none", "", "", unanswered={"a": "no answer", "b": SLOW}),
+    ]
+    rows = judge(cases, BY_ANSWER)
+    for metric in {metric for metric, _ in rows}:
+        some, blank, none = (rows[metric, one.id] for one in cases)
+        assert some["systems"] == ["a", "b", "c"] and some["answers"] == [BOTH, "", "Ann has cats."]
+        assert (some["scores"][1], some["statuses"]) == (None, ["ok", f"failed: {SLOW}", "ok"])
+        assert None not in (some["scores"][0], some["scores"][2])
+        assert blank["statuses"] == ["failed: no answer", "failed: no answer", "ok"]
+        assert (none["scores"], none["statuses"]) == ([None, None], ["failed: no answer", f"failed: {SLOW}"])
+        assert (none["calls"], none["trajectory"]) == (0, None)
+    shown = [read_prompt(asked["messages"][0]["content"]) for asked in literal_judge.requests]
+    asked = [inputs["candidates"] for prompt, inputs in shown if "candidates" in inputs]
+    assert sorted(map(len, asked)) == [1, 2]  # jointly, and without those
+    (first, missing, third) = rows["rag_zeval@contexts", "some"]["trajectory"]
+    assert missing is None and len(first["atomic_claims"]) == 2 and len(third["atomic_claims"]) == 1
+    assert rows["rag_zeval@contexts", "some"]["scores"] == [0.5, None, 1.0]
+
+
+def test_what_can_have_no_score_is_not_tried_again(judge: Any, literal_judge: Any, tmp_path: Path, capsys: Any) -> None:
+    cases = [
+        case("some", BOTH, "", unanswered={"b": SLOW}),
+        case("none", "", ""),
+        case("no truth", BOTH, BOTH, truth="\u200b"),
+        replace(case("no contexts", BOTH, BOTH), contexts=(" ",)),
+    ]
+    rows = judge(cases, BY_ANSWER, "contexts", "truth")
+    assert rows["rag_zeval@truth", "no truth"]["status"] == rows["is_correct", "no truth"]["status"]
+    assert rows["is_correct", "no truth"]["status"] == "failed: no ground truth"
+    assert rows["rag_zeval@contexts", "no truth"]["status"] == "ok"
+    asked, kept = len(literal_judge.requests), (tmp_path / "o").read_bytes()
+    judge(cases, BY_ANSWER, "contexts", "truth")
+    assert (len(literal_judge.requests), (tmp_path / "o").read_bytes()) == (asked, kept)
+    assert "retrying" not in capsys.readouterr().err
+
+
+def test_a_failed_answer_beside_one_that_is_none_is_tried_again(judge: Any, literal_judge: Any, capsys: Any) -> None:
+    cases = [case("some", BOTH, "", unanswered={"b": SLOW})]
+    literal_judge.replies = "I cannot judge this."
+    assert judge(cases, ["rag_zeval", "is_correct"])["is_correct", "some"]["scores"] == [None, None]
+    literal_judge.replies = literal_reply
+    rows = judge(cases, ["rag_zeval", "is_correct"])
+    assert "retrying 2 failed rows" in capsys.readouterr().err
+    found = [rows[metric, "some"]["statuses"] for metric in ("rag_zeval@contexts", "is_correct")]
+    assert found == [["ok", f"failed: {SLOW}"]] * 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        case("x", BOTH, "Bob has dogs."),  # the answer has come
+        case("x", BOTH, "", unanswered={"b": "no answer: timeout"}),
+        case("x", BOTH, "", unanswered={"b": SLOW}, truth="Another."),
+        replace(case("x", BOTH, "", unanswered={"b": SLOW}), contexts=("Another.",)),
+    ],
+)
+def test_another_input_is_noticed(judge: Any, changed: Case) -> None:
+    judge([case("x", BOTH, "", unanswered={"b": SLOW})], ["rouge_l"])
+    with pytest.raises(InputError, match=r"row 'x\|rouge_l@contexts' was made with a different input_sha256"):
+        judge([changed], ["rouge_l"])
+
+
+def test_a_row_keeps_what_its_score_was_made_from_by_name(judge: Any, tmp_path: Path) -> None:
+    scorers = ["rag_zeval", "is_correct", "umbrela", "ragas_context_recall", "answered", "ccrs_ac"]
+    rows = judge([case("x", BOTH)], scorers, "contexts", "truth")
+    kept = {
+        metric: {name: row[name] for name in ("reference", "reference_kind", "chunks") if name in row}
+        for (metric, _), row in rows.items()
+    }
+    contexts, truth = "\n\n".join(CONTEXTS), {"reference": BOTH, "reference_kind": "truth"}
+    assert kept == {
+        "rag_zeval@contexts": {"reference": contexts, "reference_kind": "contexts"},
+        "rag_zeval@truth": truth,
+        "is_correct": truth,
+        "umbrela": {"reference": contexts, "reference_kind": "contexts"},
+        "ragas_context_recall": {**truth, "chunks": list(CONTEXTS)},
+        "answered": {"reference": "", "reference_kind": None},
+        "ccrs_ac": {**truth, "chunks": list(CONTEXTS)},
+    }
+    judged = {one.metric: one for one in read_judged(tmp_path / "o")}
+    assert judged == {one.metric: one for one in over_trials(rows.values())}
+    assert judged["is_correct"].sources == [("ground truth", BOTH)] and judged["answered"].sources == []
+    assert judged["ragas_context_recall"].chunks == CONTEXTS
+    assert judged["ragas_context_recall"].sources == [("ground truth", BOTH), ("retrieved contexts", contexts)]
+    own = judge([case("x", BOTH, reference="Mine.", truth=None)], ["rouge_l", "is_correct"], "reference", file="own")
+    assert {(row["reference"], row["reference_kind"]) for row in own.values()} == {("Mine.", "reference")}
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_what_no_case_has_is_said_before_anything_is_asked(name: str) -> None:
+    check_needs([name], CaseSet([case("1", "a"), case("2", "")]))
+    needs = [need for need in NEEDS[name] if need != "answer"]
+    bare = [replace(case(id_, "a"), truth=blank, contexts=(blank,) * 2) for id_, blank in (("1", ""), ("2", "\u200b"))]
+    if needs:
+        with pytest.raises(
+            InputError, match=rf"^{name} needs the .*(ground truth|contexts|reference), which no case has"
+        ):
+            check_needs([name], CaseSet(bare))
+    if "answer" in NEEDS[name]:
+        with pytest.raises(InputError, match=f"^{name} needs the answer, which no case has$"):
+            check_needs([name], CaseSet([case("1", ""), case("2", "\u200b"), case("3", "", unanswered={"a": SLOW})]))
+    if {*needs} >= {"truth", "chunks"}:
+        apart = [case("1", "a", truth=None), replace(case("2", "a"), contexts=())]
+        with pytest.raises(InputError, match=r"needs the .*ground truth and the retrieved contexts, which no case has"):
+            check_needs([name], CaseSet(apart))
+
+
+def test_a_blank_source_is_none() -> None:
+    bare = CaseSet([replace(case("1", "a"), contexts=("\u200b", " "), truth=" ", reference="\ufeff")])
+    with pytest.raises(InputError, match="no case has a reference, retrieved contexts or ground truth to judge by"):
+        bare.sources(None)

@@ -1,0 +1,105 @@
+"""What `rag-zeval audit` prints: how far a judge and people agree, over all rows, by slice, and where they do not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rag_zeval.audit import agreement as of
+from rag_zeval.audit.agreement import Measure, Ratings, Statistic
+from rag_zeval.audit.sheet import Item, Label
+from rag_zeval.terminal_tables import print_framed
+from rag_zeval.text import one_line
+
+
+def print_statistics(values: Ratings, classes: Ratings, good: tuple[str, str]) -> None:
+    """Print every statistic of agreement, and how often judge and people gave which of two classes.
+
+    values: scores and grades; classes: the same as 1 or 0. good: what 1 and 0 are called.
+    """
+    lines: list[tuple[str, Measure, Ratings]] = [
+        (f"{good[0]}, according to the judge", of.share_first, classes),
+        (f"{good[0]}, according to people", of.share_second, classes),
+        ("raw agreement", of.raw_agreement, classes),
+        ("balanced accuracy", of.balanced_accuracy, classes),
+        ("Cohen's kappa", of.kappa, classes),
+        ("Kendall's tau-b", of.kendall, values),
+    ]
+    if ((values.second > 0) & (values.second < 1)).any():
+        lines += [
+            ("kappa of grades, linear weights", of.linear_kappa, values),
+            ("kappa of grades, quadratic weights", of.quadratic_kappa, values),
+        ]
+    found = [(name, of.estimate(measure, ratings)) for name, measure, ratings in lines]
+    print_framed(("", "value [95% interval]", "n"), [(name, str(one), str(one.n)) for name, one in found])
+    counts = []
+    for name, judge in zip(good, (True, False), strict=True):
+        chosen = classes.second[classes.first == judge]
+        counts.append((f"judge: {name}", str(int(chosen.sum())), str(int((1 - chosen).sum()))))
+    print_framed(("rows", *(f"people: {name}" for name in good)), counts)
+
+
+def print_slices(classes: Ratings, slices: Sequence[str]) -> None:
+    """Print the agreement within each slice; `slices` names that of each row."""
+    rows = []
+    for name in sorted(set(slices)):
+        part = classes.only(np.array(slices) == name)
+        measured = (of.estimate(measure, part) for measure in (of.raw_agreement, of.kappa))
+        rows.append((name, *map(str, measured), str(len(part.first))))
+    print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), rows)
+
+
+def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:
+    """Print the rows on which judge and person differ, the widest apart first."""
+    differ = [(item, label) for item, label in rows if (item.score >= threshold) != (label.value >= threshold)]
+    print(f"{len(differ)} disagreements")
+    for item, label in sorted(differ, key=lambda row: -abs(row[0].score - row[1].value)):
+        said = f"score {item.score:.3f}" if item.claim is None else "supported" if item.score else "not supported"
+        print(f"\n{item.id} (case {one_line(item.case)}, slice {one_line(item.slice)})")
+        for name, text in {
+            "question": item.question,
+            "answer" if item.claim is None else "claim": item.answer if item.claim is None else item.claim,
+            "judge": f"{said}; {item.analysis}" if item.analysis else said,
+            "person": f"{label.text}; {label.note}" if label.note else label.text,
+        }.items():
+            print(f"    {name}: {one_line(text)}")
+    print()
+
+
+def print_ceiling(
+    classes: Ratings, rows: Sequence[tuple[Item, Label]], others: Mapping[str, Label], threshold: float
+) -> None:
+    """Print the first person's agreement with the second beside that with the judge, on the rows that both labelled.
+
+    others: the second person's labels by row; at least one is of a row in `rows`.
+    """
+    judge = classes.only(np.array([item.id in others for item, _ in rows]))
+    second = [others[item.id].value >= threshold for item, _ in rows if item.id in others]
+    people = dataclasses.replace(judge, first=np.array(second, dtype=float))
+    apart = of.difference(of.kappa, judge, people)
+    print(
+        f"kappa with the first person, on the {len(second)} rows that both people labelled: the second person "
+        f"{of.estimate(of.kappa, people)}, the judge {of.estimate(of.kappa, judge)}, "
+        f"difference (judge minus person) {apart}"
+    )
+    if apart.interval is None:
+        print("too few rows to compare the judge with a person")
+    elif apart.interval[1] < 0:
+        print("the judge is below the human ceiling")
+    elif apart.interval[0] > 0:
+        print("the judge agrees with the first person more than the second does")
+    else:
+        print("on these rows, the judge and the second person are indistinguishable")
+
+
+def conclusion(kappa: Statistic, bar: float) -> str:
+    """Whether the kappa of all rows reaches the bar, and whether that could be noise."""
+    if kappa.value is None:
+        return f"Cohen's kappa is undefined: judge and people put all rows into one class. Not shown to reach {bar:g}"
+    side = "below" if kappa.value < bar else "at least"
+    if kappa.interval is None:
+        return f"Cohen's kappa {kappa} is {side} {bar:g}; a single case gives no interval"
+    inside = kappa.interval[0] <= bar <= kappa.interval[1]
+    return f"Cohen's kappa {kappa} is {side} {bar:g}, which the interval {'includes' if inside else 'excludes'}"

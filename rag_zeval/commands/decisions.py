@@ -1,0 +1,119 @@
+"""The commands that compare result files, `compare` and `gate`. What counts as a regression: `decisions/gate.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rag_zeval.commands.arguments import check_files
+from rag_zeval.errors import InputError
+
+
+def compare(
+    sides: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Two or more result files. Write FILE#SYSTEM if a file holds several systems."
+        ),
+    ],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="A metric to compare; repeat the option for several. Default: all they share."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with the changed answers side by side.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write all numbers as JSON.")] = None,
+    changed: Annotated[
+        int, typer.Option(min=0, help="How many questions whose score changed to print for each metric, at most.")
+    ] = 20,
+) -> None:
+    """Show what changed between result files, and whether it could be noise.
+
+    The table shows the second file (B) minus the first (A) for each metric, over all cases and in each slice. Cases are
+    paired by id, or by question if the files share no id. The command is free and needs no network.
+
+    Intervals are 95% bootstrap intervals over cases. The p-values come from a paired randomisation test, with Holm's
+    correction over the slices of a metric. With more than two files, every pair is compared, and the command counts the
+    pairs with a significant difference.
+    """
+    from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
+    from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
+    from rag_zeval.decisions.wording import print_comparison, print_pairwise, print_sides
+    from rag_zeval.files import write_json
+    from rag_zeval.report.comparison import write_page
+
+    if len(sides) < 2:
+        raise InputError("compare needs two or more result files, got one")
+    if len(set(sides)) < len(sides) > 2:
+        raise InputError("compare: the same result file is given twice; remove one")
+    if html is not None and len(sides) > 2:
+        raise InputError(f"--html compares two files, got {len(sides)}: name two, or leave out --html")
+    inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
+    check_files([*(("INPUT", path) for path in inputs), ("--html", html), ("--out", out)])
+    first, *others = read = read_sides(sides)
+    metrics = shared_metrics(read, metric or ())
+    found: list[Any] = [
+        compare_pairwise(read, name) if len(read) > 2 else compare_sides(first, others[0], name) for name in metrics
+    ]
+    if html is not None:  # before anything is printed: who reads that may stop early
+        write_page(html, sides, found)
+    if out is not None:
+        write_json(out, {"sides": sides, "metrics": [dataclasses.asdict(one) for one in found]})
+    if len(read) > 2:
+        for pairwise in found:
+            print_pairwise(pairwise)
+    else:
+        print_sides(sides)
+        for comparison in found:
+            print_comparison(comparison, changed)
+    for name, path in (("page", html), ("numbers", out)):
+        if path is not None:
+            print(f"{name}: {path}")
+
+
+def gate(
+    a: Annotated[
+        str,
+        typer.Argument(metavar="A", help="The baseline: a result file, or FILE#SYSTEM if it holds several systems."),
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The new version, named in the same way.")],
+    max_drop: Annotated[float, typer.Option(help="How far the mean of a metric may drop, in its own units.")] = 0.02,
+    slice_max_drop: Annotated[float, typer.Option(help="How far the mean of a metric may drop within a slice.")] = 0.05,
+    min_coverage: Annotated[
+        float, typer.Option(help="The share of cases, 0 to 1, for which B must have a score.")
+    ] = 0.95,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="A metric to check; repeat the option for several. Default: all metrics of A."),
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML.")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Also write the checks as Markdown, for a pull request.")] = None,
+) -> None:
+    """Decide whether a new version B may replace the baseline A: exit status 0 if so, 1 if not.
+
+    B fails if too few of its cases have a score. It also fails if a metric drops by more than its limit, overall or in
+    a slice, and the drop is significant. A drop that could be noise is a warning, with exit status 0.
+
+    If A and B are equally good, B fails in at most 5 of 100 such decisions. The command is free and needs no network.
+    """
+    from rag_zeval.decisions.comparison import compare_sides
+    from rag_zeval.decisions.gate import Limits, decide, passed, print_checks, write_junit, write_summary
+    from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
+    from rag_zeval.decisions.wording import print_sides
+
+    limits = Limits(max_drop, slice_max_drop, min_coverage)
+    inputs = dict.fromkeys(file_and_system(side)[0] for side in (a, b))  # one file may hold both
+    check_files([*(("INPUT", path) for path in inputs), ("--junit", junit), ("--summary", summary)])
+    first, second = read_sides([a, b])
+    metrics = shared_metrics([first, second], metric or list(first.judged))
+    checks = decide([compare_sides(first, second, name) for name in metrics], limits)
+    if junit is not None:
+        write_junit(junit, checks)
+    if summary is not None:
+        write_summary(summary, [a, b], checks)
+    print_sides([a, b])
+    print_checks(checks)
+    if not passed(checks):
+        raise typer.Exit(1)

@@ -1,0 +1,182 @@
+"""The commands about gold chunks: `check-set` checks a golden set; `retrieval` and `failures` measure a system."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rag_zeval.commands.arguments import Map, ResultPath, check_files, read_names
+from rag_zeval.errors import InputError
+from rag_zeval.terminal_tables import print_table
+
+if TYPE_CHECKING:
+    from rag_zeval.golden.failure_classes import Classified, Share
+    from rag_zeval.results import Judged
+
+EXAMPLES, SHOWN = 10, 120  # of each class; characters of a text
+
+
+def check_set(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="JSONL with the fields question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin."
+        ),
+    ],
+) -> None:
+    """Check a golden set, and list what to fix by file and line.
+
+    A good set has 50 to 200 questions, each with gold chunks, a ground truth and a slice. It has no duplicates or near
+    duplicates and at least five questions in each slice. Half of the questions come from production.
+
+    The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
+    """
+    from rag_zeval.golden.check_set import by_tag, findings, from_production
+    from rag_zeval.golden.rows import read_lines
+
+    rows, bad = read_lines(file, dict)
+    of_slices = []
+    for name, lines in by_tag(rows):
+        of_slices.append((name, str(len(lines)), str(sum(from_production(rows[line]) for line in lines))))
+    print_table(("slice", "questions", "from production"), of_slices)
+    found = findings(rows, bad)
+    if not found:
+        print("nothing to fix")
+        return
+    print_table(("where", "field", "what to fix"), [(f"{file}:{one.line}", one.field, one.text) for one in found])
+    raise typer.Exit(1)
+
+
+def retrieval(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="JSONL with the fields context_ids (or retrieved), best first, gold_chunk_ids and slice_tag."
+        ),
+    ],
+    k: Annotated[
+        str,
+        typer.Option(
+            help="Cut-offs k, separated by commas: how many chunks the prompt, the reranker and the index each return."
+        ),
+    ] = "5,10,50",
+) -> None:
+    """Measure whether the retriever finds the gold chunks: hit rate, recall, precision, nDCG, MRR and MAP.
+
+    Each measure is computed at every k and for every slice, with 95% intervals. Rows that cannot be used are listed on
+    stderr and left out.
+
+    The exit status is 0 if all rows were used, 1 if some were left out, and 2 if there is nothing to measure.
+    """
+    from rag_zeval.golden.retrieval import estimates, read_rankings, short_lists
+
+    parts = [part.strip() for part in k.split(",")]
+    if not all(re.fullmatch("[1-9][0-9]{0,5}", part) for part in parts):
+        raise InputError(f"--k is {k!r}, but must be whole numbers from 1 to 999999, separated by commas")
+    ks = sorted({int(part) for part in parts})
+    rankings, bad, unanswerable = read_rankings(file)
+    rows = []
+    for (name, measure), cells in groupby(estimates(rankings, ks), lambda one: (one.slice_name, one.measure)):
+        at_each_k = list(cells)
+        intervals = ["none" if one.interval is None else "{:.3f}, {:.3f}".format(*one.interval) for one in at_each_k]
+        shown = [f"{one.value:.3f} [{interval}]" for one, interval in zip(at_each_k, intervals, strict=True)]
+        rows.append((name, str(at_each_k[0].n), measure, *shown))
+    print_table(("slice", "questions", "measure", *(f"k = {one}" for one in ks)), rows)
+    print("In brackets: 95% intervals. Wilson's for the hit rate, a percentile bootstrap over questions for the rest.")
+    if unanswerable:
+        print(f"{unanswerable} questions are unanswerable and left out: they have no gold chunks")
+    for at, n in short_lists(rankings, ks):
+        print(f"k = {at}: {n} of {len(rankings)} rows have fewer than {at} ids")
+    for line, text in bad.items():
+        print(f"left out: {file}:{line}: {text}", file=sys.stderr)
+    if bad:
+        raise typer.Exit(1)
+
+
+def failures(
+    results: ResultPath,
+    gold: Annotated[
+        list[Path], typer.Argument(help="The files that it judged, with the columns context_ids and gold_chunk_ids.")
+    ],
+    correct: Annotated[
+        str | None,
+        typer.Option(help="The metric that says whether an answer is correct. Default: ...@truth or is_correct."),
+    ] = None,
+    supported: Annotated[
+        str | None,
+        typer.Option(help="The metric that says whether an answer is supported. Default: ...@contexts or rag_zeval."),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="The minimum score, 0 to 1, that counts as correct, or as supported.")
+    ] = 0.5,
+    k: Annotated[
+        int | None, typer.Option(min=1, help="How many retrieved chunks the prompt held. Default: all.")
+    ] = None,
+    map: Map = [],  # noqa: B006 (typer reads it)
+    out: Annotated[
+        Path | None, typer.Option(help="Also write every answer with its class, JSONL. Default: none.")
+    ] = None,
+) -> None:
+    """Find out why answers fail: the retriever, the ranking or the generator.
+
+    Every answer gets one class. A wrong answer fails because no gold chunk was retrieved, because the gold chunk was
+    ranked below the first K, or although it was in the prompt. A correct answer is supported or not. If a score or an
+    id is missing, the class is unknown.
+
+    The table counts classes by slice, with 95% Wilson intervals. Up to ten examples of each class follow.
+    """
+    from rag_zeval.cases.reading import read_cases
+    from rag_zeval.files import json_line, write_chunks
+    from rag_zeval.golden.failure_classes import CLASSES, NOT_KNOWN, choose_metrics, classify, shares
+    from rag_zeval.results import read_judged
+
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
+    check_files([("INPUT", results), *(("INPUT", path) for path in gold), ("--out", out)])
+    judged = read_judged(results)
+    metrics = choose_metrics(judged, correct, supported, threshold)
+    names = read_names(map)
+    classified = classify(
+        judged, [case for path in gold for case in read_cases(path, names, judged=False).cases], metrics, k
+    )
+    several = len({one.system for one in classified}) > 1
+    rules = (("correct", metrics.correct), ("supported", metrics.supported))
+    print("; ".join(f"{name}: {_rule(metric, judged, threshold)}" for name, metric in rules))
+    heads = ("slice", "class", "answers", "of", "share", "95% Wilson")
+    print_table(("system", *heads) if several else heads, [_cells(share, several) for share in shares(classified)])
+    for name in CLASSES:
+        members = [one for one in classified if one.class_name == name]
+        if members:
+            print(f"{name}: {min(EXAMPLES, len(members))} of {len(members)}")
+            last = "why" if name == NOT_KNOWN else "ground truth"
+            examples = [_example(one, several) for one in members[:EXAMPLES]]
+            print_table(("case", "question", "answer", last), examples)
+    if out is not None:
+        write_chunks(out, (json_line(dataclasses.asdict(one)) for one in classified))
+        print(f"all answers with their class: {out}")
+
+
+def _rule(metric: str, judged: Sequence[Judged], threshold: float) -> str:
+    """From which score on an answer is right, or supported, and by what it was judged."""
+    names = dict.fromkeys(name for one in judged if one.metric == metric for name, _ in one.sources)
+    return f"{metric} ≥ {threshold:g}" + (f" (judged by the {' and the '.join(names)})" if names else "")
+
+
+def _cells(share: Share, several: bool) -> tuple[str, ...]:
+    interval = share.interval
+    numbers = (f"{share.count / share.of:.3f}", f"{interval[0]:.3f} to {interval[1]:.3f}") if interval else ("-", "-")
+    cells = (share.slice_name, share.class_name, str(share.count), str(share.of), *numbers)
+    return (share.system, *cells) if several else cells
+
+
+def _example(one: Classified, several: bool) -> tuple[str, ...]:
+    texts = (one.question, one.answer or "", one.why or one.truth or "")
+    case = f"{one.system}:{one.case}" if several else one.case
+    return (case, *(text if len(text) <= SHOWN else f"{text[:SHOWN]}…" for text in texts))

@@ -1,0 +1,90 @@
+"""What `rag-zeval evaluate` shows: before a run what it would ask; after it scores and costs, also as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from rag_zeval.budget import Price
+from rag_zeval.cases.case import CaseSet
+from rag_zeval.csv_files import sheet_text
+from rag_zeval.evaluation.metrics import metric_name, places
+from rag_zeval.evaluation.run import EvaluationRun
+from rag_zeval.files import Row, write_text
+from rag_zeval.judge.needs import NOUNS
+from rag_zeval.results import over_trials
+from rag_zeval.scoring.estimate import LOOKED_AT, drawn_to_look_at, planned_calls
+from rag_zeval.scoring.opening import asks_judge
+from rag_zeval.scoring.spending import Spending
+from rag_zeval.scoring.summary import Summary, column_cells, cost_lines
+from rag_zeval.terminal_tables import print_framed
+from rag_zeval.text import one_line
+
+EXAMPLES, SHOWN = 3, 200  # cases that a dry run shows, and characters of each text
+
+
+def print_dry_run(run: EvaluationRun, price: Price | None) -> None:
+    """Print the first cases as they will be judged, and a table of what the run would ask. No judge is asked."""
+    for at, case in enumerate(run.cases.cases[:EXAMPLES]):
+        print(f"case {one_line(case.id)}")
+        print(f"  question: {_beginning(case.question)}")
+        for system, answer in case.answers.items():
+            print(f"  answer of {one_line(system)}: {_beginning(answer or case.unanswered.get(system, ''))}")
+        for source in run.sources:
+            text = run.cases.example(at, source).reference
+            print(f"  {NOUNS[source]}: {_beginning(text) or 'none'}")
+    count = len(run.cases.cases)
+    judgements, looked_at = count * run.judges.trials, drawn_to_look_at(count)
+    asked_about = places([name for name in run.scorers if asks_judge(name)], run.sources)
+    examples = ((name, [run.cases.example(at, source) for at in looked_at]) for name, source in asked_about)
+    rows = [
+        (metric_name(*place), f"{judgements:,}", *calls.cells, calls.dollars(price, "no price"))
+        for place, calls in zip(asked_about, planned_calls(examples, run.judges.asking, judgements), strict=True)
+    ]
+    print_framed(("metric", "judgements", "calls", "tokens in", "tokens out", "dollars"), rows)
+    print(
+        f"No judge was asked. A rule-based mock judge was run on at most {LOOKED_AT} cases to count calls and tokens "
+        "(words and punctuation marks). A real judge writes longer replies, so this is a rough estimate. Scorers that "
+        "ask no judge are not listed."
+    )
+
+
+def _beginning(text: str) -> str:
+    return one_line(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)")
+
+
+def print_summary(summary: Summary, spending: Spending) -> None:
+    """Print the mean of each metric and system, the same by slice, and what the run has cost."""
+    heads = ["metric", "system", "mean", "95% interval", "answers scored"]
+    trials = any(column.trial_sd is not None for column in summary.columns)
+    rows = []
+    for column in summary.columns:
+        cells = [column.metric, column.system, *column_cells(column)]
+        if trials:
+            cells.append("" if column.trial_sd is None else f"{column.trial_sd:.3f}")
+        rows.append(cells)
+    print_framed([*heads, "SD over trials"] if trials else heads, rows)
+    if summary.slices:
+        of_slices = [(str(one.slice_tag), one.metric, one.system, *column_cells(one)) for one in summary.slices]
+        print_framed(["slice (worst first)", *heads], of_slices)
+    print_framed(("", ""), cost_lines(summary, spending))
+
+
+def write_scores(path: Path, cases: CaseSet, rows: Iterable[Row]) -> None:
+    """Write a CSV file: id, system, slice, question and answer, then each metric's score, empty where there is none,
+    and its status. Over trials, a score is the mean of those that are there.
+    """
+    judged = {(one.case, one.system, one.metric): one for one in over_trials(rows)}
+    metrics = list(dict.fromkeys(metric for _, _, metric in judged))
+    head = ["id", "system", "slice_tag", "question", "answer"]
+    table = []
+    for case in cases.cases:
+        for system, answer in case.answers.items():
+            cells = [case.id, system, case.slice_tag or "", case.question, answer]
+            for metric in metrics:
+                one = judged.get((case.id, system, metric))
+                score = "" if one is None or one.score is None else repr(one.score)
+                cells += [score, one.status if one else "not judged"]
+            table.append(cells)
+    columns = [column for metric in metrics for column in (metric, f"{metric} status")]
+    write_text(path, sheet_text([*head, *columns], table))
