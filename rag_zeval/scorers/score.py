@@ -127,7 +127,7 @@ class Scorer(ABC):
     """`identity` holds everything, besides the example, that can change a score.
 
     needs: what it needs of an example, see `judge.needs`; also: what else it looks at, where the example has it.
-    asks: the models that it asks, in words.
+    asks: the models that it calls, in words, as `rag-zeval scorers` shows them.
     prompt_hash: of what it asks a judge, if it asks one.
     `group`: how many examples, in the benchmark's order, are scored together, because they are computed together; None
     where each is scored by itself.

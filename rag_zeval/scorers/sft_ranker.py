@@ -22,7 +22,7 @@ class SftRanker(Scorer):
     reply is no ranking) and "strict": whether it is one (None if no reply came).
     """
 
-    name = "sft_ranker"
+    name, asks = "sft_ranker", "a judge"
     needs = ("answer", "reference")
 
     def __init__(self, backend: Backend, sampling: Sampling):
