@@ -33,7 +33,7 @@ CURVES = "reward accuracy evidence claims claims_best claims_worst format kl val
 
 @dataclass(frozen=True)
 class ArmResult:
-    """A result file as it is read: `row` holds all of it.
+    """The content of a result file: `row` holds all of it.
 
     data: the hash of each benchmark's data; metrics: by benchmark and name, each a ratio; curves: (steps,), NaN where a
     step has no value.

@@ -80,7 +80,7 @@ class ExperimentWork:
         return [run for run in self.runs if not is_done(path(run.arm, run.seed), self.identities[run.name])]
 
     def do(self) -> list[str]:
-        """Do what is to do, some at a time; a line for each that failed. One that fails does not stop the others."""
+        """Train and measure what has no result, `jobs` at a time. A line for each failure, which stops no other."""
         todo, total = self.todo(), len(self.runs)
         results = read_results(self.experiment)  # files that do not belong together are refused now, not after hours
         print(f"{self.experiment.name}: {total - len(todo)} of {total} results exist, in {self.experiment.results}")
@@ -150,8 +150,8 @@ class StageProcesses:
     def run(self, command: StageCommand, log: Path, name: str, minutes: Path | None = None) -> None:
         """Run a stage to its end; its output goes to `log` and, but for the bench's tables, to the terminal.
 
-        `minutes`: a JSON file to which the stage's wall-clock is added as it goes, so that a run that was cut off and
-        taken up again counts all of it. Raises StageError, at once if `stopped` is set.
+        minutes: a JSON file to which the stage's wall-clock is added while it runs, so that an interrupted and resumed
+        run counts all of it. Raises StageError, at once if `stopped` is set.
         """
         if self.stopped.is_set():
             raise StageError("stopped")

@@ -1,6 +1,6 @@
 """One page about one run: `python -m experiments.run_report RUN` reads RUN/{synthesize,train,bench}.
 
-Everything on it stands in a file of the run; nothing is computed anew.
+Everything on it is read from a file of the run; nothing is computed again.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.run_arguments import read_arguments
+from experiments.training_runs import read_arguments
 from rag_zeval.errors import InputError
 from rag_zeval.streams import exit_status
 
@@ -37,7 +37,7 @@ def dynamics(argv: Sequence[str]) -> int:
     from experiments.dynamics.entailment import open_scorer
     from experiments.dynamics.figures import write_page
     from experiments.dynamics.run import read_runs
-    from experiments.rollouts import check_which
+    from experiments.training_runs import check_which
 
     if len(paths) > len(COLOURS):
         raise InputError(f"command line: {len(paths)} runs, but at most {len(COLOURS)} can be drawn in one figure")

@@ -1,6 +1,6 @@
 """Does the evidence entail the claim? Computed afterwards, over saved rollouts, for the claims marked supported.
 
-The paper's Figure 3 has AlignScore here. Two scorers stand in its place: any NLI model of sequence classification from
+The paper's Figure 3 has AlignScore here. Two scorers take its place: any NLI model of sequence classification from
 a local folder, and for the nano world the truth itself.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from eval_benchmarks.output.curves import Points
-from experiments.rollouts import read_rollouts, step_files, truth_of
+from experiments.training_runs import read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.judge.parser import FormatError

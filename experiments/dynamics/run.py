@@ -12,7 +12,7 @@ import numpy as np
 
 from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read_curves, read_points, switches
 from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
-from experiments.rollouts import prompt_of, read_rollouts, step_files
+from experiments.training_runs import prompt_of, read_rollouts, step_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
@@ -134,7 +134,7 @@ def claims_in_between(logged: Curves) -> Floats:
     """Claims per answer of the candidates that are neither best nor worst, (steps,).
 
     With K candidates in every row of a step, they are what the mean over all leaves: (K claims - best - worst) /
-    (K - 2). NaN where K is 2, or where rows of both stages stand in one step.
+    (K - 2). NaN where K is 2, or where a step has rows of both stages.
     """
     k = logged["candidates"]
     between = np.where((k > 2) & (k == np.floor(k)), k - 2, np.nan)

@@ -163,7 +163,7 @@ def receive(address: str, bucket: int, largest: int) -> None:
 def _verl() -> tuple[Any, bool, Any]:
     """verl's module of sender and receiver, whether they use shared memory here, and the device.
 
-    The module is read as a file: the package it stands in cannot be imported without vLLM, which it does not need.
+    The module is loaded from its file: its package cannot be imported without vLLM, which the module does not need.
     """
     import torch
     import verl

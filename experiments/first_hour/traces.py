@@ -30,7 +30,7 @@ BOUNDS = {
 
 
 def has_logged(run: Path, step: int) -> bool:
-    """Whether a run that goes on has logged this step."""
+    """Whether a running training has logged this step."""
     return any(attempt_files(run / "metrics")) and step in read_run(run)
 
 
@@ -80,7 +80,7 @@ def adapters_arrive(run: Path) -> Finding:
 
 
 def steps_follow(run: Path, total: int, attempts: int) -> Finding:
-    """Every step is logged once, whatever the run was cut off in, and no attempt but the first begins at the start."""
+    """Every step is logged once, wherever the run was killed, and only the first attempt begins at the start."""
     steps, files = list(read_run(run)), attempt_files(run / "metrics")
     begun = [logged[0][0] for logged in map(read_attempt, files) if logged]
     passed = steps == list(range(total + 1)) and len(files) == attempts and min(begun[1:], default=2) > 1

@@ -1,6 +1,7 @@
 """`make paper`: the paper's tables, each cell measured here or saying what it needs.
 
-Finished runs of the bench are read, those missing are run, one for each model; the same command goes on after a kill.
+It reads finished runs of the bench and starts the missing ones, one for each benchmark and model. After an
+interruption, run the same command again to resume.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands in a cell: a number measured here with its interval, or what it needs; beside it the paper's."""
+"""What a cell holds: a number measured here with its interval, or what is missing for it; beside it the paper's."""
 
 from __future__ import annotations
 

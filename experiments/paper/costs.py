@@ -1,4 +1,4 @@
-"""What a plan costs: calls and tokens of its runs, as the judge by the letter needs them, and hours of trainings."""
+"""What a plan costs: calls and tokens of its runs, as the rule-based mock judge needs them; hours of its trainings."""
 
 from __future__ import annotations
 

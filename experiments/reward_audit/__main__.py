@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.run_arguments import read_arguments
+from experiments.training_runs import read_arguments
 from rag_zeval.errors import InputError
 from rag_zeval.streams import exit_status
 
@@ -41,7 +41,7 @@ def reward_audit(argv: Sequence[str]) -> int:
     from eval_benchmarks.output.page import render  # after --help: brings numpy
     from experiments.reward_audit.findings import audit
     from experiments.reward_audit.replies import of_bench, of_run
-    from experiments.rollouts import check_which
+    from experiments.training_runs import check_which
     from rag_zeval.files import write_json, write_text
 
     [run] = paths

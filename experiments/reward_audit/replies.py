@@ -11,7 +11,7 @@ from typing import Any
 
 from eval_benchmarks.run_folder import read_run as read_bench
 from eval_benchmarks.trials import Trial
-from experiments.rollouts import prompt_of, read_rollouts, step_files, truth_of
+from experiments.training_runs import prompt_of, read_rollouts, step_files, truth_of
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, locate
 from rag_zeval.judge.parser import FormatError

@@ -82,7 +82,7 @@ def prompts_of(benchmark: Benchmark, url: str) -> list[Any]:
 
 
 def run_bare(prompts: Sequence[Any], url: str) -> None:
-    """The client alone over prompts that stand ready."""
+    """The client alone, over prompts that are built already."""
 
     async def loop() -> None:
         import openai

@@ -29,7 +29,6 @@ from experiments.dynamics.run import (
     read_runs,
     validation_points,
 )
-from rag_zeval.errors import InputError
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 
@@ -272,17 +271,6 @@ def test_an_nli_model_reads_the_quotes_in_a_row_and_then_the_claim(write_nli: An
     assert scorer.score([]) == [] and scorer.score(claims[::-1]) == scores[::-1]
 
 
-def test_an_untrained_nli_model_is_refused(write_nli: Any, tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
-    folder = write_nli(tmp_path / "untrained", ["entailment", "not_entailment"])
-    weights = folder / "model.safetensors"
-    body = {name: tensor for name, tensor in load_file(weights).items() if not name.startswith("classifier")}
-    save_file(body, weights, metadata={"format": "pt"})
-    with pytest.raises(InputError, match=r"missing weights: [1-9]"):
-        open_scorer(f"nli:{folder}")
-
-
 @pytest.fixture
 def hostile(run: Path) -> Path:
     """A run whose folder and rollouts try to leave their place."""
@@ -319,6 +307,7 @@ def test_the_page_is_one_file_with_its_figures_inside(
         (["{run}", "out_dir="], "command line: 'out_dir=' has no value"),
         (["--out_dir=x", "{run}"], "unknown option '--out_dir=x'; write a setting as key=value, without dashes"),
         (["out_dir=x", "runs/b=2"], "runs/b=2: no training run here"),
+        (["{run}/../unrewarded"], "no step with reward_extra/score/mean is logged"),
         (["{run}", "rollouts=train"], "give entailment= as well"),
         (["{run}", "rollouts=test", "entailment=oracle"], "choose from val, train"),
         (["{run}", "entailment=oracle:x"], "expected oracle"),
@@ -327,13 +316,8 @@ def test_the_page_is_one_file_with_its_figures_inside(
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_exit_2(run: Path, words: list[str], said: str, refusal: Any) -> None:
+    log(run.parent / "unrewarded", 1, {0: validated(), 1: {"train/loss": 0.5}})
     assert said in refusal(main, [word.replace("{run}", str(run)) for word in words], first=False)
-
-
-def test_a_log_without_a_reward_has_nothing_to_draw(run: Path, refusal: Any) -> None:
-    log(run, 1, {0: validated(), 1: {"train/loss": 0.5}})
-    log(run, 2, {})
-    assert "no step with reward_extra/score/mean is logged" in refusal(main, [str(run)])
 
 
 def test_a_browser_opens_it(hostile: Path, tmp_path: Path, opened: Callable[[Path], str]) -> None:

@@ -1,20 +1,49 @@
-"""The rollouts that a training run saved, as verl writes them.
+"""What studies of training runs read: their command line, `RUN [RUN ...] [key=value ...]`, and the saved rollouts.
 
-They are in `rollouts/train/STEP.jsonl`, and those of the validation rows in `rollouts/val/STEP.jsonl`.
+verl writes the rollouts: `rollouts/train/STEP.jsonl`, and for the validation rows `rollouts/val/STEP.jsonl`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from rag_zeval.errors import InputError
+from rag_zeval.errors import InputError, nearest
 from rag_zeval.files import Row, check_fields, locate, parse_row
 from rag_zeval.stages.training_log import Steps
 
 WHICH = ("val", "train")
 Read = TypeVar("Read")
+
+
+def read_arguments(argv: Sequence[str], usage: str) -> tuple[list[Path], dict[str, str]]:
+    """The folders of the runs, and the value of each key that is given; `--help` prints the usage and exits.
+
+    usage: the keys are those that begin a line of it, such as `out_dir=FOLDER`. A word is a setting if it begins with
+    lower-case letters and `=`; every other word is a folder. Raises InputError for an unknown key, a key without a
+    value, and an option with dashes.
+    """
+    if {"-h", "--help"} & set(argv):
+        print(usage, end="")
+        sys.exit(0)
+    keys = re.findall(r"^([a-z_]+)=", usage, re.M)
+    paths, settings = [], {}
+    for word in argv:
+        if word.startswith("-"):
+            raise InputError(f"command line: unknown option '{word}'; write a setting as key=value, without dashes")
+        if not re.match(r"[a-z_]+=", word):
+            paths.append(Path(word))
+            continue
+        key, value = word.split("=", 1)
+        if key not in keys:
+            raise InputError(f"command line: unknown key '{key}'{nearest(key, keys)}")
+        if not value:
+            raise InputError(f"command line: '{word}' has no value")
+        settings[key] = value
+    return paths, settings
 
 
 def check_which(which: str) -> str:
@@ -25,7 +54,7 @@ def check_which(which: str) -> str:
 
 
 def step_files(run: Path, which: str, steps: Steps) -> dict[int, Path]:
-    """The files of the steps that the log has; those of later steps are what an attempt that was cut off left."""
+    """The files of the steps that are in the log; an interrupted attempt may have left files of later steps."""
     paths = {step: run / "rollouts" / which / f"{step}.jsonl" for step in steps}
     return {step: path for step, path in paths.items() if path.is_file()}
 
