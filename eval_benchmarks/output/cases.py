@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_benchmarks.output.page import render
-from eval_benchmarks.trials import ScorerTrials, by_benchmark
+from eval_benchmarks.trials import ScorerTrials
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.report.judgement import judged
@@ -48,7 +48,8 @@ def find_case(scorers: Sequence[ScorerTrials], example: str | None = None) -> Ca
     claims is taken. `example`: the id of the only one that is asked for.
     """
     judges = [scorer for scorer in scorers if scorer.scorer == RagZeval.name]
-    for first, *others in by_benchmark(judges).values():
+    for name in dict.fromkeys(judge.benchmark.name for judge in judges):
+        first, *others = [judge for judge in judges if judge.benchmark.name == name]
         cases = [
             Case(shown, first, others[-1])
             for shown in (first.benchmark.examples if others else ())

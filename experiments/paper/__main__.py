@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
 
 def say(plan: Plan, notes: Sequence[str]) -> int:
     """Only what would be run, in order, and what it costs."""
-    from eval_benchmarks.output.tables import open_console, show
+    from eval_benchmarks.output.table import open_console, show
     from experiments.paper.costs import plan_table, trainings_table
     from experiments.paper.tables import open_rows
 
@@ -62,7 +62,7 @@ def say(plan: Plan, notes: Sequence[str]) -> int:
 
 def make(plan: Plan, notes: Sequence[str]) -> int:
     """Run what is missing, and write the tables and figures."""
-    from eval_benchmarks.output.tables import open_console, show
+    from eval_benchmarks.output.table import open_console, show
     from experiments.paper.cells import FinishedRuns, count, fill, mark
     from experiments.paper.figures import draw_figures, judged_example
     from experiments.paper.methods import ARM_TABLES, ARMS_BENCHMARK, RANKER

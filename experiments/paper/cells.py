@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from eval_benchmarks.bench_manifest import read_run
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.output.comparisons import holm, paired_test
-from eval_benchmarks.run_folder import read_run
 from eval_benchmarks.trials import ScorerTrials, group_trials
 from experiments.paper.methods import PaperRow
 from experiments.paper.runs import BenchRun, source
@@ -86,17 +86,17 @@ def fill(row: PaperRow, finished: FinishedRuns, reason: str | None) -> Line:
 
 def _value(row: PaperRow, one: ScorerTrials) -> float:
     """By the table's first metric, as the paper chooses among a framework's own (A.4)."""
-    estimate = one.estimates.get(row.metric(next(iter(row.printed.values))))
-    return estimate.metric.value if estimate and estimate.values else float("-inf")
+    metric = one.metrics.get(row.metric(next(iter(row.printed.values))))
+    return metric.value if metric and metric.values else float("-inf")
 
 
 def _cell(row: PaperRow, one: ScorerTrials, name: str, printed: float, settings: RunSettings) -> Cell:
-    estimate = one.estimates.get(row.metric(name))
-    if estimate is None or not estimate.values:
+    metric = one.metrics.get(row.metric(name))
+    if metric is None or not metric.values:
         return Cell(name, printed, open="not defined on what was scored")
     draws, seed = settings.bootstrap.draws, settings.bootstrap.seed
-    low, high = interval(estimate.metric.statistic, estimate.metric.scored, draws, seed) or (None, None)
-    return Cell(name, printed, estimate.metric.value, low, high, estimate.metric.n, len(one.trials))
+    low, high = interval(metric.statistic, metric.scored, draws, seed) or (None, None)
+    return Cell(name, printed, metric.value, low, high, metric.n, len(one.trials))
 
 
 def mark(lines: Sequence[Line], finished: FinishedRuns, ours: str = "RAG-Zeval") -> list[Line]:
@@ -114,11 +114,9 @@ def _marked(line: Line, cell: Cell, rivals: Sequence[Line], finished: FinishedRu
     bootstrap, name = finished.settings(line.row).bootstrap, line.row.metric(cell.metric)
     assert line.scorer is not None
     tests = [
-        paired_test(
-            line.scorer.estimates[name].metric, rival.scorer.estimates[name].metric, bootstrap.draws, bootstrap.seed
-        )
+        paired_test(line.scorer.metrics[name], rival.scorer.metrics[name], bootstrap.draws, bootstrap.seed)
         for rival in rivals
-        if rival.scorer and name in rival.scorer.estimates and name in line.scorer.estimates
+        if rival.scorer and name in rival.scorer.metrics and name in line.scorer.metrics
     ]
     known = [test for test in tests if test is not None and test.p is not None]
     if not known or len(known) < len(rivals):

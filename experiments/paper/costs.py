@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.bench_settings import read_settings as read_bench
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.dry_run import HEADS, line, plan
+from eval_benchmarks.expected_calls import HEADS, expected_calls
 from eval_benchmarks.output.table import NONE, Table
 from experiments.paper.arms import Arms
 from experiments.paper.paper_settings import PaperSettings
@@ -28,13 +28,13 @@ TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "d
 
 
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
-    """The lines of the bench's own dry run (`eval_benchmarks.dry_run`) for each run, behind its name."""
+    """The lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, behind its name."""
     prices = read_prices(settings.prices) if settings.prices else {}
     lines = []
     for run in runs:
         bench = read_bench(load_config("bench", [f"profile={settings.profile}", *run.words]), BenchSettings)
-        for planned in plan(bench, load_benchmarks(bench)[0]):
-            lines.append((run.judge, *line(planned, bench.judge.reply_tokens_per_second, prices)))
+        for expected in expected_calls(bench, load_benchmarks(bench)[0]):
+            lines.append((run.judge, *expected.cells(bench.judge.reply_tokens_per_second, prices)))
     return Table("what would run", ("run", *HEADS), lines)
 
 

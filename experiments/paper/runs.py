@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from eval_benchmarks.bench_manifest import MANIFEST, data_hashes
 from eval_benchmarks.bench_settings import RunSettings, check_names, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
 from eval_benchmarks.originals.packages import ORIGINALS
-from eval_benchmarks.run_folder import MANIFEST, data_hashes
 from experiments.paper.arms import Arms, has_gpus
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
 from experiments.paper.paper_settings import PaperSettings

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from eval_benchmarks.output.cases import Case, case_page
 from eval_benchmarks.output.page import embedded, render
-from eval_benchmarks.output.table import NONE, Table
-from eval_benchmarks.output.tables import latex, markdown
+from eval_benchmarks.output.table import NONE, Table, latex, markdown
 from experiments.paper.cells import LEVEL, Cell, Line
 from experiments.paper.methods import ARM_TABLES, PaperRow
 from rag_zeval.files import write_bytes, write_text

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eval_benchmarks.run_folder import read_run as read_bench
+from eval_benchmarks.bench_manifest import read_run as read_bench
 from eval_benchmarks.trials import Trial
 from experiments.dynamics.entailment import WHICH, step_files
 from rag_zeval.errors import InputError

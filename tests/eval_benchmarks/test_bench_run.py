@@ -16,7 +16,7 @@ import pytest
 from hostile_server import shows_key
 from omegaconf import OmegaConf
 
-from eval_benchmarks.bench import _failures
+from eval_benchmarks.bench import failure_notes
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.jobs import ScoringJob
@@ -94,7 +94,7 @@ def test_replies_that_cannot_be_read_are_missing_and_never_zero(judge_server: An
 def test_reasons_that_differ_in_numbers_count_as_one_and_the_first_is_shown(make_trial: Any) -> None:
     def lines(statuses: list[str]) -> list[str]:
         scored = {str(i): Scored(str(i), (Score(None, status), Score(1.0))) for i, status in enumerate(statuses)}
-        return list(_failures(make_trial(NanoEval(1, 1, 1), scored, "rag_zeval")))
+        return list(failure_notes(make_trial(NanoEval(1, 1, 1), scored, "rag_zeval")))
 
     who = "nano_eval, rag_zeval by M: "
     assert lines(["failed: no claims", "failed: cut at 9", "failed: cut at 10", "failed: cut at 9"]) == [

@@ -11,13 +11,13 @@ from scipy import stats
 
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.summary import KEYS, summary_rows
-from eval_benchmarks.trials import Trial, group_trials
+from eval_benchmarks.trials import BenchResults, Trial, group_trials
 from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import multiplicities
 
 
 def rows_of(trials: list[Trial], metric: str, draws: int = 200) -> list[Row]:
-    rows = summary_rows(group_trials(trials), draws, 7)
+    rows = summary_rows(BenchResults(group_trials(trials), draws, 7))
     assert all(list(row) == KEYS for row in rows)
     return [row for row in rows if row["metric"] == metric and row["scorer"] == "judge"]
 
@@ -124,7 +124,7 @@ def test_trials_of_models_that_come_between_others_stay_together(write_ragchecke
 
 def test_annotators_are_a_row_of_their_own(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
-    rows = summary_rows(group_trials([trial(benchmark, 0, float)]), 50, 0)
+    rows = summary_rows(BenchResults(group_trials([trial(benchmark, 0, float)]), 50, 0))
     (row,) = [row for row in rows if (row["scorer"], row["metric"]) == ("human", "spearman")]
     assert row["value"] == pytest.approx(stats.spearmanr(*benchmark.labels.T).statistic)
     assert (row["model"], row["n"], row["coverage"], row["calls"], row["files"]) == (None, 12, 1, None, [])

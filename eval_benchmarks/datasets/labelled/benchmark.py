@@ -19,14 +19,32 @@ from numpy.typing import NDArray
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, examples_hash
 from eval_benchmarks.datasets.labelled.description import Description, read_description
-from eval_benchmarks.datasets.labelled.metrics import AUROC, BY_THRESHOLD, MACRO, OF_SPANS, POOLED, THRESHOLD, TUNED
 from eval_benchmarks.datasets.labelled.spans import claims_of, overlap, unsupported_spans
 from eval_benchmarks.datasets.labelled.texts import Document, LabelledText, Part, find_files, read_part
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored
 from rag_zeval.statistics.bootstrap import Clusters, Mask, Statistic
-from rag_zeval.statistics.classification import Auroc, Formula, OfSums, best_threshold, confusion
+from rag_zeval.statistics.classification import (
+    Auroc,
+    Formula,
+    OfSums,
+    balanced_accuracy,
+    best_threshold,
+    confusion,
+    f1,
+    f1_unsupported,
+    precision,
+    recall,
+)
 from rag_zeval.statistics.weighted_correlations import Floats
+
+# The metrics, by the names that result files and tables give them.
+THRESHOLD = 0.5
+TUNED = "_tuned"  # behind the name of a metric: at the threshold found on the dev part
+MACRO, POOLED = "macro", "pooled"
+BY_THRESHOLD: dict[str, Formula] = {"balanced_accuracy": balanced_accuracy, "f1_unsupported": f1_unsupported}
+AUROC = "auroc"
+OF_SPANS: dict[str, Formula] = {"span_f1": f1, "span_precision": precision, "span_recall": recall}
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from eval_benchmarks.bench_settings import RunSettings, read_settings
 from eval_benchmarks.datasets.labelled.benchmark import Labelled
 from eval_benchmarks.datasets.labelled.description import Description, descriptions
 from eval_benchmarks.datasets.registry import find_benchmark, load_benchmarks
-from eval_benchmarks.output.labelled_tables import labelled_tables, of_labelled, split_metric
+from eval_benchmarks.output.columns import labelled_tables, of_labelled, split_metric
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.trials import group_trials
+from eval_benchmarks.trials import BenchResults, group_trials
 from rag_zeval.errors import InputError
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import load_config
@@ -205,7 +205,7 @@ def test_a_scorer_without_claims_has_no_span_metrics(ragtruth: Path) -> None:
 def test_published_values_stand_below_and_each_reading_has_a_table(ragtruth: Path, make_trial: Any) -> None:
     benchmark, _ = load(ragtruth, "ragtruth")
     trial = make_trial(benchmark, scored(benchmark, lambda text: len(text) % 3 / 2), "bleu", None)
-    rows = summary_rows(group_trials([trial]), draws=20, seed=0)
+    rows = summary_rows(BenchResults(group_trials([trial]), draws=20, seed=0))
     assert of_labelled(rows)
     first, second = labelled_tables("ragtruth", rows)
     assert (first.title, second.title) == ("ragtruth", "ragtruth (flagged_supported)")

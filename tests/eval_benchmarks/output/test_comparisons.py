@@ -12,7 +12,8 @@ from scipy import stats
 from eval_benchmarks.benchmark import MeanOfMetrics, Metric, mean_metric
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.output.comparisons import KEYS, PairedTest, comparison_rows, paired_test
-from eval_benchmarks.trials import Trial, group_trials
+from eval_benchmarks.output.run_files import make_report
+from eval_benchmarks.trials import BenchResults, Trial, group_trials
 from rag_zeval.statistics.bootstrap import Correlation, multiplicities
 
 DRAWS, SEED = 200, 3
@@ -135,8 +136,8 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
     benchmark = RagcheckerMeta(write_ragchecker(30))
     others = [("bleu", None, 1), ("rag_zeval", "base", 2), ("ragas", "M", 3), ("silent", "M", None)]
     trials = [random_trial(benchmark, *names) for names in (*others, ("rag_zeval", "judge", 9))]
-    rows, untested = comparison_rows(group_trials(trials), DRAWS, SEED)
-    assert untested == [] and all(list(row) == KEYS for row in rows)
+    rows = comparison_rows(BenchResults(group_trials(trials), DRAWS, SEED))
+    assert all(list(row) == KEYS for row in rows)
     for metric in ("pearson", "kendall_missing_as_median"):
         family = [row for row in rows if row["metric"] == metric]
         assert [(row["minus_scorer"], row["minus_model"]) for row in family] == [names[:2] for names in others]
@@ -153,8 +154,8 @@ def test_each_scorer_is_tested_against_the_last_rag_zeval_as_one_family(
     assert test and (row["difference"], row["ci_low"], row["p"]) == (test.difference, test.interval[0], test.p)
 
 
-def test_without_rag_zeval_it_says_that_nothing_is_tested(write_ragchecker: Any, random_trial: Any) -> None:
+def test_without_rag_zeval_nothing_is_tested_and_a_note_says_so(write_ragchecker: Any, random_trial: Any) -> None:
     trial = random_trial(RagcheckerMeta(write_ragchecker()), "bleu", None, 1)
-    rows, untested = comparison_rows(group_trials([trial]), DRAWS, SEED)
-    assert rows == []
-    assert untested == ["ragchecker_meta: no tests against RAG-Zeval, because it has no scores here"]
+    report = make_report(BenchResults(group_trials([trial]), DRAWS, SEED), [])
+    assert report.comparisons == []
+    assert report.notes[0] == "ragchecker_meta: no tests against RAG-Zeval, because it has no scores here"
