@@ -72,7 +72,7 @@ def test_claims_of_llm_aggrefacts_columns_give_metrics_by_hand(tmp_path: Path, k
     write_claims(tmp_path / f"aggrefact/test-0.{kind}", CLAIMS)
     write_claims(tmp_path / f"aggrefact/dev-0.{kind}", DEV)
     benchmark, lines = load(tmp_path, "aggrefact")
-    assert lines == [] and benchmark.counts == (4, 7)
+    assert lines == [] and (len(benchmark.dev.texts), len(benchmark.test.texts)) == (4, 7)
     # all claims about a document are one call
     assert sorted(example.answers for example in benchmark.examples) == [
         ("a1", "a2"), ("b1", "b2", "b3"), ("c1", "c2"), ("y1", "y2"), ("z1", "z2"),
@@ -153,7 +153,7 @@ def trajectory(*candidates: list[tuple[str, bool]]) -> list[Any]:
 def test_ragtruths_files_give_metrics_by_hand(ragtruth: Path) -> None:
     benchmark, lines = load(ragtruth, "ragtruth")
     assert lines == ["ragtruth: 1 answers: quality is truncated"]
-    assert benchmark.counts == (2, 4)
+    assert (len(benchmark.dev.texts), len(benchmark.test.texts)) == (2, 4)
     asked = {example.answers: (example.question, example.reference) for example in benchmark.examples}
     assert asked["Anna wrote it. Berta read it.", "Carla wrote it."] == ("who?", "p1")
     assert asked["It rained hard today.",] == ("Summarize the passage.", "It rained.")
