@@ -177,9 +177,9 @@ def _cost_notes(settings: BenchSettings, trials: list[Trial], accounts: Mapping[
     for trial in trials:
         if trial.price:
             bounded[trial.model] += sum(scored.bounded for scored in trial.scored.values())
-    for model, calls in bounded.items():
+    for judge, calls in bounded.items():
         if calls:
-            yield f"{model}: dollars are an upper bound: {calls} calls did not report their tokens"
+            yield f"{judge}: dollars are an upper bound: {calls} calls did not report their tokens"
     if accounts:
         yield _spent(accounts)
 

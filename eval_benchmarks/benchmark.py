@@ -161,13 +161,10 @@ def examples_hash(examples: Sequence[Example], labels: Any) -> str:
 
 def _own_fields(example: Example) -> dict[str, Any]:
     """The example's fields without those that only repeat its reference, or say nothing."""
-    fields = asdict(example)
     silent = {
         "truth": (None, example.reference),
         "chunks": ((), (example.reference,)),
         "reference_kind": ("reference",),
+        "unanswered": ((),),
     }
-    for name, values in {**silent, "unanswered": ((),)}.items():
-        if fields[name] in values:
-            del fields[name]
-    return fields
+    return {name: value for name, value in asdict(example).items() if value not in silent.get(name, ())}

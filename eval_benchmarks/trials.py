@@ -63,20 +63,11 @@ class MetricOverTrials(Metric):
 class ScorerTrials:
     """One scorer with one model on one benchmark: its trials, and its metrics over them by name."""
 
+    benchmark: Benchmark
+    scorer: str
+    model: str | None
     trials: tuple[Trial, ...]
     metrics: Mapping[str, MetricOverTrials]
-
-    @property
-    def benchmark(self) -> Benchmark:
-        return self.trials[0].benchmark
-
-    @property
-    def scorer(self) -> str:
-        return self.trials[0].scorer
-
-    @property
-    def model(self) -> str | None:
-        return self.trials[0].model
 
     @property
     def name(self) -> str:
@@ -133,7 +124,10 @@ def group_trials(trials: Iterable[Trial]) -> list[ScorerTrials]:
     groups: dict[tuple[str, str, str | None], list[Trial]] = {}
     for trial in sorted(trials, key=lambda trial: (benchmarks.index(trial.benchmark.name), trial.number)):
         groups.setdefault((trial.benchmark.name, trial.scorer, trial.model), []).append(trial)
-    return [ScorerTrials(tuple(group), _over_trials(group)) for group in groups.values()]
+    return [
+        ScorerTrials(own[0].benchmark, scorer, model, tuple(own), _over_trials(own))
+        for (_, scorer, model), own in groups.items()
+    ]
 
 
 def _over_trials(trials: Sequence[Trial]) -> dict[str, MetricOverTrials]:

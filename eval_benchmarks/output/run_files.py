@@ -65,7 +65,10 @@ def write_report(report: BenchReport, out: Path) -> None:
     write_text(out / "tables.tex", latex(tables, notes))
     write_text(out / "tables.csv", comma_separated(report.rows, report.comparisons))
     write_text(out / "tables.html", page)
-    for name, content in {"densities.png": report.densities, "cases.html": case and case_page(case).encode()}.items():
+    for name, content in {
+        "densities.png": report.densities,
+        "cases.html": case_page(case).encode() if case else None,
+    }.items():
         (out / name).unlink(missing_ok=True)  # of an earlier run, which had more
         if content is not None:
             write_bytes(out / name, content)
