@@ -31,6 +31,7 @@ from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import load_config
 
 ROOT = Path(__file__).parents[2]
+NO_LIMITS = ("0", "-1", "nan", ".inf", "much")
 
 
 def test_judges_stand_side_by_side_with_paired_differences(judge_server: Any, nano: Any) -> None:
@@ -270,6 +271,7 @@ def test_without_data_it_says_what_is_left_out_and_how_to_get_it(nano: Any, tmp_
         (["embeddings.model=no/such"], "embeddings.model: no/such: no model there (no/such/config.json is missing)"),
         (["embeddings.model='openai:m@http://me:secret@h/v1'"], "without user, password or query"),
         (["judge.variant=papre"], "unknown prompt variant 'papre'"),
+        *((["max_cost=" + limit], "max_cost: must be a number from 0.001 to 1e+06, found ") for limit in NO_LIMITS),
         (["out_dir=null"], "out_dir: must be a folder, found null"),
         (["out_dir={folder}/file/out"], "directory"),
     ],
@@ -371,3 +373,21 @@ def test_vectors_come_from_their_own_model_with_its_own_key(literal_judge: Any, 
     keys = {(body["model"], headers["authorization"]) for body, headers in sent}
     assert keys == {("small", "Bearer secret-of-the-vectors"), ("judge", "Bearer none")}
     assert "secret-of-the-vectors" not in "".join(path.read_text() for path in run.out.rglob("*.json*"))
+
+
+@pytest.mark.parametrize("scorer", ["rouge_l", "rag_zeval", "is_correct", "ragas_faithfulness"])
+def test_what_lacks_something_has_no_score_counts_in_no_metric_and_is_not_tried_again(
+    scorer: str, literal_judge: Any, wikieval: Any
+) -> None:
+    run, asked = wikieval({}, {"context_v1": ["\u200b"]}, {"ungrounded_answer": "\u200b"}), []
+    for _ in range(2):
+        assert run(f"scorers=[{scorer}]", f"models=['{literal_judge.spec()}']") == 0
+        asked.append(len(literal_judge.requests))
+    assert asked[0] == asked[1]
+    values = {row["id"]: [score["value"] for score in row["scores"]] for row in run.rows(scorer)}
+    assert values["1-poor_answer"] == values["1-ungrounded_answer"] == [None, None]
+    blank = 0 if scorer == "rouge_l" else None  # an empty text overlaps with nothing
+    assert None not in values["0-poor_answer"] and values["2-ungrounded_answer"][1] == blank
+    metrics = {metric: row["n"] for (_, _, metric), row in run.summary().items()}
+    assert metrics["poor_answer/pairwise_best"] == 2
+    assert metrics["ungrounded_answer/pairwise_best"] == (2 if scorer == "rouge_l" else 1)

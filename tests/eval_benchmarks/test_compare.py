@@ -66,6 +66,10 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path) -> None:
         (lambda m: m["rows"][1].update(benchmark="x_both_orders"), r"no rows of x by the same judge come before"),
         (lambda m: m["rows"][0].update(file="rows/none.jsonl"), r"none\.jsonl: cannot be read"),
         (lambda m: m["rows"][0].update(file="../manifest.json"), r"rows.manifest\.json: cannot be read"),
+        (  # nor does a manifest read an environment variable
+            lambda m: m["config"].update(data_dir="${oc.env:CANARY}", benchmarks=["wikieval"]),
+            r"data_dir is \$\{oc\.env:CANARY\}",
+        ),
         (lambda m: m["config"].update(data_dir=7), r"field 'config': data_dir: must be a folder, found 7"),
         (lambda m: m["config"]["bootstrap"].update(draws="${oc.env:CANARY}"), r"draws: .* found \$\{oc\.env:CANARY\}$"),
         (
@@ -105,14 +109,6 @@ def test_rows_of_another_kind_are_refused(run: Path, change: dict[str, Any], mes
     file.write_text("\n".join([json.dumps(json.loads(first) | change), *rows]) + "\n")
     with pytest.raises(InputError, match=rf"bleu.*jsonl: .*{message}"):
         read_run(run)
-
-
-def test_a_manifest_reads_no_environment_variable(run: Path, monkeypatch: Any) -> None:
-    path, manifest = run / "manifest.json", json.loads((run / "manifest.json").read_text())
-    monkeypatch.setenv("CANARY", "5")
-    manifest["config"]["data_dir"] = "${oc.env:CANARY}"
-    path.write_text(json.dumps(manifest))
-    assert read_run(run)[0].data_dir == "${oc.env:CANARY}"
 
 
 def test_a_run_is_read_with_the_data_folder_of_now(write_wikieval: Any, out: Path, monkeypatch: Any) -> None:

@@ -66,27 +66,6 @@ def test_a_difference_is_taken_on_what_both_judges_scored(pairs: Any, trial: Any
     ]
 
 
-def test_correlations_over_trials_leave_out_what_a_trial_has_not(write_ragchecker: Any, trial: Any) -> None:
-    benchmark = RagcheckerMeta(write_ragchecker(14))
-    rng = np.random.default_rng(0)
-    values = rng.random((3, 14)).round(1)
-    missing = {(0, 3), (1, 3), (2, 3), (1, 5)}
-    trials = [
-        trial(benchmark, t, lambda i, t=t: None if (t, i) in missing else float(values[t, i]))  # type: ignore[misc]
-        for t in range(3)
-    ]
-    (row,) = rows_of(trials, "kendall")
-    found = []
-    for t in range(3):
-        kept = [i for i in range(14) if (t, i) not in missing]
-        x, y = np.repeat(values[t, kept], 2), benchmark.labels[kept].ravel()
-        found.append(stats.kendalltau(x, y).statistic)
-    assert (row["value"], row["sd"]) == (pytest.approx(np.mean(found)), pytest.approx(np.std(found, ddof=1)))
-    assert (row["n"], row["trials"]) == (13, 3)
-    assert row["coverage"] == pytest.approx((13 + 12 + 13) / 42)
-    assert row["ci_low"] < row["value"] < row["ci_high"]
-
-
 def test_a_trial_without_a_value_is_no_part_of_the_mean(write_ragchecker: Any, trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     scored, constant, silent = (

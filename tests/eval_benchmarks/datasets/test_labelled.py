@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from eval_benchmarks.bench_settings import RunSettings, read_settings
@@ -38,16 +38,11 @@ def write_claims(path: Path, part: Any) -> None:
         for doc, claim, label, _ in rows
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
+    table = pandas.DataFrame(rows)
     if path.suffix == ".parquet":
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        table.to_parquet(path)
     else:
-        with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        table.to_csv(path, index=False)
 
 
 def settings(data: Path, *benchmarks: str) -> RunSettings:
