@@ -142,8 +142,15 @@ def score(
 
     Raises BudgetSpent if rows are left because the budget is spent; those that something was paid for are written.
     """
-    examples = {example.id: example for example in job.benchmark.examples}
     spending = Spending(price)
+    _score_into(path, job, progress, spending, budget)
+    if spending.unasked:
+        raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
+    return StoredRows(path, Scored.from_row)
+
+
+def _score_into(path: Path, job: ScoringJob, progress: Progress, spending: Spending, budget: Budget | None) -> None:
+    examples = {example.id: example for example in job.benchmark.examples}
     with RowWriter(path) as writer:
         for row in writer.done.values():
             spending.add(row)
@@ -158,9 +165,6 @@ def score(
             row=Scored.row,
         )
         score_rows(work, writer, progress, spending)
-    if spending.unasked:
-        raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
-    return StoredRows(path, Scored.from_row)
 
 
 def _spent(accounts: Mapping[str, Account]) -> str:

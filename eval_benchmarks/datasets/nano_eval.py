@@ -85,7 +85,6 @@ class NanoEval(NanoWorld):
 
 
 def load(settings: RunSettings) -> tuple[NanoEval, list[str]]:
-    """The benchmark; it needs no data, so no line says what is missing."""
     nano = settings.nano_eval
     return NanoEval(nano.n, nano.seed_ranked, nano.seed_pairs, nano.split), []
 

@@ -72,7 +72,6 @@ class Wikieval(Benchmark):
 
 
 def load(settings: RunSettings) -> tuple[Wikieval | None, list[str]]:
-    """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
     folder = Path(settings.data_dir) / FOLDER
     if not any(folder.glob("*.jsonl")):
         return None, [f"wikieval (Table 1, every scorer): data_dir/{FOLDER}/*.jsonl is missing; {FETCH}"]

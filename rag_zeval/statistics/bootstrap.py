@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -175,7 +175,8 @@ def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     n = int(columns_of(statistic, keep).max()) + 1
     together = n * draws <= HELD  # then they are made once for all statistics
     blocks = [multiplicities(n, draws, seed)] if together else _many_blocks(n, draws, seed)
-    return np.concatenate([statistic.draws(keep, weights) for weights in blocks])
+    # by map, which lets go of a block before the next is made
+    return np.concatenate([*map(partial(statistic.draws, keep), blocks)])
 
 
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:
