@@ -19,7 +19,7 @@ from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.expected_calls import expected_calls_table
 from eval_benchmarks.jobs import LeaveOut, ScoringJob, jobs, open_accounts, open_claim_checker
 from eval_benchmarks.model_checks import check_models
-from eval_benchmarks.output.run_files import make_report, write_report
+from eval_benchmarks.output.bench_report import make_report, write_report
 from eval_benchmarks.output.table import open_console, show
 from eval_benchmarks.trials import BenchResults, Trial, group_trials
 from rag_zeval.budget import Account, Budget, BudgetSpent, Price

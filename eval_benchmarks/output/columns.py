@@ -15,7 +15,7 @@ from eval_benchmarks.output.table import NONE, Table
 from eval_benchmarks.trials import scorer_name
 from rag_zeval.files import Row
 
-Columns = Mapping[str, Callable[[Row], str]]  # head -> cell of a row
+TableColumns = Mapping[str, Callable[[Row], str]]  # head -> cell of a row
 
 
 def _text(key: str) -> Callable[[Row], str]:
@@ -43,11 +43,11 @@ def _labelled(metric: str) -> Callable[[Row], str]:
     return cell
 
 
-SIZE_COLUMNS: Columns = {
+SIZE_COLUMNS: TableColumns = {
     "n": _number("n", 0),
     "coverage": lambda row: NONE if row["coverage"] is None else f"{row['coverage']:.1%}",
 }
-VALUE_COLUMNS: Columns = {
+VALUE_COLUMNS: TableColumns = {
     "scorer": _text("scorer"),
     "model": _text("model"),
     "metric": _text("metric"),
@@ -58,7 +58,7 @@ VALUE_COLUMNS: Columns = {
     "trials": lambda row: NONE if row["trials"] in (None, 1) else str(row["trials"]),
     **SIZE_COLUMNS,
 }
-TEST_COLUMNS: Columns = {
+TEST_COLUMNS: TableColumns = {
     "metric": _text("metric"),
     "minus": _text("minus_scorer"),
     "model": _text("minus_model"),
@@ -69,7 +69,7 @@ TEST_COLUMNS: Columns = {
     **SIZE_COLUMNS,
 }
 COST_TITLE = "cost (seconds: wall-clock time, with whatever else ran on the machine)"
-COST_COLUMNS: Columns = {
+COST_COLUMNS: TableColumns = {
     "benchmark": _text("benchmark"),
     "scorer": _text("scorer"),
     "model": _text("model"),
@@ -95,7 +95,7 @@ LABELLED_HEADS = {  # metric -> head of its column
 }
 assert {*LABELLED_HEADS} == {*BY_THRESHOLD, *(name + TUNED for name in BY_THRESHOLD), AUROC, *OF_SPANS}
 AVERAGES = {MACRO: "macro average", POOLED: "all together"}
-LABELLED_COLUMNS: Columns = {
+LABELLED_COLUMNS: TableColumns = {
     "scorer": _text("scorer"),
     "model": _text("model"),
     "data set": _text("data_set"),
@@ -133,7 +133,7 @@ def bench_tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]
     return [_trimmed(table) for table in tables]
 
 
-def make_table(title: str, columns: Columns, rows: Sequence[Row]) -> Table:
+def make_table(title: str, columns: TableColumns, rows: Sequence[Row]) -> Table:
     """A line of the table for each row of summary.json or comparisons.json."""
     return Table(title, [*columns], [tuple(cell(row) for cell in columns.values()) for row in rows])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE
@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from eval_benchmarks.output.page import fill
+
 TEXT_HEADS = {  # numbers are set to the right
     *"benchmark run method setting candidates scorer model metric minus".split(),
     "data set",
 }
 NONE = "-"
 FILE_WIDTH = 160  # characters, where the output is no terminal
-LATEX_HEADER = "% Needs \\usepackage{booktabs,longtable} in the preamble.\n"
 LATEX_ESCAPED = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -51,18 +52,7 @@ def open_console() -> Console:
 
 def markdown(tables: Sequence[Table], notes: Sequence[str]) -> str:
     """The tables, and the notes."""
-    parts = []
-    for table in tables:
-        rule = ["---"] * table.text_columns + ["---:"] * (len(table.heads) - table.text_columns)
-        lines = [_markdown_line(cells) for cells in [table.heads, rule, *table.lines]]
-        parts.append(f"## {table.title}\n\n" + "\n".join(lines))
-    if notes:
-        parts.append("## Notes\n\n" + "\n".join(f"- {note}" for note in notes))
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown_line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return fill("tables.md", tables=tables, notes=notes)
 
 
 def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:
@@ -70,22 +60,7 @@ def latex(tables: Sequence[Table], notes: Sequence[str]) -> str:
 
     The notes stand behind them as a list.
     """
-    parts = [LATEX_HEADER]
-    for table in tables:
-        columns = "l" * table.text_columns + "r" * (len(table.heads) - table.text_columns)
-        heads = f"\\toprule\n{_latex_line(table.heads)}\\midrule\n"
-        parts.append(
-            f"\\begin{{longtable}}{{{columns}}}\n\\caption{{{escape_latex(table.title)}}}\\\\\n"
-            f"{heads}\\endfirsthead\n{heads}\\endhead\n\\bottomrule\n\\endfoot\n"
-            f"{''.join(_latex_line(cells) for cells in table.lines)}\\end{{longtable}}\n"
-        )
-    if notes:
-        parts += ["\\begin{itemize}\n", *(f"\\item {escape_latex(note)}\n" for note in notes), "\\end{itemize}\n"]
-    return "".join(parts)
-
-
-def _latex_line(cells: Iterable[str]) -> str:
-    return " & ".join("--" if cell == NONE else escape_latex(cell) for cell in cells) + r" \\" + "\n"
+    return fill("tables.tex", {"latex": escape_latex}, tables=tables, notes=notes)
 
 
 def escape_latex(text: str) -> str:

@@ -53,7 +53,7 @@ class JudgedText:
     claims: list[Claim] | None = None
 
 
-Judged = Mapping[tuple[str, int], JudgedText]  # by example, and place among its answers
+JudgedTexts = Mapping[tuple[str, int], JudgedText]  # by example, and place among its answers
 
 
 class Split:
@@ -86,12 +86,12 @@ class Split:
         labels = (text.supported[reading] for text in self.texts)
         return np.array([math.nan if label is None else float(label) for label in labels])
 
-    def values(self, judged: Judged) -> Floats:
+    def values(self, judged: JudgedTexts) -> Floats:
         """The scores; NaN where there is none."""
         found = (judged.get(place, JudgedText()).value for place in self.places)
         return np.array([math.nan if value is None else value for value in found])
 
-    def overlaps(self, judged: Judged, reading: int) -> Floats:
+    def overlaps(self, judged: JudgedTexts, reading: int) -> Floats:
         """(texts, 3) of `spans.overlap`; NaN where the text has no spans, or no claims were read."""
         counts = np.full((len(self.texts), 3), math.nan)
         for at, (text, place) in enumerate(zip(self.texts, self.places, strict=True)):
@@ -102,7 +102,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class MetricColumn:
     """A metric of texts. statistic: over the texts chosen; scored: which of all texts have a value."""
 
     name: str
@@ -163,11 +163,11 @@ class Labelled(Benchmark):
             metrics += itertools.chain.from_iterable(zip(*of_names, strict=True))
         return metrics
 
-    def _columns(self, judged: Judged, reading: int) -> Iterator[Column]:
+    def _columns(self, judged: JudgedTexts, reading: int) -> Iterator[MetricColumn]:
         values, labels, documents = self.test.values(judged), self.test.supported(reading), self.test.documents
 
-        def of_sums(name: str, parts: Floats, formula: Formula, scored: Mask) -> Column:
-            return Column(name, lambda rows: OfSums(parts[rows], formula, documents[rows]), scored)
+        def of_sums(name: str, parts: Floats, formula: Formula, scored: Mask) -> MetricColumn:
+            return MetricColumn(name, lambda rows: OfSums(parts[rows], formula, documents[rows]), scored)
 
         there = ~np.isnan(values)
         says_tuned = self._tuned(judged, reading)
@@ -175,14 +175,14 @@ class Labelled(Benchmark):
             counts = confusion(says == 1, labels == 1)
             for name, formula in BY_THRESHOLD.items():
                 yield of_sums(name + suffix, counts, formula, ~np.isnan(says))
-        yield Column(AUROC, lambda rows: Auroc(values[rows], labels[rows] == 1, documents[rows]), there)
+        yield MetricColumn(AUROC, lambda rows: Auroc(values[rows], labels[rows] == 1, documents[rows]), there)
         has_spans = all(text.spans is not None for text in self.test.texts)
         if has_spans and any(text.claims is not None for text in judged.values()):
             overlaps = self.test.overlaps(judged, reading)
             for name, formula in OF_SPANS.items():
                 yield of_sums(name, overlaps, formula, ~np.isnan(overlaps[:, 0]))
 
-    def _averaged(self, prefix: str, column: Column, counted: Mask) -> Iterator[Metric]:
+    def _averaged(self, prefix: str, column: MetricColumn, counted: Mask) -> Iterator[Metric]:
         """A metric's averages over data sets, then of each; where there is one data set, of that alone."""
         data_sets = self.test.data_sets
         own = {name: counted & (data_sets == name) for name in sorted({*data_sets[counted]})}
@@ -198,7 +198,7 @@ class Labelled(Benchmark):
         for name, of_set in own.items():
             yield column.metric(f"{prefix}{name}/", of_set)
 
-    def _tuned(self, judged: Judged, reading: int) -> Floats:
+    def _tuned(self, judged: JudgedTexts, reading: int) -> Floats:
         """Whether each text of the test part is supported at its data set's threshold; NaN where that is not known."""
         test = self.test.values(judged)
         says = np.full(len(test), math.nan)
@@ -224,7 +224,7 @@ class Labelled(Benchmark):
             yield self.test, first, second
 
 
-def _read_once(scored: Mapping[str, Scored]) -> Judged:
+def _read_once(scored: Mapping[str, Scored]) -> JudgedTexts:
     """What a trial's rows say of each text: a row is read from its file whenever it is looked at."""
     judged = {}
     for row in scored.values():

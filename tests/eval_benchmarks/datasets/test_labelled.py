@@ -1,7 +1,8 @@
-"""Sets of labelled claims and answers: read as they are published, and their metrics by hand."""
+"""Labelled claims and answers: sets as they are published, metrics by hand, claims found again in their answer."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -10,10 +11,13 @@ from typing import Any
 
 import pandas
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eval_benchmarks.bench_settings import RunSettings, read_settings
 from eval_benchmarks.datasets.labelled.benchmark import Labelled
 from eval_benchmarks.datasets.labelled.description import Description, descriptions
+from eval_benchmarks.datasets.labelled.spans import overlap, unsupported_spans
 from eval_benchmarks.datasets.registry import find_benchmark, load_benchmarks
 from eval_benchmarks.output.columns import labelled_tables, of_labelled, split_metric
 from eval_benchmarks.output.summary import summary_rows
@@ -316,3 +320,58 @@ def test_every_set_says_where_it_is_and_its_licence() -> None:
     for one in found.values():
         assert isinstance(one, Description) and one.licence and (one.files or one.get)
         assert all(file.sha256 or file.rows for file in one.files)
+
+
+LOUVRE = "The Louvre stands in Paris. It was opened in 1793, and it holds the Mona Lisa of Leonardo."
+
+
+def marked(*claims: tuple[str, bool], answer: str = LOUVRE) -> list[str]:
+    return [answer[start:end] for start, end in unsupported_spans(answer, claims)]
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([("The Louvre stands in Paris.", True)], []),
+        ([("The Louvre stands in Paris.", False)], ["Louvre stands in Paris"]),
+        # what a supported claim of the sentence says as well is not marked
+        (
+            [("The Louvre was opened in 1793.", False), ("The Louvre holds the Mona Lisa of Leonardo.", True)],
+            ["opened in 1793"],
+        ),
+        ([("It holds the Mona Lisa.", True), ("The Mona Lisa is of Leonardo.", False)], ["Leonardo"]),
+        # unless nothing of the claim were left
+        ([("The Louvre stands in Paris.", True), ("Paris stands in the Louvre.", False)], ["Louvre stands in Paris"]),
+        ([("Bananas are yellow.", False)], []),
+        ([], []),
+    ],
+)
+def test_unsupported_words_are_marked_in_the_nearest_sentence(claims: Any, expected: list[str]) -> None:
+    assert marked(*claims) == expected
+
+
+def test_words_of_the_answer_alone_end_a_run() -> None:
+    assert marked(("It was red and new.", False), answer="It was red, large and new.") == ["red", "new"]
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: tuple(sorted(pair))), max_size=5)
+
+
+@given(SPANS, SPANS)
+def test_overlaps_count_each_character_once(found: Any, there: Any) -> None:
+    def inside(spans: Any, at: int) -> bool:
+        return any(start <= at < end for start, end in spans)
+
+    expected = [
+        sum(inside(found, at) and inside(there, at) for at in range(31)),
+        sum(inside(found, at) for at in range(31)),
+        sum(inside(there, at) for at in range(31)),
+    ]
+    assert list(overlap(found, there)) == expected
+
+
+@given(st.text(max_size=80), st.lists(st.tuples(st.text(max_size=40), st.booleans()), max_size=4))
+def test_spans_are_places_of_the_answer_in_order(answer: str, claims: Any) -> None:
+    spans = unsupported_spans(answer, claims)
+    assert all(0 <= start < end <= len(answer) for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))

@@ -17,10 +17,10 @@ from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.datasets.wikieval import Wikieval
+from eval_benchmarks.output.bench_report import make_report, write_report
 from eval_benchmarks.output.cases import case_page, find_case
 from eval_benchmarks.output.columns import bench_tables, comma_separated
 from eval_benchmarks.output.densities import density_figure
-from eval_benchmarks.output.run_files import make_report, write_report
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.output.table import Table, escape_latex, latex
 from eval_benchmarks.trials import BenchResults, Trial, group_trials
