@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import BenchSettings
@@ -129,11 +129,8 @@ def jobs(
         embedder = None  # the model of sentences, of which every vector is asked for once
         if cache and any(measure.embeds for _, measure in fitting):
             embedder = CachedEmbedder(_open_embedder(settings), cache)
-        for benchmark, measure in fitting:
-            if not measure.prompts:
-                asking = Asking(sampling=settings.judge.sampling())
-                scorer = open_scorer(measure.name, Models(embedder=embedder), asking)
-                yield _job(benchmark, scorer, settings.embeddings.model, embedder=embedder)
+        models = Models(embedder=embedder)
+        yield from _measure_jobs(settings, fitting, settings.embeddings.model, models, leave_out)
         for spec in settings.models if settings.judged_scorers else ():
             if not_trained_yet(spec):
                 names = ", ".join(settings.judged_scorers)
@@ -144,8 +141,8 @@ def jobs(
             if JUDGE in settings.judged_scorers:
                 yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
             if cache:
-                models = Models(judge=CachedBackend(backend, cache), embedder=embedder)
-                yield from _measure_jobs(settings, fitting, spec, models, leave_out)
+                asked = replace(models, judge=CachedBackend(backend, cache))
+                yield from _measure_jobs(settings, fitting, spec, asked, leave_out)
             yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
             del backend
 
@@ -212,27 +209,25 @@ def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend
 def _measure_jobs(
     settings: BenchSettings,
     fitting: list[tuple[Benchmark, Measure]],
-    spec: str,
+    model: str | None,
     models: Models,
     leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
-    """The other scorers that ask a judge, by one model."""
+    """The other scorers that ask this judge, or where there is none, those that ask none; `model` names it."""
     judge = models.judge
-    assert judge is not None
     # rows of a batch wait for each other, which is no fault of theirs
-    timeout = math.inf if judge.batched else settings.judge.timeout
+    timeout = math.inf if judge is None or judge.batched else settings.judge.timeout
     for benchmark, measure in fitting:
-        if not measure.prompts:
+        if bool(measure.prompts) != bool(judge):
             continue
-        if judge.card.get("world"):
-            leave_out(f"{benchmark.name}, {measure.name} by {spec}: this judge knows only its own prompt")
+        if judge and judge.card.get("world"):
+            leave_out(f"{benchmark.name}, {measure.name} by {model}: this judge knows only its own prompt")
             continue
-        for trial in range(settings.judge.trials):
+        for trial in range(settings.judge.trials if judge else 1):
             asking = Asking(sampling=settings.judge.sampling(trial), timeout=timeout)
             scorer = open_scorer(measure.name, models, asking)
-            yield _job(
-                benchmark, scorer, spec, trial, judge=judge, embedder=models.embedder if measure.embeds else None
-            )
+            embedder = models.embedder if measure.embeds else None
+            yield _job(benchmark, scorer, model, trial, judge=judge, embedder=embedder)
 
 
 def _original_jobs(
