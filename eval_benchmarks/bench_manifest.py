@@ -110,10 +110,10 @@ def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[T
     if name in benchmarks:
         return benchmarks[name]
     first_order = (name.removesuffix(SUFFIX), entry["scorer"], entry["model"], entry["trial"])
-    for trial in before:
-        if (trial.benchmark.name, trial.scorer, trial.model, trial.number) == first_order:
-            return BothOrders(trial.benchmark, trial.scored)
-    raise InputError(f"{entry['file']}: no rows of {first_order[0]} by the same judge come before it")
+    judged = [t for t in before if (t.benchmark.name, t.scorer, t.model, t.number) == first_order]
+    if not judged:
+        raise InputError(f"{entry['file']}: no rows of {first_order[0]} by the same judge come before it")
+    return BothOrders(judged[0].benchmark, judged[0].scored)
 
 
 def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:

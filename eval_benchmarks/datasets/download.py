@@ -19,7 +19,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import DownloadSettings, read_settings
-from eval_benchmarks.datasets.labelled.description import DataFile, Described, descriptions
+from eval_benchmarks.datasets.labelled.description import DataFile, descriptions
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_bytes
 from rag_zeval.stages.config import check_settings, load_config
@@ -36,26 +36,14 @@ NATURAL_QUESTIONS = (
 )
 
 
-class LicensedFile(DataFile):
-    """A file with a licence of its own."""
-
-    licence: str
-
-
-class Downloads(Described):
-    """What `downloads.yaml` holds."""
-
-    files: list[LicensedFile]
-
-
 def downloads() -> Iterator[tuple[DataFile, str]]:
     """Every file that `make data` brings, with what to read about its licence."""
-    with locate(DOWNLOADS):
-        for file in check_settings(Downloads, read_yaml(DOWNLOADS)).files:
-            yield file, file.licence
+    for entry in read_yaml(DOWNLOADS)["files"]:
+        file = check_settings(DataFile, entry)
+        yield file, str(file.licence)
     for _, description in descriptions():
-        for of_set in description.files:
-            yield of_set, description.licence
+        for file in description.files:
+            yield file, file.licence or description.licence
 
 
 def gated() -> Iterator[str]:

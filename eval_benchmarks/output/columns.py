@@ -123,7 +123,8 @@ def bench_tables(rows: Sequence[Row], comparisons: Sequence[Row]) -> list[Table]
         labelled = of_labelled(values)
         tables += labelled_tables(benchmark, values) if labelled else [make_table(benchmark, VALUE_COLUMNS, values)]
         tests = [row for row in comparisons if row["benchmark"] == benchmark]
-        tests = of_averages(tests) if labelled else tests
+        if labelled:  # without those of a single data set, where there are averages
+            tests = [row for row in tests if split_metric(row["metric"])[1] in ("", *AVERAGES)]
         if tests:
             ours = scorer_name(tests[0]["scorer"], tests[0]["model"])
             tables.append(make_table(f"{benchmark}: {ours}, minus every other scorer", TEST_COLUMNS, tests))
@@ -154,11 +155,6 @@ def split_metric(name: str) -> tuple[str, str, str]:
 def of_labelled(rows: Sequence[Row]) -> bool:
     """Whether rows of summary.json are those of a set of labelled texts."""
     return all(split_metric(row["metric"])[2] in LABELLED_HEADS for row in rows)
-
-
-def of_averages(rows: Sequence[Row]) -> list[Row]:
-    """The rows of averages over data sets, or of the set where it has one: without those of a single data set."""
-    return [row for row in rows if split_metric(row["metric"])[1] in ("", *AVERAGES)]
 
 
 def labelled_tables(benchmark: str, rows: Sequence[Row]) -> list[Table]:

@@ -39,9 +39,10 @@ def summary_rows(results: BenchResults) -> list[Row]:
         benchmark = scorers[0].benchmark
         for metric in benchmark.human:
             rows.append(_row(benchmark, HUMAN, None, metric.name, files=[], **_measured(results, metric)))
-        for value in benchmark.published:
-            model = f"{value.model} ({value.source})"
-            rows.append(_row(benchmark, IN_PRINT, model, value.metric, published=value.value, files=[]))
+        for printed in benchmark.published:
+            for judge, value in printed.values.items():
+                model = f"{judge} ({printed.source})"
+                rows.append(_row(benchmark, IN_PRINT, model, printed.metric, published=value, files=[]))
     return rows
 
 

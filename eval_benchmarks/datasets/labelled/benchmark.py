@@ -129,7 +129,7 @@ class Labelled(Benchmark):
 
     def __init__(self, name: str, description: Description, test: SplitTexts, dev: SplitTexts | None):
         self.name, self._description = name, description
-        self.published = description.values_in_print
+        self.published = description.published
         self.dev = Split(dev.texts if dev else [], "dev-", description.per_call)
         self.test = Split(test.texts, "", description.per_call)
         self.examples = [*self.dev.examples, *self.test.examples]

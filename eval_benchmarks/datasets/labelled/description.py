@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from eval_benchmarks.benchmark import FETCH, Published
+from eval_benchmarks.benchmark import FETCH, PublishedValues
 from rag_zeval.files import locate
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.stages.config import check_settings
@@ -36,13 +36,15 @@ class Described(BaseModel):
 class DataFile(Described):
     """A file that `make data` downloads: where it goes in `data_dir`, and where it comes from.
 
-    server: key under `download` in configs/bench.yaml. If its sha256 is not known: how many rows it must have, and
-    their fields. form: of what comes; JSON lines are kept, except for qrels, which stay as they are.
+    server: key under `download` in configs/bench.yaml. licence: None is that of the set it belongs to. If its sha256 is
+    not known: how many rows it must have, and their fields. form: of what comes; JSON lines are kept, except for qrels,
+    which stay as they are.
     """
 
     path: Text
     server: Literal["github", "hub"]
     route: Text
+    licence: Text | None = None
     sha256: str | None = None
     rows: Count | None = None
     fields: dict[str, Literal["text", "list"]] = {}
@@ -85,14 +87,6 @@ class Reading(Described):
     ignored: list[Text] = []
 
 
-class PublishedValues(Described):
-    """Values in print of one metric, by the name of the judge."""
-
-    metric: Text
-    source: Text
-    values: dict[str, FiniteFloat]
-
-
 class Description(Described):
     """A set of labelled claims or answers.
 
@@ -132,12 +126,6 @@ class Description(Described):
     @property
     def how_to_get(self) -> str:
         return self.get or (FETCH if self.files else "put it there")
-
-    @property
-    def values_in_print(self) -> tuple[Published, ...]:
-        return tuple(
-            Published(model, of.metric, value, of.source) for of in self.published for model, value in of.values.items()
-        )
 
 
 def set_names() -> list[str]:
