@@ -141,8 +141,10 @@ def jobs(
             if JUDGE in settings.judged_scorers:
                 yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
             if cache:
-                asked = replace(models, judge=CachedBackend(backend, cache))
-                yield from _measure_jobs(settings, fitting, spec, asked, leave_out)
+                # in no name of its own, which would hold the model while the next is loaded
+                yield from _measure_jobs(
+                    settings, fitting, spec, replace(models, judge=CachedBackend(backend, cache)), leave_out
+                )
             yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
             del backend
 
