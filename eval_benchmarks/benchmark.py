@@ -7,9 +7,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored, Scorer
@@ -80,14 +81,14 @@ class MeanOfMetrics(Statistic):
         return np.unique(columns_of(self, keep)[metric.scored[keep]])
 
 
-@dataclass(frozen=True)
-class Published:
-    """A value that others print for this benchmark: whose it is, of which metric, and where it is printed."""
+class PublishedValues(BaseModel):
+    """Values of one metric that others print for this benchmark, by the name of the judge; source: where."""
 
-    model: str
-    metric: str
-    value: float
-    source: str
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    metric: Annotated[str, Field(min_length=1)]
+    source: Annotated[str, Field(min_length=1)]
+    values: dict[str, FiniteFloat]
 
 
 class Benchmark(Protocol):
@@ -110,7 +111,7 @@ class Benchmark(Protocol):
     shipped: tuple[Scorer, ...] = ()
     human: tuple[Metric, ...] = ()
     no_ceiling: str | None = None
-    published: tuple[Published, ...] = ()
+    published: Sequence[PublishedValues] = ()
     about: tuple[str, ...] = ()
     absolute: bool = False
 
@@ -161,13 +162,10 @@ def examples_hash(examples: Sequence[Example], labels: Any) -> str:
 
 def _own_fields(example: Example) -> dict[str, Any]:
     """The example's fields without those that only repeat its reference, or say nothing."""
-    fields = asdict(example)
     silent = {
         "truth": (None, example.reference),
         "chunks": ((), (example.reference,)),
         "reference_kind": ("reference",),
+        "unanswered": ((),),
     }
-    for name, values in {**silent, "unanswered": ((),)}.items():
-        if fields[name] in values:
-            del fields[name]
-    return fields
+    return {name: value for name, value in asdict(example).items() if value not in silent.get(name, ())}

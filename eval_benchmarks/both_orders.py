@@ -10,9 +10,9 @@ import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from rag_zeval.scorers.score import Score, Scored
+from rag_zeval.statistics.weighted_correlations import Floats
 
 SUFFIX = "_both_orders"
-Values = tuple[float, float]
 
 
 class BothOrders(Benchmark):
@@ -34,14 +34,18 @@ class BothOrders(Benchmark):
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         ids = [example.id for example in self._benchmark.examples]
-        pairs = [_in_both(self._scored.get(id_), scored.get(_exchanged(id_))) for id_ in ids]
+        orders = [(_values(self._scored.get(id_)), _values(scored.get(_exchanged(id_)))[::-1]) for id_ in ids]
+        values = np.array(orders, dtype=float)  # (pairs, orders, answers): the same answer first in both orders
+        values[np.isnan(values).any(axis=(1, 2))] = np.nan
+        first, second = (values[..., 0] - values[..., 1]).T  # differences of the scores in each order
+        flips = np.where(np.isnan(first), np.nan, np.sign(first) != np.sign(second))
         means = {
-            id_: Scored(id_, tuple(map(Score, np.mean(pair, axis=0).tolist() if pair else (None, None))))
-            for id_, pair in zip(ids, pairs, strict=True)
+            id_: Scored(id_, tuple(map(Score, _known(pair))))
+            for id_, pair in zip(ids, values.mean(axis=1), strict=True)
         }
         return [
-            mean_metric("flip_rate", [pair and _flips(*pair) for pair in pairs]),
-            mean_metric("first_minus_second", [pair and _first_minus_second(*pair) for pair in pairs]),
+            mean_metric("flip_rate", _known(flips)),
+            mean_metric("first_minus_second", _known((first - second) / 2)),
             *self._benchmark.metrics(means),
         ]
 
@@ -55,19 +59,9 @@ def _exchanged(id_: str) -> str:
     return f"{id_}-exchanged"
 
 
-def _in_both(scored: Scored | None, exchanged: Scored | None) -> tuple[Values, Values] | None:
-    """The scores of the two answers in the first order and in the other, both times the same answer first."""
-    if scored is None or exchanged is None:
-        return None
-    (a, b), (b_again, a_again) = scored.values, exchanged.values
-    if a is None or b is None or a_again is None or b_again is None:
-        return None
-    return (a, b), (a_again, b_again)
+def _values(scored: Scored | None) -> tuple[float | None, ...]:
+    return scored.values if scored else (None, None)
 
 
-def _flips(shown_first: Values, shown_second: Values) -> float:
-    return float(np.sign(shown_first[0] - shown_first[1]) != np.sign(shown_second[0] - shown_second[1]))
-
-
-def _first_minus_second(shown_first: Values, shown_second: Values) -> float:
-    return ((shown_first[0] - shown_first[1]) + (shown_second[1] - shown_second[0])) / 2
+def _known(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

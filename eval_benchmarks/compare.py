@@ -28,29 +28,30 @@ HEADS = ("metric", "difference", "95% interval", "p", "n", "coverage")
 
 def main(argv: Sequence[str]) -> int:
     """Print a table for each benchmark with scores of both. Raises InputError for a name that is not one scorer's."""
-    return run_command(compare, argv, "eval_benchmarks.compare", ABOUT)
+    return run_command(compare_scorers, argv, "eval_benchmarks.compare", ABOUT)
 
 
-def compare(
+def compare_scorers(
     run: Annotated[Path, typer.Argument(help="The folder of a finished benchmark run.")],
     first: Annotated[str, typer.Argument(help="A scorer, as the tables name it.")],
     second: Annotated[str, typer.Argument(help="The scorer to compare it with.")],
 ) -> None:
+    from eval_benchmarks.bench_manifest import read_run
+    from eval_benchmarks.output.columns import TEST_COLUMNS, make_table
     from eval_benchmarks.output.comparisons import pair_rows
-    from eval_benchmarks.output.tables import TEST_COLUMNS, make_table, open_console, show
-    from eval_benchmarks.run_folder import read_run
-    from eval_benchmarks.trials import by_benchmark, group_trials
+    from eval_benchmarks.output.table import open_console, show
+    from eval_benchmarks.trials import BenchResults, group_trials
 
     settings, trials = read_run(run)
-    scorers = group_trials(trials)
-    names = {scorer.name: scorer.scorer for scorer in scorers}
+    results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
+    names = {scorer.name: scorer.scorer for scorer in results.scorers}
     first, second = _find(first, names), _find(second, names)
     columns = {head: TEST_COLUMNS[head] for head in HEADS}
     tables = []
-    for benchmark, its_scorers in by_benchmark(scorers).items():
-        by_name = {scorer.name: scorer for scorer in its_scorers}
+    for benchmark, scorers in results.by_benchmark.items():
+        by_name = {scorer.name: scorer for scorer in scorers}
         if first in by_name and second in by_name:
-            rows = pair_rows(by_name[first], by_name[second], settings.bootstrap.draws, settings.bootstrap.seed)
+            rows = pair_rows(results, by_name[first], by_name[second])
             tables.append(make_table(f"{benchmark}: {first}, minus {second}", columns, rows))
     if not tables:
         raise InputError(f"{run}: no benchmark has scores of both {first} and {second}")

@@ -5,21 +5,22 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.nano_eval import WORLD
-from eval_benchmarks.in_pieces import InPieces, fits_model
 from eval_benchmarks.model_checks import not_trained_yet
-from eval_benchmarks.originals.packages import ORIGINALS
+from eval_benchmarks.originals.packages import ORIGINALS, Original
 from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
+from rag_zeval.files import locate
 from rag_zeval.judge.needs import missing_everywhere
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.cache import CachedBackend, ReplyCache
@@ -34,6 +35,7 @@ from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SCORERS
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
+from rag_zeval.scoring.in_pieces import in_pieces_if_needed
 from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, open_scorer
 from rag_zeval.scoring.prices import price_of
 
@@ -58,10 +60,10 @@ class ScoringJob:
 
     @property
     def file(self) -> str:
-        """Row file name: its last part changes with data, prompt, sampling and weights, so no stale row is reused."""
+        """Its rows, from the run's folder: the name changes with data, prompt, sampling and weights of the model."""
         key = hashlib.sha256(json.dumps([self.scorer.identity, self.benchmark.data_hash]).encode()).hexdigest()[:8]
         scorer = self.scorer.name.replace(":", "-")
-        return f"{self.benchmark.name}__{scorer}__{_in_a_name(self.model or 'text')}-{key}.jsonl"
+        return f"rows/{self.benchmark.name}__{scorer}__{_in_a_name(self.model or 'text')}-{key}.jsonl"
 
 
 def _in_a_name(model: str) -> str:
@@ -78,11 +80,10 @@ def open_claim_checker(settings: BenchSettings, leave_out: LeaveOut) -> Checker 
     if model is None:
         for name in scorers:
             leave_out(f"{name}: claim_checker.model is not a folder with a model")
+    if model is None or not scorers:
         return None
-    try:
-        return open_checker(model, settings.claim_checker.remote_code) if scorers else None
-    except InputError as error:
-        raise InputError(f"claim_checker.model: {error}") from error
+    with locate("claim_checker.model"):
+        return open_checker(model, settings.claim_checker.remote_code)
 
 
 def open_accounts(settings: BenchSettings, prices: Mapping[str, Price]) -> dict[str, Account]:
@@ -125,12 +126,11 @@ def jobs(
     fitting = [pair for pair in itertools.product(benchmarks, measures) if _has_what_it_needs(*pair, leave_out)]
     cache = ReplyCache(Path(settings.out_dir) / REPLIES) if fitting else None
     with cache or nullcontext():
-        embedder = _open_embedder(settings, cache) if cache and any(measure.embeds for _, measure in fitting) else None
-        for benchmark, measure in fitting:
-            if not measure.prompts:
-                scorer = open_scorer(measure.name, Models(embedder=embedder), Asking(settings.judge.sampling()))
-                yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, None, embedder), settings.embeddings.model)
-        asking = [pair for pair in fitting if pair[1].prompts]
+        embedder = None  # the model of sentences, of which every vector is asked for once
+        if cache and any(measure.embeds for _, measure in fitting):
+            embedder = CachedEmbedder(_open_embedder(settings), cache)
+        models = Models(embedder=embedder)
+        yield from _measure_jobs(settings, fitting, settings.embeddings.model, models, leave_out)
         for spec in settings.models if settings.judged_scorers else ():
             if not_trained_yet(spec):
                 names = ", ".join(settings.judged_scorers)
@@ -141,9 +141,27 @@ def jobs(
             if JUDGE in settings.judged_scorers:
                 yield from _judge_jobs(settings, benchmarks, spec, backend, leave_out)
             if cache:
-                yield from _measure_jobs(settings, asking, spec, CachedBackend(backend, cache), embedder, leave_out)
+                # in no name of its own, which would hold the model while the next is loaded
+                yield from _measure_jobs(
+                    settings, fitting, spec, replace(models, judge=CachedBackend(backend, cache)), leave_out
+                )
             yield from _original_jobs(settings, benchmarks, spec, backend, leave_out)
             del backend
+
+
+def _job(
+    benchmark: Benchmark,
+    scorer: Scorer,
+    model: str | None,
+    trial: int = 0,
+    *,
+    judge: Backend | None = None,
+    embedder: Embedder | None = None,
+) -> ScoringJob:
+    """A job of a scorer that asks these models: in pieces, where a reference of labelled texts does not fit them."""
+    if benchmark.absolute:
+        scorer = in_pieces_if_needed(scorer, benchmark.examples, judge, embedder)
+    return ScoringJob(benchmark, scorer, model, trial)
 
 
 def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:
@@ -167,17 +185,17 @@ def _judge_jobs(
     for benchmark in benchmarks:
         if world and benchmark.world != world:
             leave_out(f"{benchmark.name}, {JUDGE} by {spec}: this judge knows only its own world ({world})")
-        else:
-            greedy = benchmark.world == WORLD  # another trial would be the same
-            for trial in range(1 if greedy else settings.judge.trials):
-                scorer = _judge(settings, benchmark, backend, trial)
-                if benchmark.absolute and isinstance(scorer, SftRanker):
-                    leave_out(f"{benchmark.name}, {scorer.name} by {spec}: a ranker does not say what is supported")
-                    break
-                yield ScoringJob(benchmark, _in_pieces(benchmark, scorer, backend, None), spec, trial)
+            continue
+        greedy = benchmark.world == WORLD  # another trial would be the same
+        for trial in range(1 if greedy else settings.judge.trials):
+            scorer = judge_scorer(settings, benchmark, backend, trial)
+            if benchmark.absolute and isinstance(scorer, SftRanker):
+                leave_out(f"{benchmark.name}, {scorer.name} by {spec}: a ranker does not say what is supported")
+                break
+            yield _job(benchmark, scorer, spec, trial, judge=backend)
 
 
-def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
+def judge_scorer(settings: BenchSettings, benchmark: Benchmark, backend: Backend, trial: int = 0) -> Scorer:
     """The scorer that asks this model: a ranker's card says that it is one."""
     variant, sampling = settings.judge.variant, settings.judge.sampling(trial)
     if benchmark.world == WORLD:
@@ -185,36 +203,33 @@ def _judge(settings: BenchSettings, benchmark: Benchmark, backend: Backend, tria
         sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=settings.nano_eval.max_tokens, seed=0)
     if variant is None and backend.card.get("variant") == RANKING.name:
         return SftRanker(backend, sampling)
-    asking = Asking(sampling, variant, settings.judge.structured, settings.judge.patterns)
-    return open_scorer(JUDGE, Models(backend), asking)
+    judge = settings.judge
+    asking = Asking(sampling=sampling, variant=variant, structured=judge.structured, patterns=judge.patterns)
+    return open_scorer(JUDGE, Models(judge=backend), asking)
 
 
 def _measure_jobs(
     settings: BenchSettings,
-    pairs: list[tuple[Benchmark, Measure]],
-    spec: str,
-    backend: CachedBackend,
-    embedder: Embedder | None,
+    fitting: list[tuple[Benchmark, Measure]],
+    model: str | None,
+    models: Models,
     leave_out: LeaveOut,
 ) -> Iterator[ScoringJob]:
-    """The other scorers that ask a judge, by one model."""
+    """The other scorers that ask this judge, or where there is none, those that ask none; `model` names it."""
+    judge = models.judge
     # rows of a batch wait for each other, which is no fault of theirs
-    timeout = float("inf") if backend.batched else settings.judge.timeout
-    for benchmark, measure in pairs:
-        if backend.card.get("world"):
-            leave_out(f"{benchmark.name}, {measure.name} by {spec}: this judge knows only its own prompt")
+    timeout = math.inf if judge is None or judge.batched else settings.judge.timeout
+    for benchmark, measure in fitting:
+        if bool(measure.prompts) != bool(judge):
             continue
-        for trial in range(settings.judge.trials):
-            asking = Asking(settings.judge.sampling(trial), timeout=timeout)
-            scorer = open_scorer(measure.name, Models(backend, embedder), asking)
-            in_pieces = _in_pieces(benchmark, scorer, backend, embedder if measure.embeds else None)
-            yield ScoringJob(benchmark, in_pieces, spec, trial)
-
-
-def _in_pieces(benchmark: Benchmark, scorer: Scorer, backend: Backend | None, embedder: Embedder | None) -> Scorer:
-    """The scorer, or where a reference of labelled texts does not fit its models, one that is given pieces."""
-    fits = fits_model(backend, embedder)
-    return scorer if not benchmark.absolute or all(map(fits, benchmark.examples)) else InPieces(scorer, fits)
+        if judge and judge.card.get("world"):
+            leave_out(f"{benchmark.name}, {measure.name} by {model}: this judge knows only its own prompt")
+            continue
+        for trial in range(settings.judge.trials if judge else 1):
+            asking = Asking(sampling=settings.judge.sampling(trial), timeout=timeout)
+            scorer = open_scorer(measure.name, models, asking)
+            embedder = models.embedder if measure.embeds else None
+            yield _job(benchmark, scorer, model, trial, judge=judge, embedder=embedder)
 
 
 def _original_jobs(
@@ -223,38 +238,32 @@ def _original_jobs(
     """The measures of original packages, by one model."""
     for name in (name for name in settings.judged_scorers if name in ORIGINALS):
         original = ORIGINALS[name]
-        embedder = _open_embeddings(settings) if original.embeds else None
+        embedder = _open_embedder(settings) if original.embeds else None
         if not isinstance(backend, Endpoint) or not isinstance(embedder, Endpoint | None):
             leave_out(f"{name} by {spec}: an original package can only ask endpoints")
             continue
         if not original.python.exists():
             leave_out(f"{name}: its environment is missing; run `make {original.python.parents[1].name}/.ready`")
             continue
-        trials = 1 if original.embeds else settings.judge.trials  # another vector would be the same
-        for benchmark, trial in itertools.product(benchmarks, range(trials)):
-            if missing := missing_everywhere(benchmark.examples, original.needs):
-                leave_out(f"{benchmark.name}, {name}: the benchmark has no {' and no '.join(missing)}")
-                break
-            cache = Path(settings.out_dir) / ORIGINAL_REPLIES
-            scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
-            yield ScoringJob(benchmark, scorer, spec, trial)
+        cache = Path(settings.out_dir) / ORIGINAL_REPLIES
+        for benchmark in benchmarks:
+            if _has_what_it_needs(benchmark, original, leave_out):
+                # of a model of vectors, another trial would be the same
+                for trial in range(1 if original.embeds else settings.judge.trials):
+                    scorer = OriginalScorer(name, backend, embedder, cache, settings.judge.timeout, trial)
+                    yield ScoringJob(benchmark, scorer, spec, trial)
 
 
-def _has_what_it_needs(benchmark: Benchmark, measure: Measure, leave_out: LeaveOut) -> bool:
+def _has_what_it_needs(benchmark: Benchmark, measure: Measure | Original, leave_out: LeaveOut) -> bool:
     missing = missing_everywhere(benchmark.examples, measure.needs)
-    if measure.only and not any(map(measure.only[1], benchmark.examples)):
+    if isinstance(measure, Measure) and measure.only and not any(map(measure.only[1], benchmark.examples)):
         missing.append(measure.only[0])
     if missing:
         leave_out(f"{benchmark.name}, {measure.name}: the benchmark has no {' and no '.join(missing)}")
     return not missing
 
 
-def _open_embedder(settings: BenchSettings, cache: ReplyCache) -> Embedder:
-    """The model of sentences, of which every vector is asked for once."""
-    return CachedEmbedder(_open_embeddings(settings), cache)
-
-
-def _open_embeddings(settings: BenchSettings) -> Embedder:
+def _open_embedder(settings: BenchSettings) -> Embedder:
     assert settings.embeddings.model is not None  # checked before
     calls = {**settings.judge.calls, "api_key_env": settings.embeddings.api_key_env}
     return open_embedder(settings.embeddings.model, **calls)

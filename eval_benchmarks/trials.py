@@ -20,9 +20,10 @@ TOKENS = ("prompt_tokens", "completion_tokens")  # and those that are known only
 
 @dataclass(frozen=True)
 class Trial:
-    """What one scorer (with one model, if it is a judge) gave to one benchmark; `file` holds the rows.
+    """What one scorer (with one model, if it is a judge) gave to one benchmark.
 
-    number: which repetition of a sampled judge it is, from 0; price: of the judge's tokens, None if none is known.
+    file: where its rows are, from the run's folder. number: which repetition of a sampled judge it is, from 0. price:
+    of the judge's tokens, None if none is known.
     """
 
     benchmark: Benchmark
@@ -35,17 +36,22 @@ class Trial:
     number: int = 0
     price: Price | None = None
 
+    @property
+    def label(self) -> str:
+        """Benchmark, scorer, model and trial, in words."""
+        number = f", trial {self.number + 1}" if self.number else ""
+        return f"{self.benchmark.name}, {scorer_name(self.scorer, self.model)}{number}"
+
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
-    """A metric over all trials, on the instances that at least one of them scored.
+class MetricOverTrials(Metric):
+    """A metric over all trials of a scorer, on the instances that at least one of them scored.
 
-    values: of the trials that have one; coverage: the mean over trials of the share of instances scored.
+    values: of the trials that have one; mean_coverage: the mean over trials of the share of instances scored.
     """
 
-    metric: Metric
     values: tuple[float, ...]
-    coverage: float
+    mean_coverage: float
 
     @property
     def sd(self) -> float | None:
@@ -57,20 +63,11 @@ class Estimate:
 class ScorerTrials:
     """One scorer with one model on one benchmark: its trials, and its metrics over them by name."""
 
+    benchmark: Benchmark
+    scorer: str
+    model: str | None
     trials: tuple[Trial, ...]
-    estimates: Mapping[str, Estimate]
-
-    @property
-    def benchmark(self) -> Benchmark:
-        return self.trials[0].benchmark
-
-    @property
-    def scorer(self) -> str:
-        return self.trials[0].scorer
-
-    @property
-    def model(self) -> str | None:
-        return self.trials[0].model
+    metrics: Mapping[str, MetricOverTrials]
 
     @property
     def name(self) -> str:
@@ -100,37 +97,54 @@ def scorer_name(scorer: str, model: str | None) -> str:
     return " by ".join(filter(None, (scorer, model)))
 
 
+@dataclass(frozen=True, eq=False)
+class BenchResults:
+    """All that a run measured: what tables, files and figures are made of.
+
+    draws, seed: of the bootstrap in every interval and test.
+    """
+
+    scorers: Sequence[ScorerTrials]
+    draws: int
+    seed: int
+
+    @cached_property
+    def by_benchmark(self) -> dict[str, list[ScorerTrials]]:
+        """The scorers of each benchmark, by its name, in the order in which they come."""
+        groups: dict[str, list[ScorerTrials]] = {}
+        for scorer in self.scorers:
+            groups.setdefault(scorer.benchmark.name, []).append(scorer)
+        return groups
+
+
 def group_trials(trials: Iterable[Trial]) -> list[ScorerTrials]:
-    """Those that differ only in their number together, in the order in which benchmarks, then scorers first come."""
+    """Trials that differ only in their number together, in the order in which benchmarks, then scorers first come."""
     trials = list(trials)
     benchmarks = list(dict.fromkeys(trial.benchmark.name for trial in trials))
     groups: dict[tuple[str, str, str | None], list[Trial]] = {}
     for trial in sorted(trials, key=lambda trial: (benchmarks.index(trial.benchmark.name), trial.number)):
         groups.setdefault((trial.benchmark.name, trial.scorer, trial.model), []).append(trial)
-    return [ScorerTrials(tuple(group), _estimates(group)) for group in groups.values()]
+    return [
+        ScorerTrials(own[0].benchmark, scorer, model, tuple(own), _over_trials(own))
+        for (_, scorer, model), own in groups.items()
+    ]
 
 
-def by_benchmark(scorers: Iterable[ScorerTrials]) -> dict[str, list[ScorerTrials]]:
-    """The scorers of each benchmark, by its name, in the order in which they come."""
-    groups: dict[str, list[ScorerTrials]] = {}
-    for scorer in scorers:
-        groups.setdefault(scorer.benchmark.name, []).append(scorer)
-    return groups
-
-
-def _estimates(trials: Sequence[Trial]) -> dict[str, Estimate]:
+def _over_trials(trials: Sequence[Trial]) -> dict[str, MetricOverTrials]:
     """By name; a metric that only some trials have (no reply could be read in the others) is taken over those."""
     by_name: dict[str, list[Metric]] = {}
     for trial in trials:
         for metric in trial.benchmark.metrics(trial.scored):
             by_name.setdefault(metric.name, []).append(metric)
-    return {name: _estimate(name, metrics, len(trials)) for name, metrics in by_name.items()}
-
-
-def _estimate(name: str, metrics: list[Metric], trials: int) -> Estimate:
-    points = [metric.value for metric in metrics]
-    defined = [metric for metric, value in zip(metrics, points, strict=True) if not math.isnan(value)]
-    scored = np.logical_or.reduce([metric.scored for metric in metrics])
-    together = metrics[0] if len(metrics) == 1 else Metric(name, MeanOfMetrics(tuple(defined)), scored)
-    coverage = sum(metric.coverage for metric in metrics) / trials
-    return Estimate(together, tuple(value for value in points if not math.isnan(value)), coverage)
+    over_trials = {}
+    for name, metrics in by_name.items():
+        values = {metric: metric.value for metric in metrics}
+        defined = {metric: value for metric, value in values.items() if not math.isnan(value)}
+        over_trials[name] = MetricOverTrials(
+            name,
+            metrics[0].statistic if len(metrics) == 1 else MeanOfMetrics(tuple(defined)),
+            np.logical_or.reduce([metric.scored for metric in metrics]),
+            values=tuple(defined.values()),
+            mean_coverage=sum(metric.coverage for metric in metrics) / len(trials),
+        )
+    return over_trials

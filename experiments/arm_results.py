@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from eval_benchmarks.bench_manifest import read_run as read_bench
 from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
-from eval_benchmarks.run_folder import read_run as read_bench
 from eval_benchmarks.trials import Trial
 from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError

@@ -87,7 +87,6 @@ def loops(answers: Sequence[str]) -> bool:
 
 
 def load(settings: RunSettings) -> tuple[CadPairs | None, list[str]]:
-    """The benchmark, if there are answers to make it of, and a line if there are none."""
     responses = settings.cad_pairs.responses
     if responses is None or not Path(responses).is_file():
         return None, [

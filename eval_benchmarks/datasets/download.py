@@ -1,6 +1,7 @@
 """`make data`: the public data sets, downloaded and checked.
 
-`python -m eval_benchmarks.datasets.download data_dir=DIR` names another folder.
+`python -m eval_benchmarks.datasets.download data_dir=DIR` names another folder. A new file is an entry in
+`downloads.yaml`, or in the description of a set of labelled texts.
 
 A download goes to a `.part` file, which a later run continues, and takes its place only when it has proved right.
 """
@@ -14,161 +15,115 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
+from eval_benchmarks.bench_settings import DownloadSettings, read_settings
+from eval_benchmarks.datasets.labelled.description import DataFile, descriptions
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, check_fields, file_sha256, json_lines, write_text
-from rag_zeval.stages.config import load_config
+from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_bytes
+from rag_zeval.stages.config import check_settings, load_config
+from rag_zeval.stages.yaml_file import read_yaml
 from rag_zeval.streams import exit_status
 
 BLOCK = 1 << 16
 TIMEOUT = 60  # seconds without a byte
-WIKIEVAL_ROWS = 50
-WIKIEVAL_FIELDS = ("question", "answer", "context_v1", "poor_answer", "ungrounded_answer")
-
-RAGCHECKER_LICENCE = "amazon-science/RAGChecker, Apache-2.0"
-WIKIEVAL_LICENCE = "explodinggradients/WikiEval states no licence: for your own evaluation only, never redistribute it"
-NQ_ROWS = 2655
-NQ_FIELDS = {"question": str, "answers": list, "ctxs": list}
-NQ_LICENCE = "nelson-liu/lost-in-the-middle, MIT; Natural Questions, CC BY-SA 3.0"
+DOWNLOADS = Path(__file__).with_name("downloads.yaml")
+TYPES = {"text": str, "list": list}
 NATURAL_QUESTIONS = (
     "Natural Questions as a whole (for synthesis at paper scale, CC BY-SA 3.0) are not downloaded here: "
     "docs/paper-scale.md has the commands; synthesis reads its files as they are, in any public layout"
 )
 
 
-@dataclass(frozen=True)
-class Download:
-    """One file: where it goes in `data_dir`, where it comes from, its sha256 if we know it, what to read about it.
-
-    `convert` turns the bytes that came into the text to keep; it raises InputError if they are not what they should be.
-    """
-
-    path: str
-    source: str  # key under `download` in configs/bench.yaml: the server
-    route: str
-    sha256: str | None
-    licence: str
-    convert: Callable[[Path], str] | None = None
-
-
-def _wikieval_jsonl(parquet: Path) -> str:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        rows = pyarrow.parquet.read_table(parquet).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"not a parquet file: {str(error).splitlines()[0]}") from error
-    absent = [field for field in WIKIEVAL_FIELDS if any(row.get(field) is None for row in rows)]
-    if len(rows) != WIKIEVAL_ROWS or absent:
-        lacking = f" without {', '.join(absent)}" if absent else ""
-        raise InputError(f"expected {WIKIEVAL_ROWS} rows, found {len(rows)}{lacking}")
-    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-
-
-def _qrels(plain: Path) -> str:
-    from rag_zeval.audit.qrels import read_qrels  # brings numpy
-
-    read_qrels(plain)
-    return plain.read_text(encoding="utf-8")
-
-
-def _nq_jsonl(packed: Path) -> str:
-    try:
-        text = gzip.decompress(packed.read_bytes()).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"not a gzip file of text: {error}") from error
-    _check_rows(text.splitlines(), NQ_ROWS, NQ_FIELDS)
-    return text
-
-
-def _check_rows(lines: Sequence[str], rows: int | None, required: FieldTypes) -> None:
-    for number, row in json_lines(lines, partial(check_fields, required=required)):
-        if isinstance(row, InputError):
-            raise InputError(f"line {number}: {row}") from row
-    if len(lines) != rows:
-        raise InputError(f"expected {rows} rows, found {len(lines)}")
-
-
-RAGCHECKER = {  # file -> sha256
-    "human_labeled_data.json": "42651629afc007396a709c89e89ada3b587e0bcc26246c951225866715e265ce",
-    "baseline_ragchecker.json": "1fce14cc54bf276c3ed2bb48976ba42e85159651b64c181bc19795152db6e3d6",
-}
-RAGCHECKER_ROUTE = "/amazon-science/RAGChecker/main/data/meta_evaluation"
-WIKIEVAL_ROUTE = "/datasets/explodinggradients/WikiEval/resolve/main/data/train-00000-of-00001-385c01e94624e9b7.parquet"
-NQ_ROUTE = "/nelson-liu/lost-in-the-middle/main/qa_data/nq-open-oracle.jsonl.gz"
-# of one commit, whose files stay as they are: people's grades, and UMBRELA's of the same documents
-QRELS_ROUTE = "/castorini/anserini-tools/5d4ba9bcad1b9cb2cd14ba91eefe0a3425b8ca5d/qrels"
-QRELS = ("qrels.rag25.test.txt", "qrels.rag25.test-umbrela2.txt")
-QRELS_LICENCE = "TREC RAG 2025, from castorini/anserini-tools; we found no licence stated: do not redistribute"
-DOWNLOADS = (
-    *(
-        Download(f"ragchecker_meta/{name}", "github", f"{RAGCHECKER_ROUTE}/{name}", sha256, RAGCHECKER_LICENCE)
-        for name, sha256 in RAGCHECKER.items()
-    ),
-    Download("wikieval/wikieval.jsonl", "hub", WIKIEVAL_ROUTE, None, WIKIEVAL_LICENCE, _wikieval_jsonl),
-    Download("natural_questions/nq-open-oracle.jsonl", "github", NQ_ROUTE, None, NQ_LICENCE, _nq_jsonl),
-    *(Download(f"trec/{name}", "github", f"{QRELS_ROUTE}/{name}", None, QRELS_LICENCE, _qrels) for name in QRELS),
-)
-
-
-def _jsonl_of(rows: int | None, file: Path) -> str:
-    """The text of a JSONL file with so many rows."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
-    lines = text.removesuffix("\n").split("\n")  # not splitlines: texts may hold other ends of lines as they are
-    _check_rows(lines, rows, {})
-    return text
-
-
-def labelled_downloads() -> Iterator[Download]:
-    """The files of the open sets of labelled texts, as their descriptions name them."""
-    from eval_benchmarks.datasets.labelled.description import descriptions  # brings numpy
-
+def downloads() -> Iterator[tuple[DataFile, str]]:
+    """Every file that `make data` brings, with what to read about its licence."""
+    for entry in read_yaml(DOWNLOADS)["files"]:
+        file = check_settings(DataFile, entry)
+        yield file, str(file.licence)
     for _, description in descriptions():
         for file in description.files:
-            convert = None if file.sha256 else partial(_jsonl_of, file.rows)
-            yield Download(file.path, file.server, file.route, file.sha256, description.licence, convert)
+            yield file, file.licence or description.licence
 
 
 def gated() -> Iterator[str]:
     """A line for each set of labelled texts that people must get themselves."""
-    from eval_benchmarks.datasets.labelled.description import descriptions
-
     for name, description in descriptions():
         if description.get is not None:
             yield f"{name} is not downloaded here ({description.licence}): {description.get} ({description.test.files})"
 
 
-def get(download: Download, server: str, data_dir: Path) -> str:
+def get(file: DataFile, server: str, data_dir: Path) -> str:
     """Bring one file into `data_dir`; "downloaded" or "already there". Raises InputError (a wrong file is removed)."""
-    target = data_dir / download.path
-    if target.is_file() and (download.convert or file_sha256(target) == download.sha256):
+    target = data_dir / file.path
+    if target.is_file() and (file.sha256 is None or file_sha256(target) == file.sha256):
         return "already there"
-    part = target.with_name(Path(download.route).name + ".part")
+    part = target.with_name(Path(file.route).name + ".part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    url = server.rstrip("/") + download.route
+    url = server.rstrip("/") + file.route
     _fetch(url, part)
     sha256 = file_sha256(part)
-    if download.sha256 and sha256 != download.sha256:
-        part.unlink()
-        raise InputError(f"{url}: sha256 is {sha256}, expected {download.sha256}; the file was removed")
-    if download.convert is None:
-        part.replace(target)
-        return "downloaded, sha256 as expected"
     try:
-        write_text(target, download.convert(part))
+        if file.sha256 is None:
+            write_bytes(target, _checked(file, part))
+        elif sha256 == file.sha256:
+            part.replace(target)
+        else:
+            raise InputError(f"sha256 is {sha256}, expected {file.sha256}")
     except InputError as error:
-        part.unlink()
         raise InputError(f"{url}: {error}; the file was removed") from error
-    part.unlink()
-    return f"downloaded, content checked (no checksum known; sha256 {sha256})"
+    finally:
+        part.unlink(missing_ok=True)
+    checked = "sha256 as expected" if file.sha256 else f"content checked (no checksum known; sha256 {sha256})"
+    return f"downloaded, {checked}"
+
+
+def _checked(file: DataFile, part: Path) -> bytes:
+    """The content to keep of a file whose sha256 is not known. Raises InputError if it is not what it should be."""
+    content = FORMS[file.form](part)
+    if file.form == "qrels":
+        return content
+    fields = {name: TYPES[kind] for name, kind in file.fields.items()}
+    lines = content.removesuffix(b"\n").split(b"\n")  # not splitlines: texts may hold other ends of lines as they are
+    for number, line in enumerate(lines, 1):
+        with locate(f"line {number}"):
+            check_fields(parse_row(line), fields)
+    if len(lines) != file.rows:
+        raise InputError(f"expected {file.rows} rows, found {len(lines)}")
+    return content
+
+
+def _of_parquet(part: Path) -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        rows = pyarrow.parquet.read_table(part).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"not a parquet file: {str(error).splitlines()[0]}") from error
+    return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
+
+
+def _of_gzip(part: Path) -> bytes:
+    try:
+        return gzip.decompress(part.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"not a gzip file: {error}") from error
+
+
+def _of_qrels(part: Path) -> bytes:
+    from rag_zeval.audit.qrels import read_qrels
+
+    read_qrels(part)
+    return part.read_bytes()
+
+
+FORMS: dict[str, Callable[[Path], bytes]] = {
+    "jsonl": Path.read_bytes,
+    "parquet": _of_parquet,
+    "gzip": _of_gzip,
+    "qrels": _of_qrels,
+}
 
 
 def _fetch(url: str, part: Path) -> None:
@@ -201,15 +156,12 @@ def _fetch(url: str, part: Path) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 done, 2 after a line on stderr for each file that could not be had."""
-    config = load_config("bench", argv)
-    from eval_benchmarks.bench_settings import DownloadSettings, read_settings  # after --help: brings numpy
-
-    settings = read_settings(config, DownloadSettings)
+    settings = read_settings(load_config("bench", argv), DownloadSettings)
     data_dir, status = Path(settings.data_dir), 0
-    for download in (*DOWNLOADS, *labelled_downloads()):
+    for file, licence in downloads():
         try:
-            done = get(download, getattr(settings.download, download.source), data_dir)
-            print(f"{data_dir / download.path}: {done} ({download.licence})")
+            done = get(file, getattr(settings.download, file.server), data_dir)
+            print(f"{data_dir / file.path}: {done} ({licence})")
         except InputError as error:
             print(f"error: {error}", file=sys.stderr)
             status = 2

@@ -37,7 +37,6 @@ class NanoCad(NanoWorld):
 
 
 def load(settings: RunSettings) -> tuple[NanoCad, list[str]]:
-    """The benchmark; its rows come with the code, so no line says what is missing."""
     return NanoCad(read_jsonl(ROWS, {"id": str, "answers": list})), []
 
 

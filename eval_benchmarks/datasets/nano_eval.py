@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import (
@@ -56,19 +55,20 @@ class NanoWorld(Benchmark):
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """Ranking and pairwise metrics for any scorer; verdicts and format too where the scorer gives verdicts."""
-        ranked = [_judgement(example, scored.get(example.id)) for example in self.ranked]
-        metrics = [mean_metric("ranking_accuracy", [judgement.ranking for judgement in ranked])]
+        judged = [(example, scored.get(example.id)) for example in self.ranked]
+        metrics = [mean_metric("ranking_accuracy", [_ranking(*one) for one in judged])]
         metrics += pairwise_metrics(
             [better_first(scored.get(e.id), e.true_support[0] > e.true_support[1]) for e in self._pairs]
         )
         if any("trajectory" in row.parts for row in scored.values()):
-            verdicts = [judgement.verdicts for judgement in ranked]
+            verdicts = [_verdicts(*one) for one in judged]
+            strict = [None if row is None else row.parts.get("strict") for _, row in judged]
             metrics += [
                 mean_metric("verdict_accuracy", [_accuracy(of_prompt) for of_prompt in verdicts]),
                 ratio_metric("verdict_tpr", [_rate(of_prompt, True) for of_prompt in verdicts]),
                 ratio_metric("verdict_tnr", [_rate(of_prompt, False) for of_prompt in verdicts]),
-                ratio_metric("claim_recall", [judgement.recall for judgement in ranked]),
-                mean_metric("format_rate", [judgement.strict for judgement in ranked]),
+                ratio_metric("claim_recall", [_recall(*one) for one in judged]),
+                mean_metric("format_rate", [None if read is None else float(read) for read in strict]),
             ]
         return metrics
 
@@ -85,7 +85,6 @@ class NanoEval(NanoWorld):
 
 
 def load(settings: RunSettings) -> tuple[NanoEval, list[str]]:
-    """The benchmark; it needs no data, so no line says what is missing."""
     nano = settings.nano_eval
     return NanoEval(nano.n, nano.seed_ranked, nano.seed_pairs, nano.split), []
 
@@ -95,50 +94,41 @@ def _example(ranked: RankedExample) -> Example:
     return Example(ranked.id, ranked.question.question, passage, ranked.answers, chunks=(passage,))
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What a scorer made of a prompt, held against the truth; None where there is no score, judgement or reply.
-
-    ranking: 1 if all answers are in strict order, else 0; verdicts: one of each claim; recall: (facts of all answers
-    that the judge's claims about that answer hold, all facts); strict: 1 if the strict parser read the reply, else 0.
-    """
-
-    ranking: float | None = None
-    verdicts: list[Verdict] | None = None
-    recall: tuple[int, int] | None = None
-    strict: float | None = None
+def _ranking(example: RankedExample, scored: Scored | None) -> float | None:
+    """1 if all answers are in strict order, else 0; None without a score for each."""
+    if scored is None or None in scored.values:
+        return None
+    return float(strictly_ranked(scored.values, example.true_support))
 
 
-def _judgement(example: RankedExample, scored: Scored | None) -> Judgement:
-    if scored is None:
-        return Judgement()
-    ranking = None if None in scored.values else float(strictly_ranked(scored.values, example.true_support))
-    strict = scored.parts.get("strict")
-    candidates = scored.parts.get("trajectory") or []
-    facts = example.question.facts
-    claims = [claim for candidate in candidates for claim in candidate["atomic_claims"]]
-    verdicts = [(world.claim_is_true(claim["claim"], facts), claim["is_supported"]) for claim in claims]
-    recall = _recall(example, candidates) if candidates else None
-    return Judgement(ranking, verdicts or None, recall, None if strict is None else float(strict))
+def _candidates(scored: Scored | None) -> list[Row]:
+    return (scored.parts.get("trajectory") or []) if scored else []
 
 
-def _recall(example: RankedExample, candidates: Sequence[Row]) -> tuple[int, int]:
+def _verdicts(example: RankedExample, scored: Scored | None) -> list[Verdict]:
+    """One of each claim; none without a readable judgement."""
+    claims = [claim for candidate in _candidates(scored) for claim in candidate["atomic_claims"]]
+    return [(world.claim_is_true(claim["claim"], example.question.facts), claim["is_supported"]) for claim in claims]
+
+
+def _recall(example: RankedExample, scored: Scored | None) -> tuple[int, int] | None:
+    """(facts of all answers that the judge's claims about that answer hold, all facts); None without a judgement."""
     recalled = total = 0
-    for answer, candidate in zip(example.answers, candidates, strict=False):
+    for answer, candidate in zip(example.answers, _candidates(scored), strict=False):
         stated = {world.read_claim(sentence) for sentence in re.split(r"(?<=\.)\s+", answer)}
         recalled += len(stated & {world.read_claim(claim["claim"]) for claim in candidate["atomic_claims"]})
         total += len(stated)
-    return recalled, total
+    return (recalled, total) if total else None
 
 
-def _accuracy(verdicts: list[Verdict] | None) -> float | None:
+def _accuracy(verdicts: list[Verdict]) -> float | None:
     """Share of a prompt's claims judged rightly; a claim that is not readable is not right."""
-    return None if verdicts is None else sum(truth is verdict for truth, verdict in verdicts) / len(verdicts)
+    return sum(truth is verdict for truth, verdict in verdicts) / len(verdicts) if verdicts else None
 
 
-def _rate(verdicts: list[Verdict] | None, truth: bool) -> tuple[int, int] | None:
+def _rate(verdicts: list[Verdict], truth: bool) -> tuple[int, int] | None:
     """(judged so, all) among the claims whose truth is `truth`."""
-    if verdicts is None:
+    if not verdicts:
         return None
     judged_so = [verdict is truth for known, verdict in verdicts if known is truth]
     return sum(judged_so), len(judged_so)

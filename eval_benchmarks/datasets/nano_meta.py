@@ -35,5 +35,4 @@ class NanoMeta(Benchmark):
 
 
 def load(settings: RunSettings) -> tuple[NanoMeta, list[str]]:
-    """The benchmark; it needs no data, so no line says what is missing."""
     return NanoMeta(nano_eval.load(settings)[0]), []

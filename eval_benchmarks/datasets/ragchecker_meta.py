@@ -70,7 +70,6 @@ class RagcheckerMeta(Benchmark):
 
 
 def load(settings: RunSettings) -> tuple[RagcheckerMeta | None, list[str]]:
-    """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
     data_dir = Path(settings.data_dir)
     labelled, shipped = (data_dir / FOLDER / name for name in (LABELLED, SHIPPED))
     if not labelled.is_file():

@@ -8,7 +8,7 @@ missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from eval_benchmarks.bench_settings import RunSettings, check_names
@@ -35,11 +35,6 @@ def find_benchmark(name: str) -> Load:
     return partial(labelled.load, name) if name.endswith(SUFFIX) else BENCHMARKS[name]
 
 
-def check_benchmarks(names: Sequence[str]) -> None:
-    """Raises InputError for a name that does not exist."""
-    check_names("benchmarks", [name for name in names if not name.endswith(SUFFIX)], BENCHMARKS)
-
-
 def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
     """The benchmarks chosen whose data are there, and a line for everything that has to be left out.
 
@@ -55,7 +50,7 @@ def load_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
 
 def find_benchmarks(settings: RunSettings) -> tuple[list[Benchmark], list[str]]:
     """The same, where it may be that none is there."""
-    check_benchmarks(settings.benchmarks)
+    check_names("benchmarks", [name for name in settings.benchmarks if not name.endswith(SUFFIX)], BENCHMARKS)
     benchmarks: list[Benchmark] = []
     left_out: list[str] = []
     for name in dict.fromkeys(settings.benchmarks):

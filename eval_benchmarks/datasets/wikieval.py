@@ -57,22 +57,21 @@ class Wikieval(Benchmark):
 
     def scores(self, scored: Mapping[str, Scored], negative: str) -> list[Pair]:
         """For each row with both scores: that of the grounded answer, and that of the other."""
-        first = {id_: first for id_, first in self._good_first.items() if id_.endswith(f"-{negative}")}
-        pairs = [better_first(scored.get(id_), good_first) for id_, good_first in first.items()]
-        return [pair for pair in pairs if pair is not None and None not in pair]
+        return [pair for pair in self._pairs(scored, negative) if pair is not None and None not in pair]
 
     def metrics(self, scored: Mapping[str, Scored]) -> list[Metric]:
         """`<negative>/pairwise_best|middle|worst`: the share of rows where the grounded answer scores higher."""
         metrics = []
         for negative in NEGATIVES:
-            good_first = {id_: first for id_, first in self._good_first.items() if id_.endswith(f"-{negative}")}
-            pairs = [better_first(scored.get(id_), first) for id_, first in good_first.items()]
-            metrics += pairwise_metrics(pairs, f"{negative}/")
+            metrics += pairwise_metrics(self._pairs(scored, negative), f"{negative}/")
         return metrics
+
+    def _pairs(self, scored: Mapping[str, Scored], negative: str) -> list[Pair | None]:
+        own = {id_: first for id_, first in self._good_first.items() if id_.endswith(f"-{negative}")}
+        return [better_first(scored.get(id_), good_first) for id_, good_first in own.items()]
 
 
 def load(settings: RunSettings) -> tuple[Wikieval | None, list[str]]:
-    """The benchmark, if its data are there, and a line for what cannot be printed for want of data."""
     folder = Path(settings.data_dir) / FOLDER
     if not any(folder.glob("*.jsonl")):
         return None, [f"wikieval (Table 1, every scorer): data_dir/{FOLDER}/*.jsonl is missing; {FETCH}"]

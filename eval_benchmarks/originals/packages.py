@@ -15,6 +15,7 @@ ROOT = HERE.parents[1]
 class Original:
     """A measure of a package: `package` names its environment, lock and script; needs: as of a Scorer."""
 
+    name: str
     package: str
     needs: tuple[str, ...]
     embeds: bool = False
@@ -34,16 +35,16 @@ class Original:
 
 
 ORIGINALS: Mapping[str, Original] = {
-    f"{PREFIX}{measure}": original
-    for measure, original in {
-        "ragas_faithfulness": Original("ragas", ("answer", "chunks or reference")),
-        "ragas_answer_similarity": Original("ragas", ("answer", "truth"), embeds=True),
-        "ragchecker_precision": Original("ragchecker", ("answer", "truth")),
-        "ragchecker_faithfulness": Original("ragchecker", ("answer", "chunks or reference")),
-        "trulens_groundedness": Original("trulens", ("answer", "reference")),
-        "trulens_answer_relevance": Original("trulens", ("answer",)),
-        "umbrela": Original("open-rag-eval", ("chunks",)),
-        "nuggets_all": Original("open-rag-eval", ("answer", "chunks")),
-        "citation_f1": Original("open-rag-eval", ("answer", "chunks")),
-    }.items()
+    original.name: original
+    for original in (
+        Original(f"{PREFIX}ragas_faithfulness", "ragas", ("answer", "chunks or reference")),
+        Original(f"{PREFIX}ragas_answer_similarity", "ragas", ("answer", "truth"), embeds=True),
+        Original(f"{PREFIX}ragchecker_precision", "ragchecker", ("answer", "truth")),
+        Original(f"{PREFIX}ragchecker_faithfulness", "ragchecker", ("answer", "chunks or reference")),
+        Original(f"{PREFIX}trulens_groundedness", "trulens", ("answer", "reference")),
+        Original(f"{PREFIX}trulens_answer_relevance", "trulens", ("answer",)),
+        Original(f"{PREFIX}umbrela", "open-rag-eval", ("chunks",)),
+        Original(f"{PREFIX}nuggets_all", "open-rag-eval", ("answer", "chunks")),
+        Original(f"{PREFIX}citation_f1", "open-rag-eval", ("answer", "chunks")),
+    )
 }

@@ -8,10 +8,9 @@ import hashlib
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Coroutine
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, unquote
 
 from rag_zeval.models.cache import ReplyCache
@@ -20,7 +19,6 @@ from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Reply
 from rag_zeval.ports import send
 
-T = TypeVar("T")
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 
 
@@ -76,7 +74,8 @@ class CountingProxy:
             send(handler, 404, {"error": {"message": f"nothing answers {path}"}})
             return
         try:
-            reply = self._wait(self._reply(endpoint, path, json.loads(body)))
+            work = self._reply(endpoint, path, json.loads(body))
+            reply = asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except Exception as error:  # the model cannot be reached at all: so with every request
             reply = Reply(None, f"failed: {error}")
         self._replies[unquote(example)].append(_vector(reply) if path == EMBEDDINGS else reply)
@@ -89,9 +88,6 @@ class CountingProxy:
         asked = json.dumps([endpoint.identity, path, body, self._trial], sort_keys=True)
         key = hashlib.sha256(asked.encode()).hexdigest()
         return await self._cache.reply(key, lambda: endpoint.post(path, body, _whole))
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 def _vector(reply: Reply) -> Embedding:

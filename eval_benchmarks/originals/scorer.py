@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import queue
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator
@@ -44,30 +43,29 @@ class OriginalScorer(Scorer):
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         examples = list(examples)
-        count = min(PROCESSES, self._chat.at_once, len(examples))
-        runners: queue.SimpleQueue[Runner] = queue.SimpleQueue()
+        runners: list[Runner] = []
+        of_thread = threading.local()
+
+        def add_runner() -> None:
+            of_thread.runner = Runner(self._original, self._chat.name, self._timeout)
+            runners.append(of_thread.runner)
+
         with CountingProxy(self._chat, self._embeddings, self._cache, self._trial) as proxy:
-            every = [Runner(self._original, self.name, self._chat.name, self._timeout) for _ in range(count)]
-            for runner in every:
-                runners.put(runner)
 
             def score_one(example: Example) -> Scored:
-                runner = runners.get()
-                try:
-                    return self._score(example, runner, proxy)
-                finally:
-                    runners.put(runner)
+                return self._score(example, of_thread.runner, proxy)
 
-            pool = ThreadPoolExecutor(max(1, count))
+            count = max(1, min(PROCESSES, self._chat.at_once, len(examples)))
+            pool = ThreadPoolExecutor(count, initializer=add_runner)
             try:
                 for future in as_completed([pool.submit(score_one, example) for example in examples]):
                     yield future.result()
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
-                for runner in every:
+                for runner in runners:
                     runner.stop()
                 pool.shutdown()
-                for runner in every:
+                for runner in runners:
                     runner.end()
 
     def _score(self, example: Example, runner: Runner, proxy: CountingProxy) -> Scored:
@@ -87,10 +85,10 @@ class OriginalScorer(Scorer):
 class Runner:
     """A process of a package's environment, started when it is first asked and again after it ended."""
 
-    def __init__(self, original: Original, name: str, model: str, timeout: float):
-        measure = name.removeprefix(PREFIX)
+    def __init__(self, original: Original, model: str, timeout: float):
+        measure = original.name.removeprefix(PREFIX)
         self._command = [str(original.python), str(original.script), measure, model]
-        self._timeout = timeout
+        self._timeout = min(timeout, threading.TIMEOUT_MAX)
         self._process: subprocess.Popen[str] | None = None
         self._stopped = False
 
@@ -98,31 +96,7 @@ class Runner:
         """The value of one answer; a package that fails, ends or takes too long costs this answer only."""
         if self._stopped:
             return Score(None, "failed: stopped")
-        process = self._process = self._process or self._start()
-        assert process.stdin and process.stdout
-        limit = threading.Timer(self._timeout, process.kill) if self._timeout < threading.TIMEOUT_MAX else None
-        if limit:
-            limit.start()
-        try:
-            process.stdin.write(json.dumps(instance) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except OSError:
-            line = ""
-        finally:
-            if limit:
-                limit.cancel()
-        if not line:
-            self.end()
-            return Score(None, "failed: the package's process ended, or took too long")
-        reply = json.loads(line)
-        value = reply.get("score")
-        if "failed" in reply or value is None or math.isnan(value):
-            return Score(None, f"failed: {one_line(reply.get('failed') or 'the package gives no score')}")
-        return Score(float(value))
-
-    def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = self._process = self._process or subprocess.Popen(
             self._command,
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -132,6 +106,25 @@ class Runner:
             encoding="utf-8",
             errors="replace",
         )
+        assert process.stdin and process.stdout
+        limit = threading.Timer(self._timeout, process.kill)
+        limit.start()
+        try:
+            process.stdin.write(json.dumps(instance) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except OSError:
+            line = ""
+        finally:
+            limit.cancel()
+        if not line:
+            self.end()
+            return Score(None, "failed: the package's process ended, or took too long")
+        reply = json.loads(line)
+        value = reply.get("score")
+        if "failed" in reply or value is None or math.isnan(value):
+            return Score(None, f"failed: {one_line(reply.get('failed') or 'the package gives no score')}")
+        return Score(float(value))
 
     def stop(self) -> None:
         """Start no more, and kill the process: an answer that it is at fails."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eval_benchmarks.output.page import render
-from eval_benchmarks.trials import ScorerTrials, by_benchmark
+from eval_benchmarks.trials import ScorerTrials
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.report.judgement import judged
@@ -23,22 +22,23 @@ class Case:
     first: ScorerTrials
     second: ScorerTrials
 
-    def scored(self, judge: ScorerTrials) -> Scored:
-        return judge.trials[0].scored[self.example.id]
+    @property
+    def scored(self) -> tuple[Scored, Scored]:
+        """By the first judge, and by the second."""
+        first, second = (judge.trials[0].scored[self.example.id] for judge in (self.first, self.second))
+        return first, second
 
     @property
     def gap(self) -> float:
         """How far the judges' scores differ, summed over the answers that both scored."""
-        pairs = zip(self.scored(self.first).values, self.scored(self.second).values, strict=True)
+        pairs = zip(*(scored.values for scored in self.scored), strict=True)
         return sum(abs(a - b) for a, b in pairs if a is not None and b is not None)
 
     @property
     def claims(self) -> int:
         """How many claims the judges wrote, both together."""
-        trajectories = (self.scored(judge).parts["trajectory"] for judge in (self.first, self.second))
-        return sum(
-            len(candidate["atomic_claims"]) for candidates in trajectories for candidate in candidates if candidate
-        )
+        candidates = [candidate for scored in self.scored for candidate in scored.parts["trajectory"] if candidate]
+        return sum(len(candidate["atomic_claims"]) for candidate in candidates)
 
 
 def find_case(scorers: Sequence[ScorerTrials], example: str | None = None) -> Case | None:
@@ -48,7 +48,8 @@ def find_case(scorers: Sequence[ScorerTrials], example: str | None = None) -> Ca
     claims is taken. `example`: the id of the only one that is asked for.
     """
     judges = [scorer for scorer in scorers if scorer.scorer == RagZeval.name]
-    for first, *others in by_benchmark(judges).values():
+    for name in dict.fromkeys(judge.benchmark.name for judge in judges):
+        first, *others = [judge for judge in judges if judge.benchmark.name == name]
         cases = [
             Case(shown, first, others[-1])
             for shown in (first.benchmark.examples if others else ())
@@ -66,11 +67,8 @@ def _has_claims(judge: ScorerTrials, example: Example) -> bool:
 
 def case_page(case: Case) -> str:
     """cases.html. All text of the example and the judges is escaped."""
-    judges = [_judge(case, judge) for judge in (case.first, case.second)]
+    judges = []
+    for judge, scored in zip((case.first, case.second), case.scored, strict=True):
+        shown = judged(case.example, {"trajectory": scored.parts["trajectory"], "scores": scored.values})
+        judges.append({"name": judge.name, "status": scored.parts.get("status"), **shown})
     return render("cases.html", case=case, judges=judges, letters=LETTERS)
-
-
-def _judge(case: Case, judge: ScorerTrials) -> dict[str, Any]:
-    scored = case.scored(judge)
-    shown = judged(case.example, {"trajectory": scored.parts["trajectory"], "scores": scored.values})
-    return {"name": judge.name, "status": scored.parts.get("status"), **shown}

@@ -5,13 +5,12 @@ Both scorers are looked at on the same instances, so what makes an instance hard
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from eval_benchmarks.benchmark import Metric
-from eval_benchmarks.trials import ScorerTrials, by_benchmark
+from eval_benchmarks.trials import BenchResults, ScorerTrials
 from rag_zeval.files import Row
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.statistics.bootstrap import columns_of, drawn, percentiles
@@ -66,38 +65,31 @@ def paired_test(first: Metric, second: Metric, draws: int, seed: int) -> PairedT
     return PairedTest(difference, limits, float((1 + as_far.sum()) / (1 + len(values))))
 
 
-def comparison_rows(scorers: Iterable[ScorerTrials], draws: int, seed: int) -> tuple[list[Row], list[str]]:
-    """RAG-Zeval minus each other scorer and model, on each benchmark and metric; and what cannot be tested, and why.
+def comparison_rows(results: BenchResults) -> list[Row]:
+    """RAG-Zeval minus each other scorer and model, on each benchmark and metric; none where it has no scores.
 
     Where RAG-Zeval judged by several models, the last one listed is compared with the rest. `p_holm`: Holm's p over
     the tests of one benchmark and metric, which are one family.
     """
-    rows, untested = [], []
-    for name, its_scorers in by_benchmark(scorers).items():
-        judges = [scorer for scorer in its_scorers if scorer.scorer == RagZeval.name]
-        if not judges:
-            untested.append(f"{name}: no tests against RAG-Zeval, because it has no scores here")
-            continue
-        for other in its_scorers:
-            if other is not judges[-1]:
-                rows += pair_rows(judges[-1], other, draws, seed)
     families: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        families.setdefault((row["benchmark"], row["metric"]), []).append(row)
+    for scorers in results.by_benchmark.values():
+        judges = [scorer for scorer in scorers if scorer.scorer == RagZeval.name]
+        for other in scorers if judges else ():
+            if other is not judges[-1]:
+                for row in pair_rows(results, judges[-1], other):
+                    families.setdefault((row["benchmark"], row["metric"]), []).append(row)
     for family in families.values():
         tested = [row for row in family if row["p"] is not None]
         for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
             row["p_holm"] = p
-    return [row for family in families.values() for row in family], untested
+    return [row for family in families.values() for row in family]
 
 
-def pair_rows(first: ScorerTrials, second: ScorerTrials, draws: int, seed: int) -> list[Row]:
+def pair_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) -> list[Row]:
     """`first` minus `second` on each metric that both have. An undefined difference is None; so is `p_holm` here."""
     rows = []
-    for name, estimate in first.estimates.items():
-        if name not in second.estimates:
-            continue
-        ours, theirs = estimate.metric, second.estimates[name].metric
+    for name in (name for name in first.metrics if name in second.metrics):
+        ours, theirs = first.metrics[name], second.metrics[name]
         both = ours.scored & theirs.scored
         row = dict.fromkeys(KEYS) | {
             "benchmark": first.benchmark.name,
@@ -109,7 +101,7 @@ def pair_rows(first: ScorerTrials, second: ScorerTrials, draws: int, seed: int) 
             "n": int(both.sum()),
             "coverage": float(both.mean()),
         }
-        if test := paired_test(ours, theirs, draws, seed):
+        if test := paired_test(ours, theirs, results.draws, results.seed):
             low, high = test.interval
             row |= {"difference": test.difference, "ci_low": low, "ci_high": high, "p": test.p}
         rows.append(row)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from eval_benchmarks.datasets.ragchecker_meta import KINDS, RagcheckerMeta
 from eval_benchmarks.output.curves import style
-from eval_benchmarks.trials import ScorerTrials
+from eval_benchmarks.trials import BenchResults, ScorerTrials
 from rag_zeval.statistics.weighted_correlations import Floats
 
 LABELS = {-2: "#a50f15", -1: "#e6846e", 0: "#8a8f98", 1: "#6aaed6", 2: "#08519c"}  # answer 1 better ... answer 2
+LEGEND = {-2: "−2: answer 1 much better", -1: "−1", 0: "0: equal", 1: "1", 2: "2: answer 2 much better"}
 X = np.linspace(-2.6, 2.6, 261)
 ROUNDING = 1e-9  # differences closer than this are the same
 COLUMNS = 3
 TITLE_WIDTH = 44  # characters in a line
 
 
-def density_figure(scorers: Sequence[ScorerTrials]) -> Any | None:
+def density_figure(results: BenchResults) -> Any | None:
     """A panel for each scorer of the RAGChecker meta-evaluation, empty if it gave no scores; None if there is none.
 
     A panel has a kernel density (Gaussian, Scott's bandwidth) of the differences second minus first answer, moved onto
@@ -29,35 +29,44 @@ def density_figure(scorers: Sequence[ScorerTrials]) -> Any | None:
     mean: a scorer that agrees with people has them in the order of the labels.
     """
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-    shown = [
-        (scorer, *_rows(scorer, data)) for scorer in scorers if isinstance(data := scorer.benchmark, RagcheckerMeta)
-    ]
+    shown = [scorer for scorer in results.scorers if isinstance(scorer.benchmark, RagcheckerMeta)]
     if not shown:
         return None
     columns = min(COLUMNS, len(shown))
     lines = -(-len(shown) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.1 * lines + 0.6), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    for ax, (scorer, deltas, labels) in zip(panels, shown, strict=False):
+    for ax, scorer in zip(panels, shown, strict=False):
         style(ax, "score difference, answer 2 minus answer 1")
         ax.set_ylabel("density")
-        name, coverage = textwrap.fill(scorer.name, TITLE_WIDTH), scorer.estimates[KINDS[0]].coverage
-        ax.set_title(f"{name}\ncoverage {coverage:.1%}", fontsize=9)
+        coverage = scorer.metrics[KINDS[0]].mean_coverage
+        ax.set_title(f"{textwrap.fill(scorer.name, TITLE_WIDTH)}\ncoverage {coverage:.1%}", fontsize=9)
+        deltas, labels = _deltas_and_labels(scorer)
         for label in LABELS:
             _draw(ax, deltas[labels == label], label)
         ax.set_xlim(X[0], X[-1])
         ax.set_ylim(bottom=0)
     for ax in panels[len(shown) :]:
         ax.set_visible(False)
-    _legend(figure)
+    marks = [Line2D([], [], color=colour, label=LEGEND[label]) for label, colour in LABELS.items()]
+    figure.legend(
+        handles=marks,
+        loc="outside upper center",
+        ncols=len(marks),
+        frameon=False,
+        fontsize=9,
+        title="annotators' label",
+    )
     return figure
 
 
-def _rows(scorer: ScorerTrials, benchmark: RagcheckerMeta) -> tuple[Floats, Floats]:
+def _deltas_and_labels(scorer: ScorerTrials) -> tuple[Floats, Floats]:
     """Differences and labels (rows,) over annotators and trials, where there is a score."""
-    labels = benchmark.labels
-    deltas = np.array([np.repeat(benchmark.deltas(trial.scored), labels.shape[1]) for trial in scorer.trials])
+    assert isinstance(scorer.benchmark, RagcheckerMeta)
+    labels = scorer.benchmark.labels
+    deltas = np.array([np.repeat(scorer.benchmark.deltas(trial.scored), labels.shape[1]) for trial in scorer.trials])
     there = ~np.isnan(deltas)
     return deltas[there], np.broadcast_to(labels.ravel(), deltas.shape)[there]
 
@@ -75,18 +84,3 @@ def _draw(ax: Any, deltas: Floats, label: int) -> None:
     else:
         ax.axvline(deltas[0], color=colour, linestyle=":")
     ax.plot(deltas.mean(), 0, marker="^", color=colour, clip_on=False, zorder=5)
-
-
-def _legend(figure: Any) -> None:
-    from matplotlib.lines import Line2D
-
-    names = {-2: "−2: answer 1 much better", -1: "−1", 0: "0: equal", 1: "1", 2: "2: answer 2 much better"}
-    lines = [Line2D([], [], color=colour, label=names[label]) for label, colour in LABELS.items()]
-    figure.legend(
-        handles=lines,
-        loc="outside upper center",
-        ncols=len(lines),
-        frameon=False,
-        fontsize=9,
-        title="annotators' label",
-    )

@@ -1,4 +1,4 @@
-"""HTML pages from `templates/`, here and in rag_zeval: one file each, without outside assets, all values escaped."""
+"""Pages and tables from `templates/`, here and in rag_zeval. A page is one file, without outside assets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ TEMPLATES = Path(__file__).parent / "templates"
 CSS_DPI = 96
 
 
-def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
-    """The page; a lone surrogate in a judge's text becomes a question mark."""
+def fill(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
+    """The text of a template; in HTML all values are escaped."""
     environment = shared.templates(TEMPLATES, shared.TEMPLATES)
     environment.filters.update(filters or {})
-    return environment.get_template(template).render(**values).encode("utf-8", "replace").decode("utf-8")
+    return environment.get_template(template).render(**values)
+
+
+def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
+    """The page; a lone surrogate in a judge's text becomes a question mark."""
+    return fill(template, filters, **values).encode("utf-8", "replace").decode("utf-8")
 
 
 def embedded(image: bytes) -> dict[str, Any]:

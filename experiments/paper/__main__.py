@@ -39,7 +39,7 @@ def paper(words: Sequence[str]) -> int:
 
 def show_plan(plan: TablesPlan) -> None:
     """Only what would be run, in order, and what it costs."""
-    from eval_benchmarks.output.tables import open_console, show
+    from eval_benchmarks.output.table import open_console, show
     from experiments.arm_commands import answers_command
     from experiments.paper.costs import plan_table, trainings_table
     from experiments.paper.tables import open_rows
@@ -53,7 +53,7 @@ def show_plan(plan: TablesPlan) -> None:
 
 def fill_tables(plan: TablesPlan) -> int:
     """Train and run what is missing, and write the tables and figures; the exit status."""
-    from eval_benchmarks.output.tables import open_console, show
+    from eval_benchmarks.output.table import open_console, show
     from experiments.paper.cells import count, fill, mark, read_finished
     from experiments.paper.figures import draw_figures, judged_example
     from experiments.paper.tables import all_tables, write_page

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from eval_benchmarks.bench_manifest import MANIFEST, data_hashes
 from eval_benchmarks.bench_settings import RunSettings, check_names, read_settings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
 from eval_benchmarks.originals.packages import ORIGINALS
-from eval_benchmarks.run_folder import MANIFEST, data_hashes
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
 from experiments.paper.paper_settings import MOCK_JUDGE, PaperSettings
 from experiments.paper.trained_judges import TrainedJudges

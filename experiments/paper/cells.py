@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from eval_benchmarks.bench_manifest import read_run
 from eval_benchmarks.bench_settings import Bootstrap
 from eval_benchmarks.output.comparisons import paired_test
-from eval_benchmarks.run_folder import read_run
 from eval_benchmarks.trials import ScorerTrials, group_trials
 from experiments.paper.bench_runs import BenchRun, source
 from experiments.paper.methods import PaperRow
@@ -70,15 +70,14 @@ def fill(row: PaperRow, finished: FinishedRuns, reason: str | None) -> Line:
 
 def _value(row: PaperRow, one: ScorerTrials) -> float:
     """By the table's first metric, as the paper chooses among a framework's own (A.4)."""
-    estimate = one.estimates.get(row.metric(next(iter(row.printed.values))))
-    return estimate.metric.value if estimate and estimate.values else float("-inf")
+    metric = one.metrics.get(row.metric(next(iter(row.printed.values))))
+    return metric.value if metric and metric.values else float("-inf")
 
 
 def _cell(row: PaperRow, one: ScorerTrials, name: str, printed: float, bootstrap: Bootstrap) -> Cell:
-    estimate = one.estimates.get(row.metric(name))
-    if estimate is None or not estimate.values:
+    metric = one.metrics.get(row.metric(name))
+    if metric is None or not metric.values:
         return Cell(name, printed, open="not defined on what was scored")
-    metric = estimate.metric
     low, high = interval(metric.statistic, metric.scored, bootstrap.draws, bootstrap.seed) or (None, None)
     return Cell(name, printed, metric.value, low, high, metric.n, len(one.trials))
 
@@ -94,10 +93,10 @@ def mark(lines: Sequence[Line]) -> list[Line]:
 
 def _marked(line: Line, cell: Cell, rivals: Sequence[ScorerTrials]) -> Cell:
     name = line.row.metric(cell.metric)
-    if line.scorer is None or line.bootstrap is None or name not in line.scorer.estimates:
+    if line.scorer is None or line.bootstrap is None or name not in line.scorer.metrics:
         return cell
-    own, draws, seed = line.scorer.estimates[name].metric, line.bootstrap.draws, line.bootstrap.seed
-    measured = [rival.estimates[name].metric for rival in rivals if name in rival.estimates]
+    own, draws, seed = line.scorer.metrics[name], line.bootstrap.draws, line.bootstrap.seed
+    measured = [rival.metrics[name] for rival in rivals if name in rival.metrics]
     tests = [paired_test(own, metric, draws, seed) for metric in measured]
     known = [(test.difference, test.p) for test in tests if test is not None and test.p is not None]
     if not known or len(known) < len(rivals):

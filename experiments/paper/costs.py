@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.bench_settings import read_settings as read_bench
-from eval_benchmarks.dry_run import HEADS, say
+from eval_benchmarks.expected_calls import HEADS, expected_calls_table
 from eval_benchmarks.output.table import NONE, Table
 from experiments.arm_commands import RL, StageCommand
 from experiments.paper.bench_runs import BenchRun
@@ -26,12 +26,12 @@ TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "d
 
 
 def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
-    """The lines of the bench's own dry run (`eval_benchmarks.dry_run`) for each run, behind its name."""
+    """The lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, behind its name."""
     prices = read_prices(settings.prices) if settings.prices else {}
     lines: list[tuple[str, ...]] = []
     for run in runs:
         bench = read_bench(load_config("bench", run.words), BenchSettings)
-        [table], _ = say(bench, prices)
+        [table], _ = expected_calls_table(bench, prices)
         lines += [(run.judge, *line) for line in table.lines]
     return Table("what would run", ("run", *HEADS), lines)
 

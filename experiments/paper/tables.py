@@ -15,8 +15,7 @@ from omegaconf import OmegaConf
 from eval_benchmarks.output.cases import Case, case_page
 from eval_benchmarks.output.page import embedded, render
 from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
-from eval_benchmarks.output.table import NONE, Table
-from eval_benchmarks.output.tables import latex, markdown
+from eval_benchmarks.output.table import NONE, Table, latex, markdown
 from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import LEVEL, Cell, Line
 from experiments.paper.methods import ARM_TABLES, RANKER, PaperRow

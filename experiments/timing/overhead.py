@@ -29,7 +29,7 @@ from eval_benchmarks.bench import score
 from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.trials import Trial, group_trials
+from eval_benchmarks.trials import BenchResults, Trial, group_trials
 from experiments.timing.pairs import timed
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.example import Example
@@ -71,7 +71,7 @@ def run_harness(benchmark: Benchmark, url: str, out: Path) -> None:
     with Progress(Console(stderr=True, force_terminal=False)) as progress:
         scored = score(job, out / job.file, progress)
     trial = Trial(benchmark, scorer.name, job.model, job.file, scorer.identity, None, scored)
-    rows = summary_rows(group_trials([trial]), DRAWS // 10, seed=0)
+    rows = summary_rows(BenchResults(group_trials([trial]), DRAWS // 10, seed=0))
     assert all(row["coverage"] == 1 for row in rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.files import Row
 from rag_zeval.results import Judged
 from rag_zeval.scoring.spending import Spending
+from rag_zeval.scoring.statuses import status_kinds
 from rag_zeval.statistics.bootstrap import mean_interval
 
 STATUSES_SHOWN = 12  # a reason may quote its reply, and so be one of many
@@ -92,11 +92,11 @@ def summarize(rows: Iterable[Row]) -> Summary:
     """The summary of result rows. It iterates over them once and keeps none."""
     whole: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     sliced: dict[tuple[str, str, str], list[Answer]] = defaultdict(list)
-    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    statuses: Counter[str] = Counter()
     count = cached = 0
     for row in rows:
         count, cached = count + 1, cached + row["cached"]
-        kinds[re.sub(r"\d+", "N", row["status"])][row["status"]] += 1
+        statuses[row["status"]] += 1
         for system, score in zip(row["systems"], row["scores"], strict=True):
             answer = row["case"], row["trial"], score
             whole[row["metric"], system].append(answer)
@@ -106,7 +106,7 @@ def summarize(rows: Iterable[Row]) -> Summary:
     order = {place: at for at, place in enumerate(whole)}
     slices.sort(key=lambda c: (order[c.metric, c.system], c.mean is None, c.mean or 0.0))
     columns = tuple(_column(*place, None, answers) for place, answers in whole.items())
-    return Summary(count, columns, tuple(slices) if several else (), cached, _statuses(kinds))
+    return Summary(count, columns, tuple(slices) if several else (), cached, _counts(statuses))
 
 
 def columns_of(judged: Iterable[Judged]) -> list[Column]:
@@ -117,16 +117,13 @@ def columns_of(judged: Iterable[Judged]) -> list[Column]:
     return [_column(*place, None, answers) for place, answers in whole.items()]
 
 
-def _statuses(kinds: Mapping[str, Counter[str]]) -> dict[str, int]:
-    """How many rows have each status: first those with a score, then failures, the most frequent first.
-
-    kinds: statuses that differ only in their numbers. They count as one, which is called by the first of them.
-    """
+def _counts(statuses: Mapping[str, int]) -> dict[str, int]:
+    """Rows by status: those with a score first, then failures, the frequent first; one for each kind of statuses."""
     counts: dict[str, int] = {}
-    for kind in kinds.values():
-        first, others = next(iter(kind)), kind.total() - kind[next(iter(kind))]
-        counts[f"{first} (and {others} more like it)" if others else first] = kind.total()
-    return dict(sorted(counts.items(), key=lambda item: (item[0].startswith("failed"), -item[1])))
+    for kind in sorted(status_kinds(statuses), key=lambda kind: kind.first.startswith("failed")):
+        others = kind.total - kind.same
+        counts[f"{kind.first} (and {others} more like it)" if others else kind.first] = kind.total
+    return counts
 
 
 def frequent_statuses(summary: Summary) -> list[tuple[str, int]]:

@@ -11,7 +11,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,8 @@ def drawn(statistic: Statistic, keep: Mask, draws: int, seed: int) -> Floats:
 def _drawn(statistic: Statistic, kept: bytes, draws: int, seed: int) -> Floats:
     keep = np.frombuffer(kept, dtype=bool)
     n = int(columns_of(statistic, keep).max()) + 1
-    return np.concatenate([statistic.draws(keep, weights) for weights in _parts(n, draws, seed)])
+    # by map, which lets go of a part before the next is made
+    return np.concatenate([*map(partial(statistic.draws, keep), _parts(n, draws, seed))])
 
 
 def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple[float, float] | None:

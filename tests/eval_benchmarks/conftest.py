@@ -113,7 +113,7 @@ def make_trial() -> Any:
     """A trial of a scorer with a model; its row file is named by both and the number."""
 
     def make(benchmark: Any, scored: Any, scorer: str = "judge", model: str | None = "M", number: int = 0) -> Trial:
-        return Trial(benchmark, scorer, model, f"{scorer}-{model}-{number}.jsonl", "", "hash", scored, number)
+        return Trial(benchmark, scorer, model, f"rows/{scorer}-{model}-{number}.jsonl", "", "hash", scored, number)
 
     return make
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.__main__ import bench
+from eval_benchmarks.bench_manifest import read_run
 from eval_benchmarks.compare import main
 from eval_benchmarks.output.comparisons import pair_rows
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.run_folder import read_run
-from eval_benchmarks.trials import group_trials
+from eval_benchmarks.trials import BenchResults, group_trials
 from rag_zeval.errors import InputError
 
 
@@ -26,8 +26,8 @@ def run(judge_server: Any, nano: Any, capsys: Any) -> Path:
 
 def test_a_run_is_read_back_as_it_was_written(run: Path) -> None:
     settings, trials = read_run(run)
-    rows = summary_rows(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
-    assert rows == json.loads((run / "summary.json").read_text())
+    results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
+    assert summary_rows(results) == json.loads((run / "summary.json").read_text())
     assert [trial.scorer for trial in trials] == ["bleu", "rag_zeval", "rag_zeval"]
 
 
@@ -36,8 +36,9 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
     yes = f"rag_zeval by {judge_server.spec('yes')}"
     assert main([str(run), "bleu", yes]) == 0
     shown = capsys.readouterr().out
-    bleu, judge, _ = group_trials(read_run(run)[1])
-    for row in pair_rows(bleu, judge, 100, 0):
+    results = BenchResults(group_trials(read_run(run)[1]), draws=100, seed=0)
+    bleu, judge, _ = results.scorers
+    for row in pair_rows(results, bleu, judge):
         (line,) = [line.split() for line in shown.splitlines() if re.match(rf" {row['metric']} ", line)]
         assert line[1] == f"{row['difference']:.3f}" and f"{row['p']:.4f}" in line
     assert "verdict_accuracy" not in shown  # bleu has no verdicts
@@ -65,6 +66,10 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path) -> None:
         (lambda m: m["rows"][1].update(benchmark="x_both_orders"), r"no rows of x by the same judge come before"),
         (lambda m: m["rows"][0].update(file="rows/none.jsonl"), r"none\.jsonl: cannot be read"),
         (lambda m: m["rows"][0].update(file="../manifest.json"), r"rows.manifest\.json: cannot be read"),
+        (  # nor does a manifest read an environment variable
+            lambda m: m["config"].update(data_dir="${oc.env:CANARY}", benchmarks=["wikieval"]),
+            r"data_dir is \$\{oc\.env:CANARY\}",
+        ),
         (lambda m: m["config"].update(data_dir=7), r"field 'config': data_dir: must be a folder, found 7"),
         (lambda m: m["config"]["bootstrap"].update(draws="${oc.env:CANARY}"), r"draws: .* found \$\{oc\.env:CANARY\}$"),
         (
@@ -104,14 +109,6 @@ def test_rows_of_another_kind_are_refused(run: Path, change: dict[str, Any], mes
     file.write_text("\n".join([json.dumps(json.loads(first) | change), *rows]) + "\n")
     with pytest.raises(InputError, match=rf"bleu.*jsonl: .*{message}"):
         read_run(run)
-
-
-def test_a_manifest_reads_no_environment_variable(run: Path, monkeypatch: Any) -> None:
-    path, manifest = run / "manifest.json", json.loads((run / "manifest.json").read_text())
-    monkeypatch.setenv("CANARY", "5")
-    manifest["config"]["data_dir"] = "${oc.env:CANARY}"
-    path.write_text(json.dumps(manifest))
-    assert read_run(run)[0].data_dir == "${oc.env:CANARY}"
 
 
 def test_a_run_is_read_with_the_data_folder_of_now(write_wikieval: Any, out: Path, monkeypatch: Any) -> None:

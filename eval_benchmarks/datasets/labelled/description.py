@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from eval_benchmarks.benchmark import FETCH, Published
+from eval_benchmarks.benchmark import FETCH, PublishedValues
 from rag_zeval.files import locate
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.stages.config import check_settings
@@ -27,23 +27,31 @@ Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 
-class Part(BaseModel):
+class Described(BaseModel):
     """A description, or a part of one. Keys that are not known are refused."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-class DataFile(Part):
-    """A file that `make data` downloads: its sha256 if it is known, else how many rows it must have."""
+class DataFile(Described):
+    """A file that `make data` downloads: where it goes in `data_dir`, and where it comes from.
+
+    server: key under `download` in configs/bench.yaml. licence: None is that of the set it belongs to. If its sha256 is
+    not known: how many rows it must have, and their fields. form: of what comes; JSON lines are kept, except for qrels,
+    which stay as they are.
+    """
 
     path: Text
     server: Literal["github", "hub"]
     route: Text
+    licence: Text | None = None
     sha256: str | None = None
     rows: Count | None = None
+    fields: dict[str, Literal["text", "list"]] = {}
+    form: Literal["jsonl", "parquet", "gzip", "qrels"] = "jsonl"
 
 
-class Rows(Part):
+class SplitFiles(Described):
     """Rows of files (a pattern under `data_dir`; JSONL, CSV, TSV or Parquet).
 
     part: values by which rows belong to this part; where: values that they must have to count. documents: how many of
@@ -57,7 +65,7 @@ class Rows(Part):
     rows: Count | None = None
 
 
-class Columns(Part):
+class Columns(Described):
     """The columns of a row with its label. `document` may hold a text or a list of texts."""
 
     document: Text
@@ -67,7 +75,7 @@ class Columns(Part):
     question: Text | None = None
 
 
-class Reading(Part):
+class Reading(Described):
     """A way to read the labels: which of them say that a text is supported. One whose label is not named is left out.
 
     ignored: marks of spans that do not count. `says` tells it to the reader of the tables.
@@ -79,15 +87,7 @@ class Reading(Part):
     ignored: list[Text] = []
 
 
-class PublishedValues(Part):
-    """Values in print of one metric, by the name of the judge."""
-
-    metric: Text
-    source: Text
-    values: dict[str, FiniteFloat]
-
-
-class Description(Part):
+class Description(Described):
     """A set of labelled claims or answers.
 
     texts: what is judged; get: how its data are got, where `make data` does not do it. question: of all texts;
@@ -100,8 +100,8 @@ class Description(Part):
     licence: Text
     get: str | None = None
     files: list[DataFile] = []
-    test: Rows
-    dev: Rows | None = None
+    test: SplitFiles
+    dev: SplitFiles | None = None
     columns: Columns | None = None
     sources: Text | None = None
     question: str = ""
@@ -126,12 +126,6 @@ class Description(Part):
     @property
     def how_to_get(self) -> str:
         return self.get or (FETCH if self.files else "put it there")
-
-    @property
-    def values_in_print(self) -> tuple[Published, ...]:
-        return tuple(
-            Published(model, of.metric, value, of.source) for of in self.published for model, value in of.values.items()
-        )
 
 
 def set_names() -> list[str]:

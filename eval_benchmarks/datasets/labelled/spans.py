@@ -9,7 +9,6 @@ unsupported claims are. Function words and marks between two unsupported words b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from rag_zeval.judge.words import WORD
 from rag_zeval.scorers.sentences import sentence_spans
@@ -17,11 +16,6 @@ from rag_zeval.scorers.word_rule import content_words
 
 Spans = tuple[tuple[int, int], ...]  # characters of a text, from and up to
 Claim = tuple[str, bool]  # its text, and whether it is supported
-
-
-def claims_of(candidate: dict[str, Any]) -> list[Claim]:
-    """The claims of a candidate in a trajectory, as `rag_zeval.judge.schema.as_json` writes it."""
-    return [(claim["claim"], claim["is_supported"]) for claim in candidate["atomic_claims"]]
 
 
 def unsupported_spans(answer: str, claims: Sequence[Claim]) -> Spans:
@@ -59,9 +53,5 @@ def _runs(sentence: str, marked: Iterable[str]) -> list[tuple[int, int]]:
 
 def overlap(found: Spans, there: Spans) -> tuple[int, int, int]:
     """Characters that are in both, in what is found, and in what is there; each counts once."""
-    first, second = _characters(found), _characters(there)
+    first, second = ({at for start, end in spans for at in range(start, end)} for spans in (found, there))
     return len(first & second), len(first), len(second)
-
-
-def _characters(spans: Spans) -> set[int]:
-    return {at for start, end in spans for at in range(start, end)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eval_benchmarks.datasets.labelled.description import Columns, Description, Reading, Rows
+from eval_benchmarks.datasets.labelled.description import Columns, Description, Reading, SplitFiles
 from eval_benchmarks.datasets.labelled.spans import Spans
 from rag_zeval.cases.reading import read_rows
 from rag_zeval.errors import InputError
@@ -41,19 +41,19 @@ class LabelledText:
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitTexts:
     """The texts of a part that count, and how many rows were left out, by the reason."""
 
     texts: list[LabelledText]
     left_out: Mapping[str, int]
 
 
-def find_files(data_dir: Path, rows: Rows) -> list[Path]:
+def find_files(data_dir: Path, split: SplitFiles) -> list[Path]:
     """The files of a part that are there."""
-    return sorted(path for path in data_dir.glob(rows.files) if path.is_file())
+    return sorted(path for path in data_dir.glob(split.files) if path.is_file())
 
 
-def read_part(description: Description, rows: Rows, data_dir: Path) -> Part:
+def read_split(description: Description, split: SplitFiles, data_dir: Path) -> SplitTexts:
     """The texts of a part, in the order of its files.
 
     A document that many rows repeat is held once. Raises InputError naming file, line and field for a row that does not
@@ -63,36 +63,36 @@ def read_part(description: Description, rows: Rows, data_dir: Path) -> Part:
     texts: list[LabelledText] = []
     documents: dict[Document, Document] = {}
     taken: Counter[str] = Counter()
-    for text in _read(description, rows, data_dir, left_out):
+    for text in _read(description, split, data_dir, left_out):
         document = text.document
         if document not in documents:
-            if rows.documents is not None and taken[document.data_set] == rows.documents:
+            if split.documents is not None and taken[document.data_set] == split.documents:
                 continue
             taken[document.data_set] += 1
-        same = documents.setdefault(document, document)
-        texts.append(LabelledText(same, text.text, text.supported, text.spans))
+        texts.append(replace(text, document=documents.setdefault(document, document)))
     if not texts:
-        raise InputError(f"{data_dir / rows.files}: the files have no row that can be used")
-    return Part(texts, left_out)
+        raise InputError(f"{data_dir / split.files}: the files have no row that can be used")
+    return SplitTexts(texts, left_out)
 
 
-def _read(description: Description, rows: Rows, data_dir: Path, left_out: Counter[str]) -> Iterator[LabelledText]:
+def _read(
+    description: Description, split: SplitFiles, data_dir: Path, left_out: Counter[str]
+) -> Iterator[LabelledText]:
     sources = _sources(data_dir / description.sources) if description.sources else {}
-    for path in find_files(data_dir, rows):
+    for path in find_files(data_dir, split):
         for place, row in read_rows(path):
             with locate(place):
-                check_fields(row, dict.fromkeys((*rows.part, *rows.where), str))
-                if any(row[name] != value for name, value in rows.part.items()):
+                check_fields(row, dict.fromkeys((*split.part, *split.where), str))
+                if any(row[name] != value for name, value in split.part.items()):
                     continue
-                if others := [f"{name} is {row[name]}" for name, value in rows.where.items() if row[name] != value]:
+                if others := [f"{name} is {row[name]}" for name, value in split.where.items() if row[name] != value]:
                     left_out[others[0]] += 1
-                    continue
-                if description.columns is None:
+                elif description.columns is None:
                     yield _answer(description, sources, row)
-                    continue
-                text = _labelled(description, description.columns, row)
-            if any(supported is not None for supported in text.supported):
-                yield text
+                else:
+                    text = _labelled(description, description.columns, row)
+                    if any(supported is not None for supported in text.supported):
+                        yield text
 
 
 def _labelled(description: Description, columns: Columns, row: Row) -> LabelledText:

@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.datasets import download as data
-from eval_benchmarks.datasets.labelled.description import descriptions
+from eval_benchmarks.datasets.labelled.description import DataFile
 from rag_zeval.errors import InputError
 from rag_zeval.streams import exit_status
 
@@ -64,7 +63,7 @@ def server() -> Iterator[FileServer]:
 
 
 BODY = bytes(range(256)) * 1000
-FILE = data.Download("folder/file.json", "github", "/there.json", hashlib.sha256(BODY).hexdigest(), "free")
+FILE = DataFile(path="folder/file.json", server="github", route="/there.json", sha256=hashlib.sha256(BODY).hexdigest())
 
 
 def test_a_file_is_fetched_checked_and_then_left_alone(server: FileServer, tmp_path: Path) -> None:
@@ -119,29 +118,40 @@ def questions(rows: int, **changes: Any) -> bytes:
 def test_the_command_brings_everything_with_licences(
     server: FileServer, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
-    bodies = [b"[1]", b"[2]", wikieval_parquet(tmp_path / "x", 50), questions(data.NQ_ROWS)]
-    bodies += [b"14 0 a 2\n", b"14 Q0 a 1\n"]
-    sets = {file.path: file for _, one in descriptions() for file in one.files}
-    of_sets = {file.route: b'{"a": 1}\n' * (file.rows or 1) for file in sets.values()}
-    assert [path for path, file in sets.items() if file.sha256] == ["faithbench/FaithBench.csv"]
-    server.files = {download.route: body for download, body in zip(data.DOWNLOADS, bodies, strict=True)} | of_sets
+    every = {file.path: (file, licence) for file, licence in data.downloads()}
+    bodies = {file.route: b'{"a": 1}\n' * (file.rows or 1) for file, _ in every.values()}
+    bodies[every["wikieval/wikieval.jsonl"][0].route] = wikieval_parquet(tmp_path / "x", 50)
+    bodies[every["natural_questions/nq-open-oracle.jsonl"][0].route] = questions(2655)
+    bodies |= {file.route: b"14 0 a 2\n" for path, (file, _) in every.items() if path.startswith("trec")}
+    server.files = bodies
     words = [f"data_dir={tmp_path / 'data'}", f"download.github={server.url}", f"download.hub={server.url}/"]
-    assert data.main(words) == 2  # [1], [2] and FaithBench's are not the files we know
+    assert data.main(words) == 2  # RAGChecker's two and FaithBench's are not the files we know
     shown = capsys.readouterr()
     assert shown.err.count("error: ") == 3 and shown.err.count("\n") == 3
+    assert {path for path, (file, _) in every.items() if file.sha256} == {
+        "faithbench/FaithBench.csv",
+        "ragchecker_meta/human_labeled_data.json",
+        "ragchecker_meta/baseline_ragchecker.json",
+    }
     assert "aggrefact is not downloaded here" in shown.out and "lytang/LLM-AggreFact" in shown.out
-    for path in ("ragtruth/response.jsonl", "ragtruth/source_info.jsonl", "wice/test.jsonl", "wice/dev.jsonl"):
-        assert (tmp_path / "data" / path).read_bytes() == of_sets[sets[path].route]
-    hashed = [(d, hashlib.sha256(body).hexdigest()) for d, body in zip(data.DOWNLOADS, bodies, strict=True)]
-    known = [replace(d, sha256=d.sha256 and sha256) for d, sha256 in hashed]
-    monkeypatch.setattr(data, "DOWNLOADS", tuple(known))
-    monkeypatch.setattr(data, "labelled_downloads", lambda: ())
-    assert data.main(words) == 0
-    shown = capsys.readouterr()
-    assert "Apache-2.0" in shown.out and "never redistribute" in shown.out and "CC BY-SA 3.0" in shown.out
-    assert all((tmp_path / "data" / d.path).is_file() for d in known)
+    assert "never redistribute" in shown.out and "CC BY-SA 3.0" in shown.out
+    for path in (
+        "ragtruth/response.jsonl",
+        "ragtruth/source_info.jsonl",
+        "wice/test.jsonl",
+        "trec/qrels.rag25.test.txt",
+    ):
+        assert (tmp_path / "data" / path).read_bytes() == bodies[every[path][0].route]
     rows = [json.loads(line) for line in (tmp_path / "data/wikieval/wikieval.jsonl").read_text().splitlines()]
     assert len(rows) == 50 and rows[0]["context_v1"] == ["c"] and rows[0]["question"] == "Question: é?"
+    known = [
+        (file.model_copy(update={"sha256": hashlib.sha256(bodies[file.route]).hexdigest()}), licence)
+        for file, licence in every.values()
+        if file.sha256
+    ]
+    monkeypatch.setattr(data, "downloads", lambda: known)
+    assert data.main(words) == 0
+    assert "Apache-2.0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -167,9 +177,13 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
     [
         ("wikieval", lambda path: b"<html>", "not a parquet file"),
         ("wikieval", lambda path: wikieval_parquet(path, 49), "expected 50 rows, found 49"),
-        ("wikieval", lambda path: wikieval_parquet(path, 50, poor_answer=None), "found 50 without poor_answer"),
-        ("natural_questions", lambda path: b"<html>", "not a gzip file of text"),
-        ("natural_questions", lambda path: questions(2655)[:-9], "not a gzip file of text"),
+        (
+            "wikieval",
+            lambda path: wikieval_parquet(path, 50, poor_answer=None),
+            "line 1: field 'poor_answer' must be str",
+        ),
+        ("natural_questions", lambda path: b"<html>", "not a gzip file"),
+        ("natural_questions", lambda path: questions(2655)[:-9], "not a gzip file"),
         ("natural_questions", lambda path: questions(3), "expected 2655 rows, found 3"),
         ("natural_questions", lambda path: questions(3, answers="she"), "line 1: field 'answers'"),
         ("trec/qrels.rag25.test.txt", lambda path: b"<html>", "expected 4 fields"),
@@ -179,7 +193,7 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(
 def test_content_without_a_known_checksum_is_looked_at(
     server: FileServer, tmp_path: Path, name: str, body: Any, message: str
 ) -> None:
-    [download] = [download for download in data.DOWNLOADS if download.path.startswith(name)]
+    [download] = [file for file, _ in data.downloads() if file.path.startswith(name)]
     server.files[download.route] = body(tmp_path / "x")
     with pytest.raises(InputError, match=rf"{server.url}.*{message}.*; the file was removed"):
         data.get(download, server.url, tmp_path)

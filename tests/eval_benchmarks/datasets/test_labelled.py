@@ -1,23 +1,27 @@
-"""Sets of labelled claims and answers: read as they are published, and their metrics by hand."""
+"""Labelled claims and answers: sets as they are published, metrics by hand, claims found again in their answer."""
 
 from __future__ import annotations
 
-import csv
+import itertools
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eval_benchmarks.bench_settings import RunSettings, read_settings
 from eval_benchmarks.datasets.labelled.benchmark import Labelled
 from eval_benchmarks.datasets.labelled.description import Description, descriptions
+from eval_benchmarks.datasets.labelled.spans import overlap, unsupported_spans
 from eval_benchmarks.datasets.registry import find_benchmark, load_benchmarks
-from eval_benchmarks.output.labelled_tables import labelled_tables, of_labelled, split_metric
+from eval_benchmarks.output.columns import labelled_tables, of_labelled, split_metric
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.trials import group_trials
+from eval_benchmarks.trials import BenchResults, group_trials
 from rag_zeval.errors import InputError
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages.config import load_config
@@ -38,16 +42,11 @@ def write_claims(path: Path, part: Any) -> None:
         for doc, claim, label, _ in rows
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
+    table = pandas.DataFrame(rows)
     if path.suffix == ".parquet":
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        table.to_parquet(path)
     else:
-        with open(path, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        table.to_csv(path, index=False)
 
 
 def settings(data: Path, *benchmarks: str) -> RunSettings:
@@ -72,7 +71,7 @@ def test_claims_of_llm_aggrefacts_columns_give_metrics_by_hand(tmp_path: Path, k
     write_claims(tmp_path / f"aggrefact/test-0.{kind}", CLAIMS)
     write_claims(tmp_path / f"aggrefact/dev-0.{kind}", DEV)
     benchmark, lines = load(tmp_path, "aggrefact")
-    assert lines == [] and benchmark.counts == (4, 7)
+    assert lines == [] and (len(benchmark.dev.texts), len(benchmark.test.texts)) == (4, 7)
     # all claims about a document are one call
     assert sorted(example.answers for example in benchmark.examples) == [
         ("a1", "a2"), ("b1", "b2", "b3"), ("c1", "c2"), ("y1", "y2"), ("z1", "z2"),
@@ -153,7 +152,7 @@ def trajectory(*candidates: list[tuple[str, bool]]) -> list[Any]:
 def test_ragtruths_files_give_metrics_by_hand(ragtruth: Path) -> None:
     benchmark, lines = load(ragtruth, "ragtruth")
     assert lines == ["ragtruth: 1 answers: quality is truncated"]
-    assert benchmark.counts == (2, 4)
+    assert (len(benchmark.dev.texts), len(benchmark.test.texts)) == (2, 4)
     asked = {example.answers: (example.question, example.reference) for example in benchmark.examples}
     assert asked["Anna wrote it. Berta read it.", "Carla wrote it."] == ("who?", "p1")
     assert asked["It rained hard today.",] == ("Summarize the passage.", "It rained.")
@@ -205,7 +204,7 @@ def test_a_scorer_without_claims_has_no_span_metrics(ragtruth: Path) -> None:
 def test_published_values_stand_below_and_each_reading_has_a_table(ragtruth: Path, make_trial: Any) -> None:
     benchmark, _ = load(ragtruth, "ragtruth")
     trial = make_trial(benchmark, scored(benchmark, lambda text: len(text) % 3 / 2), "bleu", None)
-    rows = summary_rows(group_trials([trial]), draws=20, seed=0)
+    rows = summary_rows(BenchResults(group_trials([trial]), draws=20, seed=0))
     assert of_labelled(rows)
     first, second = labelled_tables("ragtruth", rows)
     assert (first.title, second.title) == ("ragtruth", "ragtruth (flagged_supported)")
@@ -321,3 +320,58 @@ def test_every_set_says_where_it_is_and_its_licence() -> None:
     for one in found.values():
         assert isinstance(one, Description) and one.licence and (one.files or one.get)
         assert all(file.sha256 or file.rows for file in one.files)
+
+
+LOUVRE = "The Louvre stands in Paris. It was opened in 1793, and it holds the Mona Lisa of Leonardo."
+
+
+def marked(*claims: tuple[str, bool], answer: str = LOUVRE) -> list[str]:
+    return [answer[start:end] for start, end in unsupported_spans(answer, claims)]
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([("The Louvre stands in Paris.", True)], []),
+        ([("The Louvre stands in Paris.", False)], ["Louvre stands in Paris"]),
+        # what a supported claim of the sentence says as well is not marked
+        (
+            [("The Louvre was opened in 1793.", False), ("The Louvre holds the Mona Lisa of Leonardo.", True)],
+            ["opened in 1793"],
+        ),
+        ([("It holds the Mona Lisa.", True), ("The Mona Lisa is of Leonardo.", False)], ["Leonardo"]),
+        # unless nothing of the claim were left
+        ([("The Louvre stands in Paris.", True), ("Paris stands in the Louvre.", False)], ["Louvre stands in Paris"]),
+        ([("Bananas are yellow.", False)], []),
+        ([], []),
+    ],
+)
+def test_unsupported_words_are_marked_in_the_nearest_sentence(claims: Any, expected: list[str]) -> None:
+    assert marked(*claims) == expected
+
+
+def test_words_of_the_answer_alone_end_a_run() -> None:
+    assert marked(("It was red and new.", False), answer="It was red, large and new.") == ["red", "new"]
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: tuple(sorted(pair))), max_size=5)
+
+
+@given(SPANS, SPANS)
+def test_overlaps_count_each_character_once(found: Any, there: Any) -> None:
+    def inside(spans: Any, at: int) -> bool:
+        return any(start <= at < end for start, end in spans)
+
+    expected = [
+        sum(inside(found, at) and inside(there, at) for at in range(31)),
+        sum(inside(found, at) for at in range(31)),
+        sum(inside(there, at) for at in range(31)),
+    ]
+    assert list(overlap(found, there)) == expected
+
+
+@given(st.text(max_size=80), st.lists(st.tuples(st.text(max_size=40), st.booleans()), max_size=4))
+def test_spans_are_places_of_the_answer_in_order(answer: str, claims: Any) -> None:
+    spans = unsupported_spans(answer, claims)
+    assert all(0 <= start < end <= len(answer) for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))

@@ -54,7 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         python = Path(sys.executable)
         script = lock = path
 
-    monkeypatch.setitem(ORIGINALS, NAME, Fake("fake", ("answer",)))  # type: ignore[arg-type]
+    monkeypatch.setitem(ORIGINALS, NAME, Fake(NAME, "fake", ("answer",)))  # type: ignore[arg-type]
 
 
 def scorer(judge: ScriptedJudge, cache: Path, timeout: float = 30.0, trial: int = 0) -> OriginalScorer:

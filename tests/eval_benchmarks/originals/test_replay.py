@@ -54,7 +54,7 @@ def test_scores_are_those_recorded_and_a_second_run_asks_nothing(
     instances, expected = recorded["instances"][: LEAST + 2], recorded["scores"][measure]
     chat = OpenAIBackend("judge", scripted_judge.url)
     vectors = OpenAIEmbedder("vectors", scripted_judge.url) if original.embeds else None
-    runner = Runner(original, name, "judge", 120)
+    runner = Runner(original, "judge", 120)
 
     def scores() -> tuple[dict[str, float | None], int, int]:
         values, calls, tokens = {}, 0, 0

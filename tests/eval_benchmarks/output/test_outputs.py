@@ -17,16 +17,20 @@ from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.datasets.ragchecker_meta import RagcheckerMeta
 from eval_benchmarks.datasets.wikieval import Wikieval
+from eval_benchmarks.output.bench_report import make_report, write_report
 from eval_benchmarks.output.cases import case_page, find_case
+from eval_benchmarks.output.columns import bench_tables, comma_separated
 from eval_benchmarks.output.densities import density_figure
-from eval_benchmarks.output.run_files import write_run_files
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.output.table import Table
-from eval_benchmarks.output.tables import comma_separated, escape_latex, latex, tables
-from eval_benchmarks.trials import Trial, group_trials
+from eval_benchmarks.output.table import Table, escape_latex, latex
+from eval_benchmarks.trials import BenchResults, Trial, group_trials
 from rag_zeval.scorers.score import Score, Scored
 
 HOSTILE = '<script>alert("1")</script> & {{ 7 * 7 }} \\input{x}'
+
+
+def results(trials: list[Trial], draws: int = 20) -> BenchResults:
+    return BenchResults(group_trials(trials), draws, seed=0)
 
 
 @pytest.fixture
@@ -57,8 +61,9 @@ def written(write_ragchecker: Any, judged: Any, tmp_path: Path) -> Any:
     trials = [judged(benchmark, "a|b_1", lambda i: (i % 3 / 2, 0.5))]
     for t in range(2):
         trials.append(judged(benchmark, "judge", lambda i, t=t: None if i == 4 else (0.5, (i + t) % 5 / 4), t))
-    _, notes = write_run_files(tmp_path / "out", trials, ["a note with | and _"], 100, 0)
-    return tmp_path / "out", trials, notes
+    report = make_report(results(trials, 100), ["a note with | and _"])
+    write_report(report, tmp_path / "out")
+    return tmp_path / "out", trials, report.notes
 
 
 def test_every_table_file_says_the_same(written: Any) -> None:
@@ -125,8 +130,8 @@ def test_the_latex_compiles(written: Any, tmp_path: Path) -> None:
 def test_a_column_without_anything_is_left_out(write_ragchecker: Any, score_by: Any, make_trial: Any) -> None:
     benchmark = RagcheckerMeta(write_ragchecker())
     trial = make_trial(benchmark, score_by(benchmark, lambda i: (0.0, float(i))), "unheard_of", None)
-    rows = summary_rows(group_trials([trial]), 20, 0)
-    (table,) = tables(rows, [])
+    rows = summary_rows(results([trial]))
+    (table,) = bench_tables(rows, [])
     assert list(table.heads) == ["scorer", "metric", "value", "95% interval", "published", "n", "coverage"]
     assert {line[4] for line in table.lines} == {"-", "0.637", "0.592"}  # the annotators' alone is in print
     assert comma_separated(rows, []).count("\n") == len(rows) + 1
@@ -134,11 +139,10 @@ def test_a_column_without_anything_is_left_out(write_ragchecker: Any, score_by: 
 
 def test_the_densities_have_a_panel_for_each_scorer_and_a_curve_for_each_label(written: Any) -> None:
     out, trials, _ = written
-    scorers = group_trials(trials)
-    figure = density_figure(scorers)
+    figure = density_figure(results(trials))
     panels = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title().split("\n")[0] for ax in panels] == ["rag_zeval by a|b_1", "rag_zeval by judge"]
-    labels = scorers[0].benchmark.labels  # type: ignore[attr-defined]
+    labels = trials[0].benchmark.labels
     for ax in panels:
         curves = [line for line in ax.get_lines() if len(line.get_xdata()) > 2]
         assert len(curves) == len(set(labels.ravel()))
@@ -149,12 +153,12 @@ def test_the_densities_have_a_panel_for_each_scorer_and_a_curve_for_each_label(w
 
 
 def test_differences_that_are_all_the_same_have_no_density_but_are_drawn(write_ragchecker: Any, judged: Any) -> None:
-    figure = density_figure(group_trials([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: (0.5, 0.5))]))
+    figure = density_figure(results([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: (0.5, 0.5))]))
     lines = figure.axes[0].get_lines()
     assert lines and not any(len(line.get_xdata()) > 2 for line in lines)
-    silent = density_figure(group_trials([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: None)]))
+    silent = density_figure(results([judged(RagcheckerMeta(write_ragchecker()), "m", lambda i: None)]))
     assert silent.axes[0].get_title() == "rag_zeval by m\ncoverage 0.0%" and not silent.axes[0].get_lines()
-    assert density_figure(group_trials([judged(NanoEval(1, 1, 1), "m", lambda i: None)])) is None
+    assert density_figure(results([judged(NanoEval(1, 1, 1), "m", lambda i: None)])) is None
 
 
 def test_the_case_is_where_the_judges_differ_most(write_ragchecker: Any, judged: Any) -> None:
@@ -190,6 +194,7 @@ def test_the_case_page_shows_both_judges_and_runs_nothing(write_wikieval: Any, j
 def test_figures_of_an_earlier_run_do_not_stay(written: Any, judged: Any) -> None:
     out, _, _ = written
     assert (out / "densities.png").is_file() and (out / "cases.html").is_file()
-    _, notes = write_run_files(out, [judged(NanoEval(1, 1, 1), "m", lambda i: None)], [], 20, 0)
+    report = make_report(results([judged(NanoEval(1, 1, 1), "m", lambda i: None)]), [])
+    write_report(report, out)
     assert not (out / "densities.png").exists() and not (out / "cases.html").exists()
-    assert [note.split(" ")[0] for note in notes] == ["densities.png", "cases.html"]
+    assert [note.split(" ")[0] for note in report.notes] == ["densities.png", "cases.html"]

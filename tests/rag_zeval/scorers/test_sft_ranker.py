@@ -8,7 +8,7 @@ from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets.nano_eval import NanoEval
-from eval_benchmarks.jobs import _judge
+from eval_benchmarks.jobs import judge_scorer
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import RANKING
 from rag_zeval.models.language_model import Reply, Sampling
@@ -65,7 +65,7 @@ def test_the_card_says_that_a_model_is_a_ranker(section: str, monkeypatch: pytes
         settings = read_settings(load_config("bench", words), BenchSettings)
         benchmark = NanoEval(1, 1, 2)
         benchmark.world = "nano" if section == "nano_eval" else None
-        return _judge(settings, benchmark, ScriptedBackend([], card=card))
+        return judge_scorer(settings, benchmark, ScriptedBackend([], card=card))
 
     ranker = judge([], CARD)
     assert isinstance(ranker, SftRanker) and ranker.prompt_hash == RANKING.prompt_hash

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -41,30 +42,27 @@ def write_manifest(
     """Write `manifest.json` into `out`: configuration, hashes of the data, row files, notes, versions of packages."""
     versions = {}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     content = {
         "config": stored(config),
         "data": {b.name: {"sha256": b.data_hash, "examples": len(b.examples)} for b in benchmarks},
-        "rows": [_entry(trial) for trial in trials],
+        "rows": [
+            {
+                "benchmark": trial.benchmark.name,
+                "scorer": trial.scorer,
+                "model": trial.model,
+                "trial": trial.number,
+                "file": trial.file,
+                "identity": trial.identity,
+                "prompt_hash": trial.prompt_hash,
+            }
+            for trial in trials
+        ],
         "notes": notes,
         "versions": versions,
     }
     write_json(out / MANIFEST, content)
-
-
-def _entry(trial: Trial) -> Row:
-    return {
-        "benchmark": trial.benchmark.name,
-        "scorer": trial.scorer,
-        "model": trial.model,
-        "trial": trial.number,
-        "file": f"{ROWS}/{trial.file}",
-        "identity": trial.identity,
-        "prompt_hash": trial.prompt_hash,
-    }
 
 
 def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
@@ -83,30 +81,27 @@ def read_run(run: Path) -> tuple[RunSettings, list[Trial]]:
     with locate(f"{path}: field 'config'"):
         settings = check_settings(RunSettings, config)
     benchmarks = {benchmark.name: benchmark for benchmark in load_benchmarks(settings)[0]}
-    for name, data_hash in _data_hashes(path, manifest).items():
-        if name not in benchmarks or benchmarks[name].data_hash != data_hash:
+    for name, data in manifest["data"].items():
+        if name not in benchmarks or benchmarks[name].data_hash != data["sha256"]:
             raise InputError(f"{path}: field 'data': {name} in {settings.data_dir} is not what was scored")
     trials: list[Trial] = []
-    for number, entry in enumerate(manifest["rows"]):
-        check_object(f"{path}: field 'rows': entry {number}", entry, ENTRY)
+    for entry in manifest["rows"]:
         trials.append(_read_trial(run, entry, _find_benchmark(entry, benchmarks, trials)))
     return settings, trials
 
 
 def data_hashes(manifest: Path) -> dict[str, str]:
     """The hash of each benchmark's data that a manifest names. Raises InputError if it is none."""
-    return _data_hashes(manifest, _read_manifest(manifest))
+    return {name: data["sha256"] for name, data in _read_manifest(manifest)["data"].items()}
 
 
 def _read_manifest(path: Path) -> Row:
-    return check_object(f"{path}: not a manifest of a benchmark run", read_json(path), FIELDS)
-
-
-def _data_hashes(path: Path, manifest: Row) -> dict[str, str]:
-    return {
-        name: check_object(f"{path}: field 'data': {name}", data, {"sha256": str})["sha256"]
-        for name, data in manifest["data"].items()
-    }
+    manifest = check_object(f"{path}: not a manifest of a benchmark run", read_json(path), FIELDS)
+    for name, data in manifest["data"].items():
+        check_object(f"{path}: field 'data': {name}", data, {"sha256": str})
+    for number, entry in enumerate(manifest["rows"]):
+        check_object(f"{path}: field 'rows': entry {number}", entry, ENTRY)
+    return manifest
 
 
 def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Trial]) -> Benchmark:
@@ -115,25 +110,25 @@ def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[T
     if name in benchmarks:
         return benchmarks[name]
     first_order = (name.removesuffix(SUFFIX), entry["scorer"], entry["model"], entry["trial"])
-    for trial in before:
-        if (trial.benchmark.name, trial.scorer, trial.model, trial.number) == first_order:
-            return BothOrders(trial.benchmark, trial.scored)
-    raise InputError(f"{entry['file']}: no rows of {first_order[0]} by the same judge come before it")
+    judged = [t for t in before if (t.benchmark.name, t.scorer, t.model, t.number) == first_order]
+    if not judged:
+        raise InputError(f"{entry['file']}: no rows of {first_order[0]} by the same judge come before it")
+    return BothOrders(judged[0].benchmark, judged[0].scored)
 
 
 def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
-    path = run / ROWS / Path(entry["file"]).name
-    if not path.is_file():
-        raise InputError(f"{path}: cannot be read: no such file")
-    scored = StoredRows(path, Scored.from_row)
+    file = f"{ROWS}/{Path(entry['file']).name}"
+    if not (run / file).is_file():
+        raise InputError(f"{run / file}: cannot be read: no such file")
+    scored = StoredRows(run / file, Scored.from_row)
     answers = {example.id: len(example.answers) for example in benchmark.examples}
     try:
         for row in scored.values():
             _check_scores(row, answers.get(row.id))
     except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise InputError(f"{path}: not rows of a benchmark run: {error}") from error
-    scorer, model, identity, prompt_hash = (entry[key] for key in ("scorer", "model", "identity", "prompt_hash"))
-    return Trial(benchmark, scorer, model, path.name, identity, prompt_hash, scored, entry["trial"])
+        raise InputError(f"{run / file}: not rows of a benchmark run: {error}") from error
+    names = {key: entry[key] for key in ("scorer", "model", "identity", "prompt_hash")}
+    return Trial(benchmark=benchmark, file=file, scored=scored, number=entry["trial"], **names)
 
 
 def _check_scores(row: Scored, answers: int | None) -> None:

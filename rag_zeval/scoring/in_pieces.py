@@ -16,23 +16,35 @@ from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scorers.sentences import pieces
 
 SHARE = 2  # question, reference and answers may take 1/2 of a judge's window; the rest is for instructions and reply
+SUMMED = ("calls", "cached", "retries", "failures", "bounded", "unasked")  # of a Scored, over the pieces
 
 Fits = Callable[[Example], bool]
 
 
-def fits_model(backend: Backend | None, embedder: Embedder | None) -> Fits:
-    """Whether an example fits both models, as far as their windows are known."""
+def fits_models(judge: Backend | None, embedder: Embedder | None) -> Fits:
+    """Whether an example fits both models, as far as their windows are known. None: no such model is asked."""
 
     def fits(example: Example) -> bool:
         if embedder is not None and not embedder.fits(example.reference):
             return False
-        if backend is None or backend.max_context is None:
+        if judge is None or judge.max_context is None:
             return True
         content = "\n".join((example.question, example.reference, *example.answers))
-        tokens = backend.count_tokens([{"role": "user", "content": content}])
-        return tokens is None or tokens * SHARE <= backend.max_context
+        tokens = judge.count_tokens([{"role": "user", "content": content}])
+        return tokens is None or tokens * SHARE <= judge.max_context
 
     return fits
+
+
+def in_pieces_if_needed(
+    scorer: Scorer, examples: Iterable[Example], judge: Backend | None, embedder: Embedder | None
+) -> Scorer:
+    """The scorer itself, or `InPieces` of it if the reference of one of the examples does not fit its models.
+
+    judge, embedder: those that the scorer asks. Its rows then have another identity: pieces can change a score.
+    """
+    fits = fits_models(judge, embedder)
+    return scorer if all(map(fits, examples)) else InPieces(scorer, fits)
 
 
 class InPieces(Scorer):
@@ -80,28 +92,18 @@ def _together(id_: str, found: Sequence[Scored]) -> Scored:
         id_,
         tuple(map(_best, zip(*(one.scores for one in found), strict=True))),
         {"pieces": [one.parts for one in found]},
-        calls=sum(one.calls for one in found),
         prompt_tokens=known_total([one.prompt_tokens for one in found]),
         completion_tokens=known_total([one.completion_tokens for one in found]),
         final=all(one.final for one in found),
-        cached=sum(one.cached for one in found),
-        retries=sum(one.retries for one in found),
-        failures=sum(one.failures for one in found),
         seconds=round(sum(one.seconds for one in found), 3),
         paid_tokens=(sum(prompt for prompt, _ in known), sum(reply for _, reply in known))
         if len(known) == len(paid)
         else None,
-        bounded=sum(one.bounded for one in found),
-        unasked=sum(one.unasked for one in found),
+        **{name: sum(getattr(one, name) for one in found) for name in SUMMED},
     )
 
 
 def _best(scores: Sequence[Score]) -> Score:
     """The largest of an answer's scores; the first that is missing, if one is."""
     missing = [score for score in scores if score.value is None]
-    return missing[0] if missing else max(scores, key=_value)
-
-
-def _value(score: Score) -> float:
-    assert score.value is not None
-    return score.value
+    return missing[0] if missing else max(scores, key=lambda score: score.value or 0.0)

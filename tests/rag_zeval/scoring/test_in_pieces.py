@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted_backend import ScriptedBackend
 
-from eval_benchmarks.in_pieces import InPieces, fits_model
 from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored, Scorer
 from rag_zeval.scoring.estimate import WordEmbedder, mock_reply
+from rag_zeval.scoring.in_pieces import InPieces, fits_models, in_pieces_if_needed
 
 SENTENCES = [f"Fact {number} is so." for number in range(9)]
 LONG = Example(
@@ -67,12 +67,16 @@ def test_a_piece_without_a_score_leaves_its_answer_without_one() -> None:
 
 def test_a_judges_window_and_an_embedders_decide_what_fits() -> None:
     small = ScriptedBackend(mock_reply, max_context=80)  # words: 36 of the reference, 12 of the answers
-    assert not fits_model(small, None)(LONG)
-    assert fits_model(ScriptedBackend(mock_reply, max_context=96), None)(LONG)
-    assert fits_model(ScriptedBackend(mock_reply), WordEmbedder())(LONG)  # not known: the server says no
+    assert not fits_models(small, None)(LONG)
+    assert fits_models(ScriptedBackend(mock_reply, max_context=96), None)(LONG)
+    assert fits_models(ScriptedBackend(mock_reply), WordEmbedder())(LONG)  # not known: the server says no
     embedder = WordEmbedder()
     embedder.fits = lambda text: len(text) < 20  # type: ignore[method-assign]
-    assert not fits_model(None, embedder)(LONG)
+    assert not fits_models(None, embedder)(LONG)
+    scorer = Verbatim()
+    assert in_pieces_if_needed(scorer, [LONG], None, None) is scorer
+    wrapped = in_pieces_if_needed(scorer, [replace(LONG, reference="short"), LONG], None, embedder)
+    assert isinstance(wrapped, InPieces) and wrapped.identity == "verbatim in pieces"
 
 
 def test_rag_zeval_judges_claims_about_a_long_document_in_pieces() -> None:

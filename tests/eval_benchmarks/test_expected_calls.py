@@ -11,7 +11,8 @@ import pytest
 from eval_benchmarks.__main__ import main
 from eval_benchmarks.bench_settings import BenchSettings, read_settings
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.dry_run import plan
+from eval_benchmarks.expected_calls import expected_calls
+from rag_zeval.literal_judge import count_tokens, literal_reply
 from rag_zeval.scripted_judge import ScriptedJudge
 from rag_zeval.stages.config import load_config
 
@@ -42,20 +43,13 @@ def test_rows_calls_tokens_and_hours_and_what_is_not_there(tmp_path: Path, capsy
     assert not (tmp_path / "out").exists()
 
 
-def test_without_any_data_a_dry_run_still_says_how_to_get_them(tmp_path: Path, capsys: Any) -> None:
-    assert main(["dry_run=true", LABELLED, f"data_dir={tmp_path}"]) == 0
-    assert capsys.readouterr().out.count("missing: ") == 4
-
-
 def test_the_plan_counts_what_a_run_then_asks(tmp_path: Path, scripted_judge: ScriptedJudge) -> None:
-    from rag_zeval.literal_judge import count_tokens, literal_reply
-
     write_wice(tmp_path, 12)
     scripted_judge.replies, scripted_judge.count = literal_reply, count_tokens
     scorers = "scorers=[bleu,rag_zeval,ragas_faithfulness,answered]"
     words = ["benchmarks=[wice]", scorers, f"models=['{scripted_judge.spec()}']", f"data_dir={tmp_path}"]
     settings = read_settings(load_config("bench", words), BenchSettings)
-    planned = {one.scorer: one for one in plan(settings, load_benchmarks(settings)[0])}
+    planned = {one.scorer: one for one in expected_calls(settings, load_benchmarks(settings)[0])}
     assert main([*words, f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]) == 0
     rows = json.loads((tmp_path / "out/summary.json").read_text())
     asked = {row["scorer"]: (row["calls"], row["prompt_tokens"], row["completion_tokens"]) for row in rows}

@@ -1,17 +1,19 @@
+"""The nano world's benchmarks: known truth, the same prompts each time."""
+
 from __future__ import annotations
 
+import random
 import re
 from dataclasses import asdict
 from typing import Any
 
 import pytest
-from scripted_backend import ScriptedBackend
 
+from eval_benchmarks.datasets.nano_cad import ROWS, NanoCad, choose
 from eval_benchmarks.datasets.nano_eval import NanoEval
-from rag_zeval.judge.example import Example
+from rag_zeval.errors import InputError
+from rag_zeval.files import read_jsonl
 from rag_zeval.judge.schema import AtomicClaim, CandidateEvaluation
-from rag_zeval.models.language_model import Reply, Sampling
-from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.stages import world
 from rag_zeval.stages.config import load_config
@@ -103,44 +105,47 @@ def test_ranking_is_strict_over_all_pairs_and_pairwise_follows_the_truth(score_b
     assert {n for _, n in values(benchmark, {}).values()} == {0}  # what nobody scored is missing
 
 
-CLAIM = '{"claim": "c", "is_supported": true, "grounding_evidence": ["q"], "analysis": ""}'
+def responses(count: int) -> list[dict[str, Any]]:
+    """Answers with 0, 1, 2 and 3 facts wrong to even questions, 0, 0, 1 and 1 to odd ones."""
+    rows = []
+    for at, asked in enumerate(world.questions("test", count, 3)):
+        rng = random.Random(at)
+        wrong = (0, 1, 2, 3) if at % 2 == 0 else (0, 0, 1, 1)
+        texts = [world.answer_with_errors(asked, n, rng) for n in wrong]
+        rows.append(
+            {"id": asked.id, "status": "ok", "responses": [{"alpha": -i, "text": t} for i, t in enumerate(texts)]}
+        )
+    return rows
 
 
-@pytest.mark.parametrize(
-    ("reply", "strict", "status", "final"),
-    [
-        ('[{"id": "A", "atomic_claims": [' + CLAIM + "]}]", True, "ok", True),
-        ('so: [{"id": "A", "atomic_claims": [{"claim": "c", "is_supported": "yes"}]}]', False, "repaired", True),
-        ("no idea", False, "failed: format", True),
-        (Reply(None, "failed: HTTP 500", calls=3), None, "failed: HTTP 500", False),
-    ],
-)
-def test_the_judge_row_says_how_the_reply_was_read(reply: Any, strict: Any, status: str, final: bool) -> None:
-    scorer = RagZeval(ScriptedBackend([reply]), "compact", Sampling(temperature=0))
-    (scored,) = scorer.score([Example("1", "q", "r", ("a",))])
-    assert (scored.parts["strict"], scored.final) == (strict, final)
-    assert scored.scores[0].status.startswith(status) and scored.parts["status"].startswith(status)
-    assert scored.values == ((1.0,) if not status.startswith("failed") else (None,))
-    assert scored.calls == (1 if final else 3)
+def test_only_answers_that_can_be_ranked_are_chosen() -> None:
+    rows = choose(responses(40), 15)
+    assert rows == choose(responses(40), 15)
+    assert [len(row["answers"]) for row in rows] == [4] * 15 + [2] * 15
+    assert len({row["id"] for row in rows}) == 30
+    for row in rows:
+        facts = world.find_question(row["id"]).facts
+        assert len({world.true_support(text, facts) for text in row["answers"]}) == len(row["answers"])
+    with pytest.raises(InputError, match="40 questions gave 20 prompts with K=4, 21 are wanted"):
+        choose(responses(40), 21)
 
 
-@pytest.mark.parametrize(("patterns", "score"), [(False, None), (True, 1.0)])
-def test_a_reply_that_was_cut_off_is_read_by_patterns_only_where_that_is_asked(patterns: bool, score: Any) -> None:
-    cut = Reply('[{"id": "A", "atomic_claims": [' + CLAIM + ', {"claim": "an', "truncated")
-    scorer = RagZeval(ScriptedBackend([cut]), "compact", Sampling(), patterns=patterns)
-    (scored,) = scorer.score([Example("1", "q", "r", ("a", "b"))])
-    assert scored.values == (score, None) and scored.parts["strict"] is False
-    assert scored.parts["status"].startswith("patterns" if patterns else "failed: reply cut off")
+def test_the_true_support_ranks_the_answers(score_by: Any) -> None:
+    benchmark = NanoCad(choose(responses(20), 5))
+
+    def supports(at: int) -> list[float | None]:
+        facts = world.find_question(benchmark.examples[at].id).facts
+        return [world.true_support(text, facts) for text in benchmark.examples[at].answers]
+
+    assert {m.value for m in benchmark.metrics(score_by(benchmark, supports))} == {1.0}
 
 
-def test_an_answer_without_claims_has_no_score_and_says_so() -> None:
-    text = '[{"id": "A", "atomic_claims": []}]'
-    (scored,) = RagZeval(ScriptedBackend([text]), "compact", Sampling()).score([Example("1", "q", "r", ("a",))])
-    assert scored.scores == (Score(None, "failed: no claims"),)
-
-
-def test_the_test_set_is_the_one_that_was_fixed_before_any_tuning() -> None:
+def test_the_test_sets_are_those_that_were_fixed_before_any_tuning() -> None:
     """A change of the world or of a seed that changes what is tested has to be made here, knowingly."""
     config = load_config("bench", []).nano_eval
-    benchmark = NanoEval(config.n, config.seed_ranked, config.seed_pairs)
-    assert benchmark.data_hash == "d2366d2f65f59689b2b8bddb691579acffbf3baf14a68efb91d7e7c2a734ebb8"
+    drawn = NanoEval(config.n, config.seed_ranked, config.seed_pairs)
+    assert drawn.data_hash == "d2366d2f65f59689b2b8bddb691579acffbf3baf14a68efb91d7e7c2a734ebb8"
+    shipped = NanoCad(read_jsonl(ROWS))
+    assert [len(e.answers) for e in shipped.examples] == [4] * 500 + [2] * 500
+    assert {world.find_question(e.id).person for e in shipped.examples} <= set(world.remembered_people("test"))
+    assert shipped.data_hash == "ae2707ddcc97b3f61c71a6d01430c7984174791328f245a5bb53af391afd5a6f"

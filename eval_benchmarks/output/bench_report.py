@@ -1,0 +1,74 @@
+"""What a benchmark run says at its end, made once of its results: for the terminal, and for the files of its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval_benchmarks.output.cases import Case, case_page, find_case
+from eval_benchmarks.output.columns import bench_tables, comma_separated
+from eval_benchmarks.output.comparisons import comparison_rows
+from eval_benchmarks.output.curves import png
+from eval_benchmarks.output.densities import density_figure
+from eval_benchmarks.output.page import embedded, render
+from eval_benchmarks.output.summary import summary_rows
+from eval_benchmarks.output.table import Table, latex, markdown
+from eval_benchmarks.trials import BenchResults
+from rag_zeval.files import Row, write_bytes, write_json, write_text
+from rag_zeval.scorers.rag_zeval import RagZeval
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """Tables and notes, and what they were made of. densities: the figure as PNG, if it could be drawn."""
+
+    rows: list[Row]
+    comparisons: list[Row]
+    tables: list[Table]
+    notes: list[str]
+    densities: bytes | None
+    case: Case | None
+
+
+def make_report(results: BenchResults, notes: Sequence[str]) -> BenchReport:
+    """The report of these results. `notes` come first among its notes, then a line for all that could not be made."""
+    rows, comparisons = summary_rows(results), comparison_rows(results)
+    figure, case = density_figure(results), find_case(results.scorers)
+    notes = [*notes, *_benchmark_notes(results)]
+    if figure is None:
+        notes.append("densities.png is not drawn: it needs scores of the RAGChecker meta-evaluation")
+    if case is None:
+        notes.append("cases.html is not written: it needs an example that rag_zeval judged by two models")
+    image = png(figure) if figure else None
+    return BenchReport(rows, comparisons, bench_tables(rows, comparisons), notes, image, case)
+
+
+def _benchmark_notes(results: BenchResults) -> Iterator[str]:
+    for name, scorers in results.by_benchmark.items():
+        if not any(scorer.scorer == RagZeval.name for scorer in scorers):
+            yield f"{name}: no tests against RAG-Zeval, because it has no scores here"
+    for name, (first, *_) in results.by_benchmark.items():
+        yield from first.benchmark.about
+        if first.benchmark.no_ceiling:
+            yield f"{name}: no row for how well annotators agree with each other: {first.benchmark.no_ceiling}"
+
+
+def write_report(report: BenchReport, out: Path) -> None:
+    """Write summary.json, comparisons.json, tables.{md,tex,csv,html}, densities.png and cases.html into `out`."""
+    tables, notes, case = report.tables, report.notes, report.case
+    densities = embedded(report.densities) if report.densities else None
+    page = render("tables.html", name=out.name, tables=tables, notes=notes, densities=densities, case=case)
+    write_json(out / "summary.json", report.rows)
+    write_json(out / "comparisons.json", report.comparisons)
+    write_text(out / "tables.md", markdown(tables, notes))
+    write_text(out / "tables.tex", latex(tables, notes))
+    write_text(out / "tables.csv", comma_separated(report.rows, report.comparisons))
+    write_text(out / "tables.html", page)
+    for name, content in {
+        "densities.png": report.densities,
+        "cases.html": case_page(case).encode() if case else None,
+    }.items():
+        (out / name).unlink(missing_ok=True)  # of an earlier run, which had more
+        if content is not None:
+            write_bytes(out / name, content)
