@@ -114,28 +114,35 @@ def print_plan(settings: TrainSettings) -> int:
     """
     val_rows = sum(stage.rows or 0 for stage in settings.validation)
     verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, val_rows))
-    values: dict[str, Any] = {"settings": settings, "data": verl.data, "unchecked": checked_by_verl(verl)}
+    unchecked = checked_by_verl(verl)
     problems: list[str] = []
     try:
         rows = read_rows(settings)
     except InputError as error:
         problems.append(str(error))
         rows = PlannedRows(settings.stages, None, "as configured")
+    total = sum(stage.rows or 0 for stage in rows.stages) if all(stage.rows for stage in rows.stages) else None
     shape, where = read_shape(settings.base_model)
-    all_known = all(stage.rows for stage in rows.stages)
-    values |= {"rows": rows, "all_known": all_known, "shape": shape, "where": where}
-    values["steps"] = describe_steps(settings.verl, rows.stages) if all_known else None
-    values["rollouts"] = settings.verl.data.train_batch_size * settings.verl.actor_rollout_ref.rollout.n
-    values["longest"] = verl.data.max_prompt_length + verl.data.max_response_length
-    gpu_gib = settings.gpu_memory_gib
-    values["on_gpus"] = settings.platform == "gpu" and gpu_gib is not None
-    if shape and settings.platform == "gpu" and gpu_gib is not None:
+    gpu_gib = settings.gpu_memory_gib if settings.platform == "gpu" else None
+    values: dict[str, Any] = {
+        "settings": settings,
+        "unchecked": unchecked,
+        "shape": shape,
+        "where": where,
+        "rows": rows,
+        "steps": None if total is None else describe_steps(settings.verl, rows.stages),
+        "data": verl.data,
+        "rollouts": verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n,
+        "longest": verl.data.max_prompt_length + verl.data.max_response_length,
+        "gpu_gib": gpu_gib,
+    }
+    if shape and gpu_gib is not None:
         setup = read_setup(verl)
         values |= plan_memory(shape, setup, verl, gpu_gib)
         problems += filter(None, [misfit(shape, setup, gpu_gib)])
     if shape:
-        steps = count_steps(settings.verl, sum(stage.rows or 0 for stage in rows.stages)) if all_known else None
-        values["disk"], values["free"] = plan_disk(shape, verl, steps, settings.export), free_bytes(settings.out_dir)
+        steps = None if total is None else count_steps(settings.verl, total)
+        values |= {"disk": plan_disk(shape, verl, steps, settings.export), "free": free_bytes(settings.out_dir)}
     print(render(values), end="")
     if problems:
         raise InputError("; ".join(problems))
@@ -212,7 +219,6 @@ def plan_memory(shape: Shape, setup: Setup, verl: DictConfig, gpu_gib: float) ->
     engine = setup.rollout
     held, copies = host_memory(shape, setup, verl.trainer.n_gpus_per_node)
     return {
-        "gpu_gib": gpu_gib,
         "setup": setup,
         "moments": memory_needs(shape, setup, gpu_gib),
         "room": cache_tokens(shape, setup, gpu_gib),
