@@ -10,7 +10,6 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +28,13 @@ ROW: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Callable[..., None]:
-    """Writes r.jsonl, of a good row and others."""
-
-    def write(*rows: dict[str, Any]) -> None:
-        (tmp_path / "r.jsonl").write_bytes(b"".join(map(json_line, [ROW, *rows])))
-
-    return write
+def write(folder: Path, *rows: dict[str, Any]) -> None:
+    """Write r.jsonl, of a good row and others."""
+    (folder / "r.jsonl").write_bytes(b"".join(map(json_line, [ROW, *rows])))
 
 
-def test_page_and_figures_are_written(run: Any, write: Any, tmp_path: Path) -> None:
-    write({**ROW, "id": "2|m", "case": "2", "slice_tag": "s"}, {"id": "spent before", "calls": 7})
+def test_page_and_figures_are_written(run: Any, tmp_path: Path) -> None:
+    write(tmp_path, {**ROW, "id": "2|m", "case": "2", "slice_tag": "s"}, {"id": "spent before", "calls": 7})
     done = run("report", "r.jsonl", "--html", "p.html", "--figures", "figures")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -51,8 +45,8 @@ def test_page_and_figures_are_written(run: Any, write: Any, tmp_path: Path) -> N
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_bad_row_is_named_before_anything_is_written(run: Any, write: Any, tmp_path: Path) -> None:
-    write({**ROW, "id": "2|m", "question": 7})
+def test_a_bad_row_is_named_before_anything_is_written(run: Any, tmp_path: Path) -> None:
+    write(tmp_path, {**ROW, "id": "2|m", "question": 7})
     done = run("report", "r.jsonl", "--html", "p.html", "--figures", "figures")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: r.jsonl:2: field 'question' must be str, found int\n"
@@ -69,16 +63,16 @@ def test_a_bad_row_is_named_before_anything_is_written(run: Any, write: Any, tmp
         (["nan.jsonl", "--html", "p.html"], "nan.jsonl:1: not valid JSON: NaN is not a number"),
     ],
 )
-def test_what_cannot_be_used_is_one_line(words: list[str], said: str, run: Any, write: Any, tmp_path: Path) -> None:
-    write()
+def test_what_cannot_be_used_is_one_line(words: list[str], said: str, run: Any, tmp_path: Path) -> None:
+    write(tmp_path)
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "nan.jsonl").write_text(json.dumps({**ROW, "scores": [float("nan"), 1.0]}))
     done = run("report", *words)
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_the_page_is_served_until_it_is_interrupted(write: Any, tmp_path: Path, no_proxy: None) -> None:
-    write({**ROW, "id": "2|m", "question": "Who?", "answers": ["Ann <b>", "b"]})
+def test_the_page_is_served_until_it_is_interrupted(tmp_path: Path, no_proxy: None) -> None:
+    write(tmp_path, {**ROW, "id": "2|m", "question": "Who?", "answers": ["Ann <b>", "b"]})
     line = [sys.executable, "-m", "rag_zeval", "serve-report", str(tmp_path / "r.jsonl"), "--port", "0"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -92,8 +86,8 @@ def test_the_page_is_served_until_it_is_interrupted(write: Any, tmp_path: Path, 
         assert process.wait(timeout=60) == 130
 
 
-def test_a_port_that_cannot_be_had_is_one_line_that_names_it(run: Any, write: Any) -> None:
-    write()
+def test_a_port_that_cannot_be_had_is_one_line_that_names_it(run: Any, tmp_path: Path) -> None:
+    write(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words in (["serve-report", "r.jsonl"], ["mock-judge"]):
