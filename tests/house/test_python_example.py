@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import pytest
 
 from rag_zeval.scripted_judge import ScriptedJudge
@@ -66,19 +68,13 @@ results = %sevaluate(rows, model=judge, out=%r, concurrency=1)
 
 
 def test_it_runs_in_a_notebook_whose_cells_can_be_interrupted(
-    literal_judge: ScriptedJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    literal_judge: ScriptedJudge, tmp_path: Path, jupyter: dict[str, Any]
 ) -> None:
-    import nbclient
-    import nbformat
-
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))  # nobody's own settings
     cells = [nbformat.v4.new_code_cell(block) for block in blocks(literal_judge)]
     interrupted = [INTERRUPTED % ("", "plain.jsonl"), INTERRUPTED % ("await a", "awaited.jsonl")]
     cells += [nbformat.v4.new_code_cell(code) for code in (*interrupted, "[one.score for one in doubtful]")]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    settings = {"interrupt_on_timeout": True, "allow_errors": True, "resources": {"metadata": {"path": str(tmp_path)}}}
-    client = nbclient.NotebookClient(notebook, kernel_name="python3", **settings)
+    client = nbclient.NotebookClient(notebook, interrupt_on_timeout=True, allow_errors=True, **jupyter)
     with client.setup_kernel():
         for at, cell in enumerate(cells):
             client.timeout = 2 if cell.source in interrupted else 60

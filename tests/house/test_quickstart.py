@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import pytest
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "quickstart.ipynb"
@@ -19,12 +21,9 @@ def shown(cell: Any) -> str:
     return "".join(one.get("text", "") + one.get("data", {}).get("text/plain", "") for one in cell.outputs)
 
 
-def test_the_quick_start_runs_and_its_gate_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import nbclient
-    import nbformat
-
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))  # nobody's own settings
+def test_the_quick_start_runs_and_its_gate_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jupyter: dict[str, Any]
+) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # as if activated
     for name in [name for name in os.environ if name.endswith("_API_KEY")]:
         monkeypatch.delenv(name)
@@ -33,9 +32,8 @@ def test_the_quick_start_runs_and_its_gate_is_closed(tmp_path: Path, monkeypatch
             monkeypatch.setenv(spelt, "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    settings = {"timeout": SECONDS, "resources": {"metadata": {"path": str(tmp_path)}}}
     started = time.monotonic()
-    nbclient.NotebookClient(notebook, kernel_name="python3", **settings).execute()  # raises where a cell does
+    nbclient.NotebookClient(notebook, timeout=SECONDS, **jupyter).execute()  # raises where a cell does
     assert time.monotonic() - started < SECONDS
     code = {cell.source: shown(cell) for cell in notebook.cells if cell.cell_type == "code"}
     [gate] = [text for source, text in code.items() if "rag-zeval gate" in source]
@@ -47,8 +45,6 @@ def test_the_quick_start_runs_and_its_gate_is_closed(tmp_path: Path, monkeypatch
 
 
 def test_the_notebook_is_kept_without_outputs() -> None:
-    import nbformat
-
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
