@@ -262,10 +262,15 @@ def check(seed: int, numbers: range) -> tuple[Counter[tuple[str, str]], list[str
     return counts, faults
 
 
-def honest(count: int) -> Counter[tuple[str, str]]:
-    """What became of `count` whole replies of each kind in WHOLE, from plain inputs."""
-    cases = (case_of(kind, asked(random.Random(f"{kind} {number}"))) for kind in WHOLE for number in range(count))
-    return Counter((one.kind, outcome(one)[0]) for one in cases)
+def read_honest(each: int) -> Findings:
+    """How many of `each` whole replies of each kind are read, from plain inputs; of each kind all must be."""
+    findings = Findings("honest")
+    for kind in WHOLE:
+        cases = (case_of(kind, asked(random.Random(f"{kind} {number}"))) for number in range(each))
+        ends = Counter(outcome(one)[0] for one in cases)
+        findings.counts[kind] = ends["read"]
+        findings.note_if(ends["read"] < each, "not read", kind, dict(ends))
+    return findings
 
 
 def run(replies: int) -> Findings:
