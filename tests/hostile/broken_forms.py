@@ -155,12 +155,9 @@ def _same_twice(rng: random.Random, ask: Ask) -> str:
 def _key_twice(rng: random.Random, ask: Ask) -> str:
     value = copy_of(ask.meant)
     one, key = rng.choice(verdict_fields(value))
-    for _ in range(40):
-        new = rng.choice([value_of[name] for value_of, name in verdict_fields(ask.other)])
-        if new != one[key]:
-            break
-    else:
-        new = _another(one[key])
+    others = [value_of[name] for value_of, name in verdict_fields(ask.other)]
+    rng.shuffle(others)
+    new = next((other for other in others if other != one[key]), _another(one[key]))
     first = {MARK: new, **one} if rng.random() < 0.5 else {**one, MARK: new}
     one.clear()
     one.update(first)
@@ -250,10 +247,7 @@ def _other_shape(rng: random.Random, ask: Ask) -> Said:
     if not keys:
         return Said(spelt({"value": 1, "reply": None}), detail="object")
     gone = rng.choice(_needed(value))
-    for one in objects(value):
-        if gone in one:
-            del one[gone]
-            break
+    del next(one for one in objects(value) if gone in one)[gone]
     return Said(spelt(value), detail=f"no {gone}")
 
 
