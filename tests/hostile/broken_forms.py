@@ -47,12 +47,6 @@ def _aloud_cut(rng: random.Random, ask: Ask) -> Said:
     return Said(f"Let me see. {musing(rng, ask)} {rng.choice(('Hmm, but', 'On the other', 'So I'))}", "truncated")
 
 
-CUT = [
-    Kind("cut anywhere", "honest or none", json_prompt, _cut),
-    Kind("text cut off", "none", text_prompt, _cut_text),
-    Kind("thinking aloud, cut off", "none", any_prompt, _aloud_cut),
-]
-
 # ---- items left out
 
 DOTS = "...", "…", "....", "[...]", "etc.", "and so on", "(3 more)", "<more>"
@@ -64,16 +58,20 @@ STRINGS = "...", "…", "etc.", "and so on", ". . .", "[...]", "(more)", "…and
 LINES = "...", "- ...", "…", "- …", "- etc.", "- and so on", "(3 more)", "- (3 more)", "[...]", "- [...]", "etc."
 
 
-def _left_out(rng: random.Random, ask: Ask) -> tuple[Any, str]:
-    """The reply with MARK in place of one or more items of a list, and where: first, middle or last."""
-    value = copy_of(ask.meant)
-    items = rng.choice([one for one in lists(value) if len(one) > 1])
+def _without_some(rng: random.Random, items: list[Any], mark: Any) -> tuple[list[Any], str]:
+    """Items with a mark in place of one to three of them, never of all, and where: first, middle or last."""
     start = rng.randrange(len(items))
     end = rng.randint(start + 1, min(len(items), start + 3))
-    if end - start == len(items):
-        start += 1
+    start += end - start == len(items)
     where = "first" if start == 0 else "last" if end == len(items) else "middle"
-    items[start:end] = [MARK]
+    return [*items[:start], mark, *items[end:]], where
+
+
+def _left_out(rng: random.Random, ask: Ask) -> tuple[Any, str]:
+    """The reply with MARK in place of one or more items of a list, and where."""
+    value = copy_of(ask.meant)
+    items = rng.choice([one for one in lists(value) if len(one) > 1])
+    items[:], where = _without_some(rng, items, MARK)
     return value, where
 
 
@@ -127,21 +125,9 @@ def _emptied(value: Any, dots: str) -> Any:
 
 def _elided_lines(rng: random.Random, ask: Ask) -> Said:
     lines, word = ask.meant.splitlines(), rng.choice(LINES)
-    start = rng.randrange(len(lines))
-    end = rng.randint(start + 1, min(len(lines), start + 3))
-    if end - start == len(lines):
-        start += 1
-    where = "first" if start == 0 else "last" if end == len(lines) else "middle"
-    return Said("\n".join([*lines[:start], word, *lines[end:]]) + "\n", detail=f"{word!r} {where}")
+    kept, where = _without_some(rng, lines, word)
+    return Said("\n".join(kept) + "\n", detail=f"{word!r} {where}")
 
-
-ELIDED = [
-    Kind("items left out for dots", "none", has_list, _elided(DOTS, True)),
-    Kind("items left out for a comment", "none", has_list, _elided(COMMENTS, False)),
-    Kind("items left out for a string", "none", has_list, _elided_by_a_string),
-    Kind("items left out for a skeleton", "none", _is_free_list, _elided_by_a_skeleton),
-    Kind("lines left out", "none", has_lines, _elided_lines),
-]
 
 # ---- evaluations too many, and verdicts that are none
 
@@ -169,12 +155,9 @@ def _same_twice(rng: random.Random, ask: Ask) -> str:
 def _key_twice(rng: random.Random, ask: Ask) -> str:
     value = copy_of(ask.meant)
     one, key = rng.choice(verdict_fields(value))
-    for _ in range(40):
-        new = rng.choice([value_of[name] for value_of, name in verdict_fields(ask.other)])
-        if new != one[key]:
-            break
-    else:
-        new = _another(one[key])
+    others = [value_of[name] for value_of, name in verdict_fields(ask.other)]
+    rng.shuffle(others)
+    new = next((other for other in others if other != one[key]), _another(one[key]))
     first = {MARK: new, **one} if rng.random() < 0.5 else {**one, MARK: new}
     one.clear()
     one.update(first)
@@ -200,26 +183,22 @@ RAW_WORDS = (
 
 
 def _spoilt(rng: random.Random, ask: Ask) -> Said:
-    """A verdict that is none."""
+    """A verdict that is none: another value, or raw text where JSON has one."""
     value = copy_of(ask.meant)
     fields = verdict_fields(value)
     word: Any = rng.choice(BAD_WORDS)
-    percent = ask.prompt.name.startswith("ccrs")
-    if word == 1.5 and percent:
+    if word == 1.5 and ask.prompt.name.startswith("ccrs"):  # its scores are percentages
         word = rng.choice((100.5, -0.5))
-    raw = rng.random() < 0.25
-    mark = MARK if raw else word
-    if fields:
-        one, key = rng.choice(fields)
-        if isinstance(one[key], list) and one[key]:
-            one[key][rng.randrange(len(one[key]))] = mark
-        else:
-            one[key] = MARK if raw or (isinstance(one[key], list) and word == []) else word
-    else:
-        value[rng.randrange(len(value))] = mark
-    if raw or MARK in spelt(value):
+    is_raw = rng.random() < 0.25
+    one, key = rng.choice(fields) if fields else (value, rng.randrange(len(value)))
+    if isinstance(one[key], list):
+        is_raw = is_raw or (word == [] and not one[key])
+        one, key = (one[key], rng.randrange(len(one[key]))) if one[key] else (one, key)
+    if is_raw:
+        one[key] = MARK
         word = rng.choice(RAW_WORDS)
         return Said(spelt(value).replace(f'"{MARK}"', word), detail=f"raw {word}")
+    one[key] = word
     return Said(spelt(value), detail=repr(word))
 
 
@@ -268,10 +247,7 @@ def _other_shape(rng: random.Random, ask: Ask) -> Said:
     if not keys:
         return Said(spelt({"value": 1, "reply": None}), detail="object")
     gone = rng.choice(_needed(value))
-    for one in objects(value):
-        if gone in one:
-            del one[gone]
-            break
+    del next(one for one in objects(value) if gone in one)[gone]
     return Said(spelt(value), detail=f"no {gone}")
 
 
@@ -284,7 +260,15 @@ def _needed(value: Any) -> list[str]:
     return verdict_keys + [key for one in objects(value) for key in one if key in LISTS]
 
 
-SPOILT = [
+BROKEN = [
+    Kind("cut anywhere", "honest or none", json_prompt, _cut),
+    Kind("text cut off", "none", text_prompt, _cut_text),
+    Kind("thinking aloud, cut off", "none", any_prompt, _aloud_cut),
+    Kind("items left out for dots", "none", has_list, _elided(DOTS, True)),
+    Kind("items left out for a comment", "none", has_list, _elided(COMMENTS, False)),
+    Kind("items left out for a string", "none", has_list, _elided_by_a_string),
+    Kind("items left out for a skeleton", "none", _is_free_list, _elided_by_a_skeleton),
+    Kind("lines left out", "none", has_lines, _elided_lines),
     Kind("two evaluations", "none", any_prompt, _two),
     Kind("two evaluations, the second cut off", "none", json_prompt, _second_cut_off),
     Kind("the same twice", "honest or none", any_prompt, _same_twice),
@@ -294,5 +278,3 @@ SPOILT = [
     Kind("too many or too few", "none", is_counted, _other_length),
     Kind("another shape", "none", json_prompt, _other_shape),
 ]
-
-BROKEN = (*CUT, *ELIDED, *SPOILT)

@@ -29,20 +29,9 @@ import people_files
 import scorer_replies
 import test_prompts
 from findings import Findings
-from fuzzed_replies import honest
 
 FOLDER = Path("runs/hostile")  # the counts of each part
 SIDE_BY_SIDE = 2
-EACH = 200  # honest replies of each kind
-
-
-def read_honest() -> Findings:
-    """How many whole replies of each kind are read; of each kind all must be."""
-    findings = Findings("honest")
-    for (kind, end), count in honest(EACH).items():
-        findings.counts[kind] += count * (end == "read")
-        findings.note("not read", kind, [f"{count} of {EACH} {end}"] if end != "read" else [])
-    return findings
 
 
 PARTS: dict[str, Callable[[], Findings]] = {  # those that take longest first
@@ -60,7 +49,7 @@ PARTS: dict[str, Callable[[], Findings]] = {  # those that take longest first
     "long": lambda: long_replies.run(5_000_000),
     "prompts": lambda: test_prompts.run(60_000),
     "whole": lambda: scorer_replies.read_honest(10),
-    "honest": read_honest,
+    "honest": lambda: fuzzed_replies.read_honest(200),
 }
 
 
@@ -89,9 +78,7 @@ def main() -> int:
     started = time.monotonic()
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         ends = list(pool.map(lambda name: subprocess.run([sys.executable, __file__, name]).returncode, given))
-    counts = {
-        name: json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")) for name in given if name in PARTS
-    }
+    counts = {name: json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")) for name in given}
     result = {**counts, "minutes": round((time.monotonic() - started) / 60, 1)}
     (FOLDER / "result.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     broken = [name for name, end in zip(given, ends, strict=True) if end]

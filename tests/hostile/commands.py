@@ -64,19 +64,16 @@ class Command:
         words: Sequence[str],
         folder: Path,
         *,
-        given: bytes = b"",
         before: Sequence[str] = (),
         streams: Mapping[str, int] | None = None,
         **environment: str,
     ):
         env = {name: value for name, value in os.environ.items() if not LEFT_OUT.search(name)}
         env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200", **environment}
-        self._files = {name: tempfile.TemporaryFile() for name in ("stdin", "stdout", "stderr")}  # noqa: SIM115
-        self._files["stdin"].write(given)
-        self._files["stdin"].seek(0)
         line = [*before, sys.executable, *([] if words[0].startswith("-") else ["-m"]), *words]
+        self._files = {name: tempfile.TemporaryFile() for name in ("stdout", "stderr")}  # noqa: SIM115
+        handles: Any = {"stdin": subprocess.DEVNULL, **self._files, **(streams or {})}
         self._started = time.monotonic()
-        handles: Any = {**self._files, **(streams or {})}
         self.process = subprocess.Popen(line, cwd=folder, env=env, start_new_session=True, **handles)
 
     @property
@@ -98,13 +95,12 @@ class Command:
                 self.kill()
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.02)
-        seconds = time.monotonic() - self._started
+        seconds, said = time.monotonic() - self._started, []
         for file in self._files.values():
-            file.seek(0)
-        _, out, err = (file.read() for file in self._files.values())
-        for file in self._files.values():
-            file.close()
-        return Ended(self.process.returncode, out, err, seconds, mib, hung)
+            with file:
+                file.seek(0)
+                said.append(file.read())
+        return Ended(self.process.returncode, *said, seconds, mib, hung)
 
 
 def peak_mib(process: int | str) -> int:

@@ -71,8 +71,8 @@ class Findings:
         with ThreadPoolExecutor(2) as pool:
             pending = {pool.submit(attempt): where for where, attempt in attempts.items()}
             for ended in as_completed(pending):
-                error = ended.exception()
-                self.note_if(error, "broke off", pending[ended], repr(error))
+                if error := ended.exception():
+                    self.note("broke off", pending[ended], [repr(error)])
                 self.tell(f"{self.counts[done]:,} {done}")
 
     def check(self, check: Callable[[range], Checked], cases: int, step: int) -> Counter[tuple[str, ...]]:

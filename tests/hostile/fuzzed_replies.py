@@ -195,6 +195,9 @@ def fragment(rng: random.Random) -> str:
     return text + rng.choice(("", "", " and more", sentence(rng)))
 
 
+SPOKEN = ("claim", "analysis", "grounding_evidence", "answer")  # fields that may repeat a text
+
+
 def _injected(ask: Asked) -> str:
     """A fragment stands in an answer or the reference; the judge repeats it, or half of it, as it is."""
     rng, text, mark = ask.rng, fragment(ask.rng), "\ue000"
@@ -204,13 +207,9 @@ def _injected(ask: Asked) -> str:
     for _ in range(rng.choice((1, 1, 2))):
         item = rng.choice(ask.items)
         claim = rng.choice(item["atomic_claims"])
-        names = [name for name in ("claim", "analysis", "grounding_evidence", "answer") if name in {**item, **claim}]
-        field = rng.choice(names)
+        owner, name = rng.choice([(one, name) for one in (item, claim) for name in one if name in SPOKEN])
         said = rng.choice((mark, f"It says {mark}", f"It says {mark} there."))
-        if field == "answer":
-            item["answer"] = said
-        else:
-            claim[field] = [*claim[field], said] if field == "grounding_evidence" else said
+        owner[name] = [*owner[name], said] if isinstance(owner[name], list) else said
     said = text if rng.random() < 0.7 else text[: rng.randint(0, len(text))]
     if rng.random() < 0.15:
         said = json.dumps(said)[1:-1]  # this judge escapes what it repeats
@@ -262,10 +261,15 @@ def check(seed: int, numbers: range) -> tuple[Counter[tuple[str, str]], list[str
     return counts, faults
 
 
-def honest(count: int) -> Counter[tuple[str, str]]:
-    """What became of `count` whole replies of each kind in WHOLE, from plain inputs."""
-    cases = (case_of(kind, asked(random.Random(f"{kind} {number}"))) for kind in WHOLE for number in range(count))
-    return Counter((one.kind, outcome(one)[0]) for one in cases)
+def read_honest(each: int) -> Findings:
+    """How many of `each` whole replies of each kind are read, from plain inputs; of each kind all must be."""
+    findings = Findings("honest")
+    for kind in WHOLE:
+        cases = (case_of(kind, asked(random.Random(f"{kind} {number}"))) for number in range(each))
+        ends = Counter(outcome(one)[0] for one in cases)
+        findings.counts[kind] = ends["read"]
+        findings.note_if(ends["read"] < each, "not read", kind, dict(ends))
+    return findings
 
 
 def run(replies: int) -> Findings:

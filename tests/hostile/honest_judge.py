@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from honest_replies import NAMES, THINGS, VERBS, sentence
+from honest_replies import NAMES, THINGS, VERBS, sentence, trajectory
 
 from rag_zeval.judge.prompt import EVIDENCE, INPUTS, VARIANTS, Prompt, Variant
 from rag_zeval.literal_judge import LITERAL
@@ -72,21 +72,13 @@ def _scoring(rng: random.Random, inputs: Inputs) -> dict[str, Any]:
 
 
 def _trajectory(variant: Variant, rng: random.Random, inputs: Inputs) -> list[dict[str, Any]]:
-    candidates = []
-    for letter, answer in inputs["candidates"].items():
-        claims = []
-        for _ in range(rng.randint(1, 3)):
-            supported = rng.random() < 0.5
-            claim = {
-                "claim": sentence(rng),
-                "is_supported": supported,
-                EVIDENCE: [sentence(rng) for _ in range(rng.randint(int(supported), 2))],
-                "analysis": _why(rng, inputs),
-            }
-            claims.append({name: claim[name] for name in variant.claim_fields})
-        echo = {"answer": answer[:STABLE]} if variant.echo_answer else {}
-        candidates.append({"id": letter, **echo, "atomic_claims": claims})
-    return candidates
+    return trajectory(
+        rng,
+        variant,
+        {letter: answer[:STABLE] for letter, answer in inputs["candidates"].items()},
+        quote=lambda: sentence(rng),
+        analysis=lambda: _why(rng, inputs),
+    )
 
 
 def _label(rng: random.Random, inputs: Inputs) -> str:
@@ -168,7 +160,7 @@ class Ask:
     def _drawn(self, salt: str) -> Any:
         name = self.prompt.name
         seen = {key: value for key, value in self.inputs.items() if (name, key) != ("nuggets_create", "nuggets")}
-        key = json.dumps(_shortened(seen))
+        key = [text[:STABLE] for text in strings(seen)]
         meant = MEANT.get(name, _as_shown(name))
         return meant(random.Random(f"{salt} {self.seed} {name} {key}"), self.inputs)
 
@@ -209,14 +201,4 @@ def verdicts(value: Any) -> Any:
         return [verdicts(inner) for inner in value]
     if isinstance(value, dict):
         return {key: verdicts(inner) for key, inner in value.items() if key not in COMMENTARY}
-    return value
-
-
-def _shortened(value: Any) -> Any:
-    if isinstance(value, str):
-        return value[:STABLE]
-    if isinstance(value, list):
-        return [_shortened(inner) for inner in value]
-    if isinstance(value, dict):
-        return {key: _shortened(inner) for key, inner in value.items()}
     return value

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hostile_texts import texts
 
-from rag_zeval.judge.prompt import VARIANTS, judge_messages
+from rag_zeval.judge.prompt import EVIDENCE, VARIANTS, Variant, judge_messages
 from rag_zeval.judge.schema import LETTERS
 
 Verdicts = tuple[tuple[bool, ...], ...]  # of each claim of each candidate
@@ -54,6 +54,28 @@ def sentence(rng: random.Random) -> str:
     return f"{rng.choice(NAMES)} {rng.choice(VERBS)} {rng.choice(THINGS)} in {rng.randint(1200, 2030)}."
 
 
+def trajectory(
+    rng: random.Random,
+    variant: Variant,
+    candidates: Mapping[str, str],
+    quote: Callable[[], str],
+    analysis: Callable[[], str],
+    most: int = 3,
+) -> Items:
+    """One to `most` claims of each candidate, drawn with their verdicts, quotes and analyses."""
+    items: Items = []
+    for letter, answer in candidates.items():
+        echo = {"answer": answer} if variant.echo_answer else {}
+        items.append({"id": letter, **echo, "atomic_claims": []})
+        for _ in range(rng.randint(1, most)):
+            supported = rng.random() < 0.5
+            claim = {"claim": sentence(rng), "is_supported": supported}
+            claim[EVIDENCE] = [quote() for _ in range(rng.randint(int(supported), 2))]
+            claim["analysis"] = analysis()
+            items[-1]["atomic_claims"].append({name: claim[name] for name in variant.claim_fields})
+    return items
+
+
 def asked(rng: random.Random, hostile: float = 0.0) -> Asked:
     """`hostile`: how probable it is that the question, the reference or an answer is one of `hostile_texts`."""
 
@@ -63,24 +85,15 @@ def asked(rng: random.Random, hostile: float = 0.0) -> Asked:
         return " ".join(sentence(rng) for _ in range(rng.randint(1, most)))
 
     n, variant = rng.randint(1, 4), rng.choice(list(VARIANTS))
-    reference = text(3)
-    answers = [text(2) for _ in range(n)]
-    items = []
-    for letter, answer in zip(LETTERS, answers, strict=False):
-        claims = []
-        for _ in range(rng.randint(1, 4)):
-            supported = rng.random() < 0.5
-            quotes = [rng.choice((reference, sentence(rng))) for _ in range(rng.randint(int(supported), 2))]
-            analysis = rng.choice((sentence(rng), "", "The reference says so."))
-            claim = {
-                "claim": sentence(rng),
-                "is_supported": supported,
-                "grounding_evidence": quotes,
-                "analysis": analysis,
-            }
-            claims.append({field: claim[field] for field in VARIANTS[variant].claim_fields})
-        echo = {"answer": answer} if VARIANTS[variant].echo_answer else {}
-        items.append({"id": letter, **echo, "atomic_claims": claims})
+    reference, answers = text(3), [text(2) for _ in range(n)]
+    items = trajectory(
+        rng,
+        VARIANTS[variant],
+        dict(zip(LETTERS, answers, strict=False)),
+        quote=lambda: rng.choice((reference, sentence(rng))),
+        analysis=lambda: rng.choice((sentence(rng), "", "The reference says so.")),
+        most=4,
+    )
     return Asked(rng, variant, (sentence(rng), reference, *answers), items)
 
 

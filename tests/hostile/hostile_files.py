@@ -39,22 +39,11 @@ def light_texts(rng: random.Random) -> Iterator[HostileFile]:
         ):  # fmt: skip
             seen = [*words(rng, 2), "Größe"]
             yield HostileFile(f"text in {encoding}", suffix, "\r\n".join(seen).encode(encoding), seen, whole)
-    for middle in (
-        b"\r",
-        b"\x0c",
-        b"\x1a",
-        b"\x1b[2J",
-        b"\xe2\x80\x8b",
-        b"\xe2\x80\xae",
-        b"\xef\xbf\xbe",
-        b"<!--",
-        b"```",
-    ):
+    harmless = b"\r", b"\x0c", b"\x1a", b"\x1b[2J", b"\xe2\x80\x8b", b"\xe2\x80\xae", b"\xef\xbf\xbe", b"<!--", b"```"
+    for middle in (*harmless, b"\0", b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xe2\x80"):
         seen = words(rng, 2)
-        yield HostileFile(f"text around {middle!r}", ".md", middle.join(word.encode() for word in seen), seen, True)
-    for middle in (b"\0", b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xe2\x80"):
-        seen = words(rng, 2)
-        yield HostileFile(f"text around {middle!r}", ".md", middle.join(word.encode() for word in seen), seen, False)
+        content = middle.join(word.encode() for word in seen)
+        yield HostileFile(f"text around {middle!r}", ".md", content, seen, whole=middle in harmless)
     yield HostileFile("text that is none", ".txt", rng.randbytes(10_000), words(rng, 1), False, told=True)
     for content in (b"", b" \n\t", "\u200b\ufeff\u202e".encode()):
         yield HostileFile("text without words", ".txt", content, words(rng, 1), False, told=True)

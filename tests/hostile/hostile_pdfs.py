@@ -74,6 +74,11 @@ def pdf(kind: str, made: Mapping[int, bytes] | bytes, seen: Sequence[str], whole
     return HostileFile(f"PDF: {kind}", ".pdf", content, list(seen), whole and not told, told)
 
 
+def pages(*words: str) -> Objects:
+    """A document with one word on each page."""
+    return objects(*(stream(shown(word)) for word in words))
+
+
 def light_pdfs(rng: random.Random, broken: int) -> Iterator[HostileFile]:
     yield from _honest(rng)
     yield from _told(rng)
@@ -85,30 +90,22 @@ def light_pdfs(rng: random.Random, broken: int) -> Iterator[HostileFile]:
 def _honest(rng: random.Random) -> Iterator[HostileFile]:
     """Whatever a writer of PDFs may do."""
     seen = words(rng, 3)
-    plain = [stream(shown(word)) for word in seen]
-    yield pdf("plain", objects(*plain), seen)
-    yield pdf("deflated", objects(*(deflated(shown(word)) for word in seen)), seen)
-    yield pdf(
-        "hexadecimal", objects(stream(shown(seen[0]).hex().encode() + b">", b"/Filter /ASCIIHexDecode")), seen[:1]
-    )
-    twice = zlib.compress(zlib.compress(shown(seen[0])))
-    yield pdf("deflated twice", objects(stream(twice, b"/Filter [/FlateDecode /FlateDecode]")), seen[:1])
-    pieces = b"BT /F1 12 Tf 72 720 Td [(%s) -1 (%s)] TJ ET" % (seen[0][:4].encode(), seen[0][4:].encode())
-    yield pdf("in pieces", objects(stream(pieces)), seen[:1])
-    lines = "BT /F1 12 Tf 14 TL 72 720 Td ({}) Tj ({}) ' 1 1 ({}) \" ET".format(*seen).encode()
-    yield pdf("lines", objects(stream(lines)), seen)
-    yield pdf(
-        "hexadecimal words", objects(stream(b"BT /F1 12 Tf <%s> Tj ET" % seen[0].encode().hex().encode())), seen[:1]
-    )
+    plain, first = [stream(shown(word)) for word in seen], seen[0].encode()
     octal = "".join(f"\\{ord(letter):03o}" for letter in seen[0])
-    yield pdf("octal words", objects(stream(shown(octal))), seen[:1])
+    twice = zlib.compress(zlib.compress(shown(seen[0])))
+    lines = "BT /F1 12 Tf 14 TL 72 720 Td ({}) Tj ({}) ' 1 1 ({}) \" ET".format(*seen).encode()
+    for kind, content in {
+        "hexadecimal": stream(shown(seen[0]).hex().encode() + b">", b"/Filter /ASCIIHexDecode"),
+        "deflated twice": stream(twice, b"/Filter [/FlateDecode /FlateDecode]"),
+        "in pieces": stream(b"BT /F1 12 Tf 72 720 Td [(%s) -1 (%s)] TJ ET" % (first[:4], first[4:])),
+        "hexadecimal words": stream(b"BT /F1 12 Tf <%s> Tj ET" % first.hex().encode()),
+        "octal words": stream(shown(octal)),
+    }.items():
+        yield pdf(kind, objects(content), seen[:1])
     listed = {11: b"[20 0 R 21 0 R 22 0 R]", **dict(zip((20, 21, 22), plain, strict=True))}
-    yield pdf("many contents", {**objects(plain[0]), **listed}, seen)
     form = stream(shown(seen[1]), b"/Type /XObject /Subtype /Form " + RESOURCES)
+    bare_form = stream(shown(seen[1]), b"/Type /XObject /Subtype /Form")
     held = {**objects(stream(shown(seen[0]) + b"q /X Do Q\n" + shown(seen[2]))), 10: DRAWING, 30: form}
-    yield pdf("a form", held, seen)
-    held[30] = stream(shown(seen[1]), b"/Type /XObject /Subtype /Form")
-    yield pdf("a form with the page's fonts", held, seen)
     apart = {
         10: b"<< /Type /Page /Parent 2 0 R /Contents 40 0 R /Resources 41 0 R /Annots 42 0 R >>",
         40: b"[11 0 R]",
@@ -119,17 +116,23 @@ def _honest(rng: random.Random) -> Iterator[HostileFile]:
         45: b"<< /Type /Annot /Subtype /Link >>",
         46: b"null",
     }
-    yield pdf("a form, all by reference", {**held, **apart}, seen)
-    nested = objects(*plain, kids="40 0 R 12 0 R 14 0 R")
-    for number in range(40, 90):
-        nested[number] = b"<< /Type /Pages /Parent 2 0 R /Kids [%d 0 R] /Count 1 >>" % (
-            number + 1 if number < 89 else 10
-        )
-    yield pdf("pages 50 deep", nested, seen)
+    kids = b"<< /Type /Pages /Parent 2 0 R /Kids [%d 0 R] /Count 1 >>"
+    nested = {number: kids % (number + 1 if number < 89 else 10) for number in range(40, 90)}
+    for kind, made in {
+        "plain": objects(*plain),
+        "deflated": objects(*(deflated(shown(word)) for word in seen)),
+        "lines": objects(stream(lines)),
+        "many contents": {**objects(plain[0]), **listed},
+        "a form": held,
+        "a form with the page's fonts": {**held, 30: bare_form},
+        "a form, all by reference": {**held, 30: bare_form, **apart},
+        "pages 50 deep": {**objects(*plain, kids="40 0 R 12 0 R 14 0 R"), **nested},
+    }.items():
+        yield pdf(kind, made, seen)
     yield pdf("no font", {**objects(plain[0]), FONT: b"null"}, seen[:1], whole=False)
     yield pdf("bytes in front", b"junk\n" * 20 + written(objects(*plain)), seen, whole=False)
     many = words(rng, 100)
-    yield pdf("100 pages", objects(*(stream(shown(word)) for word in many)), many)
+    yield pdf("100 pages", pages(*many), many)
     yield from _by_pypdf(rng)
 
 
@@ -138,7 +141,7 @@ def _by_pypdf(rng: random.Random) -> Iterator[HostileFile]:
 
     for kind, keys in {"rewritten": None, "without a password": "", "with a password": "secret"}.items():
         seen = words(rng, 2)
-        writer = pypdf.PdfWriter(clone_from=io.BytesIO(written(objects(*(stream(shown(word)) for word in seen)))))
+        writer = pypdf.PdfWriter(clone_from=io.BytesIO(written(pages(*seen))))
         writer.compress_identical_objects()
         for page in writer.pages:
             page.compress_content_streams()
@@ -153,51 +156,46 @@ def _told(rng: random.Random) -> Iterator[HostileFile]:
     """Not all of these can be read, and it must be said."""
     seen = words(rng, 3)
     plain = [stream(shown(word)) for word in seen]
-    yield pdf("a page without text", objects(plain[0], stream(b"0 0 m 9 9 l S"), plain[1]), seen[:2], told=True)
-    yield pdf("a page without contents", {**objects(*plain), 13: b"null"}, [seen[0], seen[2]], told=True)
-    yield pdf("a filter of no kind", objects(plain[0], stream(b"x", b"/Filter /NoDecode")), seen[:1], told=True)
     cut = zlib.compress(b"".join(shown(word, 700 - at) for at, word in enumerate(words(rng, 300))))
-    for share in (0.3, 0.9):
-        part = cut[: int(share * len(cut))]
-        yield pdf(f"{share} of a stream", objects(plain[0], stream(part, b"/Filter /FlateDecode")), seen[:1], told=True)
-    bad = bytearray(cut)
-    bad[len(bad) // 2 : len(bad) // 2 + 20] = rng.randbytes(20)
-    yield pdf(
-        "a stream with a hole", objects(plain[0], stream(bytes(bad), b"/Filter /FlateDecode")), seen[:1], told=True
-    )
-    for kind, kids in {
-        "missing": "10 0 R 99 0 R 14 0 R",
-        "null": "10 0 R null 14 0 R",
-        "a number": "10 0 R 7 14 0 R",
+    half = len(cut) // 2
+    holed = cut[:half] + rng.randbytes(20) + cut[half + 20 :]
+    for kind, content in {
+        "a filter of no kind": stream(b"x", b"/Filter /NoDecode"),
+        "0.3 of a stream": stream(cut[: int(0.3 * len(cut))], b"/Filter /FlateDecode"),
+        "0.9 of a stream": stream(cut[: int(0.9 * len(cut))], b"/Filter /FlateDecode"),
+        "a stream with a hole": stream(holed, b"/Filter /FlateDecode"),
     }.items():
-        yield pdf(f"a page that is {kind}", objects(*plain, kids=kids), [seen[0], seen[2]], told=True)
-    yield pdf("a page of no type", {**objects(*plain), 12: b"<< /X 1 >>"}, [seen[0], seen[2]], told=True)
-    yield pdf("fewer pages than it counts", objects(*plain, kids="10 0 R 12 0 R"), seen[:2], told=True)
-    for kind in (b"FreeText", b"Widget"):
-        note = b"<< /Type /Annot /Subtype /%s /Rect [0 0 9 9] /Contents (note) /V (value) >>" % kind
-        made = objects(plain[0], page=b"/Annots [20 0 R]")
-        yield pdf(f"a {kind.decode()}", {**made, 20: note}, seen[:1], told=True)
-        listed = objects(plain[0], page=b"/Annots 21 0 R")
-        yield pdf(f"a list with a {kind.decode()}", {**listed, 20: note, 21: b"[20 0 R]"}, seen[:1], told=True)
-    for kind, end in {
+        yield pdf(kind, objects(plain[0], content), seen[:1], told=True)
+    for kind, made in {
+        "a page that is missing": objects(*plain, kids="10 0 R 99 0 R 14 0 R"),
+        "a page that is null": objects(*plain, kids="10 0 R null 14 0 R"),
+        "a page that is a number": objects(*plain, kids="10 0 R 7 14 0 R"),
+        "a page without contents": {**objects(*plain), 13: b"null"},
+        "a page of no type": {**objects(*plain), 12: b"<< /X 1 >>"},
+        "a page without text": objects(plain[0], stream(b"0 0 m 9 9 l S"), plain[2]),
+        "fewer pages than it counts": objects(*plain, kids="10 0 R 14 0 R"),
+    }.items():
+        yield pdf(kind, made, [seen[0], seen[2]], told=True)
+    for kind in ("FreeText", "Widget"):
+        note = b"<< /Type /Annot /Subtype /%s /Rect [0 0 9 9] /Contents (note) /V (value) >>" % kind.encode()
+        for name, listed in ((f"a {kind}", b"[20 0 R]"), (f"a list with a {kind}", b"21 0 R")):
+            made = objects(plain[0], page=b"/Annots " + listed)
+            yield pdf(name, {**made, 20: note, 21: b"[20 0 R]"}, seen[:1], told=True)
+    ends = {
         "string": b"BT /F1 12 Tf (open ",
         "array": b"BT /F1 12 Tf [(open",
         "dictionary": b"/P << /A (",
         "image": b"BI /W 9 ID xx ",
+    }
+    both = shown(seen[0]) + shown(seen[1])
+    for kind, content in {
+        **{f"an open {kind}": stream(shown(seen[0]) + end + shown(seen[1])) for kind, end in ends.items()},
+        **{f"a length of {length}": stream(both, length=length) for length in (0, 10, 10**6, 10**12, -5)},
+        "no end of a stream": stream(both).replace(b"endstream", b""),
     }.items():
-        content = stream(shown(seen[0]) + end + shown(seen[1]))
-        yield pdf(f"an open {kind}", objects(content, plain[2]), seen, whole=False)
-    for length in (0, 10, 10**6, 10**12, -5):
-        yield pdf(
-            f"a length of {length}",
-            objects(stream(shown(seen[0]) + shown(seen[1]), length=length), plain[2]),
-            seen,
-            whole=False,
-        )
-    yield pdf("no end of a stream", objects(plain[0].replace(b"endstream", b""), plain[1]), seen[:2], whole=False)
+        yield pdf(kind, objects(content, plain[2]), seen, whole=False)
     broken_form = stream(b"x", b"/Subtype /Form /Filter /FlateDecode " + RESOURCES)
-    made = {**objects(stream(shown(seen[0]) + b"/X Do\n")), 30: broken_form}
-    made[10] = DRAWING
+    made = {**objects(stream(shown(seen[0]) + b"/X Do\n")), 10: DRAWING, 30: broken_form}
     yield pdf("a broken form", made, seen[:1], told=True)
 
 
@@ -261,7 +259,7 @@ def _deep(rng: random.Random) -> Iterator[HostileFile]:
 def _broken(number: int, rng: random.Random) -> HostileFile:
     """A whole PDF with a piece cut off, or with the structure around its words damaged: the words stay as they are."""
     seen = words(rng, 6)
-    content = written(objects(*(stream(shown(word)) for word in seen)))
+    content = written(pages(*seen))
     kinds = ("cut off", "no table", "no trailer", "places moved", "structure damaged")
     kind = kinds[number % len(kinds)]
     if kind == "cut off":
@@ -271,7 +269,7 @@ def _broken(number: int, rng: random.Random) -> HostileFile:
     elif kind == "no trailer":
         content = content[: content.index(b"trailer")]
     elif kind == "places moved":
-        content = written(objects(*(stream(shown(word)) for word in seen)), shift=rng.choice([-9, -1, 1, 7, 10**6]))
+        content = written(pages(*seen), shift=rng.choice([-9, -1, 1, 7, 10**6]))
     else:
         damaged = list(re.finditer(rb"endobj|endstream|obj|/Type|/Kids|/Contents|/Parent| R|<<|>>|/Length", content))
         for hit in rng.sample(damaged, rng.randint(1, 4)):
@@ -283,55 +281,50 @@ def heavy_pdfs(rng: random.Random) -> Iterator[HostileFile]:
     """Small files that take memory or time."""
     yield from _deep(rng)
     front, back = words(rng, 2)
-    first = stream(shown(front))
-
-    def bomb(kind: str, content: bytes) -> HostileFile:
-        return pdf(kind, objects(first, content), [front, back], whole=False)
-
-    last = b"\n" + shown(back)
-    yield bomb("1 GB of spaces", swollen(b" ", 1000 * MB, last))
-    yield bomb("70 MB of spaces", swollen(b" ", 70 * MB, last))
-    yield bomb("70 MB of text", swollen(b"(word) Tj\n", 70 * MB, last))
-    yield bomb("70 MB of one string", swollen(b"word ", 70 * MB, b") Tj " + last).replace(b"stream\n", b"stream\n", 1))
-    yield bomb("a million operators", swollen(b"1 0 0 1 0 0 cm\n", 15 * MB, last))
-    yield bomb("a million states", swollen(b"q\n", 2 * MB, last))
-    yield bomb("a million words", deflated(b"BT /F1 12 Tf " + b"(w) Tj " * MB + b"ET" + last))
-    yield bomb("a million fonts", deflated(b"BT " + b"/F1 12 Tf " * MB + b"ET" + last))
-    yield bomb("a million moves", deflated(b"BT /F1 12 Tf " + b"1 1 Td (w) Tj " * (MB // 5) + b"ET" + last))
-    yield bomb("a million numbers", deflated(b"BT /F1 12 Tf [" + b"(w) 1 " * MB + b"] TJ ET" + last))
-    yield bomb("deflated 16 times", _packed(b" " * 50 * MB + last, 16))
-    yield bomb("LZW", stream(b"\x80\x0b\x60\x50" * MB, b"/Filter /LZWDecode"))
-    yield bomb("runs of bytes", stream(b"\x81 " * 4 * MB + b"\x80", b"/Filter /RunLengthDecode"))
-    yield bomb("a letter repaired byte by byte", stream(b"\x78\x9c" + rng.randbytes(3 * MB), b"/Filter /FlateDecode"))
+    first, last = stream(shown(front)), b"\n" + shown(back)
     streams = {number: stream(shown(back) if number == 20_099 else b"q Q") for number in range(100, 20_100)}
     listed = b"[%s]" % b" ".join(b"%d 0 R" % number for number in streams)
-    yield pdf("20,000 streams of a page", {**objects(first, listed), **streams}, [front, back], whole=False)
+    text = b"BT /F1 12 Tf "
+    for kind, content in {
+        "1 GB of spaces": swollen(b" ", 1000 * MB, last),
+        "70 MB of spaces": swollen(b" ", 70 * MB, last),
+        "70 MB of text": swollen(b"(word) Tj\n", 70 * MB, last),
+        "70 MB of one string": swollen(b"word ", 70 * MB, b") Tj " + last).replace(b"stream\n", b"stream\n", 1),
+        "a million operators": swollen(b"1 0 0 1 0 0 cm\n", 15 * MB, last),
+        "a million states": swollen(b"q\n", 2 * MB, last),
+        "a million words": deflated(text + b"(w) Tj " * MB + b"ET" + last),
+        "a million fonts": deflated(b"BT " + b"/F1 12 Tf " * MB + b"ET" + last),
+        "a million moves": deflated(text + b"1 1 Td (w) Tj " * (MB // 5) + b"ET" + last),
+        "a million numbers": deflated(text + b"[" + b"(w) 1 " * MB + b"] TJ ET" + last),
+        "deflated 16 times": _packed(b" " * 50 * MB + last, 16),
+        "LZW": stream(b"\x80\x0b\x60\x50" * MB, b"/Filter /LZWDecode"),
+        "runs of bytes": stream(b"\x81 " * 4 * MB + b"\x80", b"/Filter /RunLengthDecode"),
+        "a letter repaired byte by byte": stream(b"\x78\x9c" + rng.randbytes(3 * MB), b"/Filter /FlateDecode"),
+        "20,000 streams of a page": listed,
+    }.items():
+        more = streams if content is listed else {}
+        yield pdf(kind, {**objects(first, content), **more}, [front, back], whole=False)
     many = words(rng, 5_000)
-    yield pdf("5,000 pages", objects(*(stream(shown(word)) for word in many)), many, whole=False)
+    yield pdf("5,000 pages", pages(*many), many, whole=False)
+    one = b"1 beginbfchar <41> <%s> endbfchar" % (b"0041" * 30_000)
+    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 20 0 R >>"
+    long = {**objects(deflated(text + b"(%s) Tj ET" % (b"A" * 100_000))), FONT: font, 20: deflated(one)}
+    yield pdf("letters of 30,000 letters", long, [front], whole=False, told=True)
     mapped = (
         b"1 begincodespacerange <0000> <ffff> endcodespacerange\n"
         + b"1 beginbfrange <0000> <ffff> <0041> endbfrange\n" * 200
     )
-    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 20 0 R >>"
-    yield pdf("ranges of letters", {**objects(first), FONT: font, 20: deflated(mapped)}, [front], whole=False)
-    one = b"1 beginbfchar <41> <%s> endbfchar" % (b"0041" * 30_000)
-    long = {**objects(deflated(b"BT /F1 12 Tf (%s) Tj ET" % (b"A" * 100_000))), FONT: font, 20: deflated(one)}
-    yield pdf("letters of 30,000 letters", long, [front], whole=False, told=True)
-    spread = {
-        number: b"<< /Type /Pages /Kids [%s] /Count 9 >>" % (b"%d 0 R " % (number + 1) * 9) for number in range(20, 40)
-    }
-    yield pdf(
-        "9 to the 20 pages", {**objects(first, kids="20 0 R"), **spread, 40: objects(first)[10]}, [front], whole=False
-    )
-    yield pdf(
-        "a table of 10^9 objects",
-        written(objects(first)).replace(b"xref\n0 ", b"xref\n0 999999999 "),
-        [front],
-        whole=False,
-    )
-    ends = written(objects(first)) + b"startxref\n9\n%%EOF\n" * 100_000
-    yield pdf("100,000 ends", ends, [front], whole=False)
-    yield pdf("1 MB of obj", written(objects(first))[:-30] + b"1 0 obj\n" * (MB // 8), [front], whole=False)
+    kids = b"<< /Type /Pages /Kids [%s] /Count 9 >>"
+    spread = {number: kids % (b"%d 0 R " % (number + 1) * 9) for number in range(20, 40)}
+    plain = written(objects(first))
+    for kind, made in {
+        "ranges of letters": {**objects(first), FONT: font, 20: deflated(mapped)},
+        "9 to the 20 pages": {**objects(first, kids="20 0 R"), **spread, 40: objects(first)[10]},
+        "a table of 10^9 objects": plain.replace(b"xref\n0 ", b"xref\n0 999999999 "),
+        "100,000 ends": plain + b"startxref\n9\n%%EOF\n" * 100_000,
+        "1 MB of obj": plain[:-30] + b"1 0 obj\n" * (MB // 8),
+    }.items():
+        yield pdf(kind, made, [front], whole=False)
 
 
 def _packed(data: bytes, times: int) -> bytes:

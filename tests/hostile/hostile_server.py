@@ -8,7 +8,6 @@ import select
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -89,15 +88,8 @@ class Exchange(BaseHTTPRequestHandler):
             sent += len(piece)
 
     def hang(self) -> None:
-        """Say nothing until the client leaves or the server stops."""
-        self.connection.settimeout(0.2)
-        until = time.monotonic() + HANG_SECONDS
-        while time.monotonic() < until and not self.server.stopped.is_set():
-            try:
-                if not self.connection.recv(1 << 16):
-                    return
-            except TimeoutError:
-                continue
+        """Say nothing until the server stops."""
+        self.server.stopped.wait(HANG_SECONDS)
 
 
 class HostileServer(ThreadingHTTPServer):

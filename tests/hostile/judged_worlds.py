@@ -69,7 +69,7 @@ def bench(scorer: str) -> Bench:
     return Bench(scorer)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """An example; what an honest judge is asked about it, in order; the value of each answer by its replies.
 
@@ -92,6 +92,7 @@ class World:
     def _known(self) -> dict[tuple[str, int], Ask]:
         return {(ask.message, ask.trial): ask for ask in self.asks}
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019 (few worlds are held)
     def dependent(self, ask: Ask) -> tuple[int, ...]:
         """The answers that have no value if the reply to one of the asks does not come."""
 
@@ -99,15 +100,8 @@ class World:
             one = self.ask(request)
             return Reply(None, "failed: lost") if one is ask else honest_reply(one)
 
-        at = self.asks.index(ask)
-        if at not in self._dependent:
-            values = bench(self.scorer).score(self.example, without).values
-            self._dependent[at] = tuple(at for at, value in enumerate(values) if value is None)
-        return self._dependent[at]
-
-    @functools.cached_property
-    def _dependent(self) -> dict[int, tuple[int, ...]]:
-        return {}
+        values = bench(self.scorer).score(self.example, without).values
+        return tuple(at for at, value in enumerate(values) if value is None)
 
 
 def honest_reply(ask: Ask) -> Reply:

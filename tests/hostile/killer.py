@@ -13,7 +13,7 @@ import signal
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,14 +134,20 @@ class Whole:
 def undisturbed(stage: Stage, out: Path) -> Whole:
     began = time.monotonic()
     command = start(stage, out)
-    while command.runs and not size(stage, out):
-        time.sleep(0.005)
+    wait(command, HANG, lambda: size(stage, out) > 0)
     first = time.monotonic()
     ended = command.ended(HANG)
     rows, doubled = rows_of(stage, out)
     if ended.status or doubled or not rows:
         raise RuntimeError(f"{stage.name}: the undisturbed run: {ended}; {len(rows)} rows")
     return Whole(rows, out, first - began, time.monotonic() - first)
+
+
+def wait(command: Command, seconds: float, until: Callable[[], bool] = lambda: False, pause: float = 0.001) -> None:
+    """Wait while a command runs, at most so many seconds, for something to be so."""
+    limit = time.monotonic() + seconds
+    while command.runs and time.monotonic() < limit and not until():
+        time.sleep(pause)
 
 
 def size(stage: Stage, out: Path) -> int:
@@ -156,20 +162,19 @@ def settling(stage: Stage, out: Path) -> bool:
 def kill(command: Command, stage: Stage, out: Path, whole: Whole, chance: random.Random) -> None:
     """SIGKILL the group at a moment drawn: before the first new row, while rows are taken out, or after it."""
     mode = chance.random()
-    limit = time.monotonic() + HANG
     if mode < 0.2:
-        limit = time.monotonic() + chance.uniform(0, whole.start)
-        while command.runs and time.monotonic() < limit:
-            time.sleep(0.001)
+        wait(command, chance.uniform(0, whole.start))
     elif mode < 0.5 and not all(map(good, rows_of(stage, out)[0].values())):
-        while command.runs and time.monotonic() < limit and not settling(stage, out):
-            pass
+        wait(command, HANG, lambda: settling(stage, out), pause=0.0)
         time.sleep(chance.choice([0.0, chance.uniform(0, 0.003)]))
     else:
-        least = size(stage, out)
-        while command.runs and time.monotonic() < limit and size(stage, out) <= least:
-            least = min(least, size(stage, out))
-            time.sleep(0.001)
+        sizes = [size(stage, out)]  # a file may shrink at first, when rows are taken out
+
+        def grows() -> bool:
+            sizes.append(size(stage, out))
+            return sizes[-1] > min(sizes)
+
+        wait(command, HANG, grows)
         time.sleep(chance.uniform(0, whole.work / 2))
     command.kill()
 

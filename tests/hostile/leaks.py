@@ -41,7 +41,7 @@ from rag_zeval.models.keys import read_key
 from rag_zeval.streams import exit_status
 key = read_key("OPENAI_API_KEY")
 def stage():
-    spelt = sys.stdin.read()
+    spelt = os.environ["SPELT"]
     print(spelt)
     print(spelt, file=sys.stderr)
     raise {error}
@@ -172,8 +172,8 @@ class Campaign(Findings):
     def raised(self, name: str, spelling: str) -> None:
         """A program of ours that prints the key, and raises it."""
         words = ["-c", RAISING.replace("{error}", RAISED[name])]
-        given, traced = SPELLINGS[spelling](KEY).encode(), name == "a bug"
-        self.run(f"{name}, {spelling}", words, ends=(2,), traced=traced, given=given, OPENAI_API_KEY=KEY)
+        known = {"OPENAI_API_KEY": KEY, "SPELT": SPELLINGS[spelling](KEY)}
+        self.run(f"{name}, {spelling}", words, ends=(2,), traced=name == "a bug", **known)
 
     def slip(self, line: str, key: str) -> None:
         """A key on the command line, where none belongs; the environment does not know it."""

@@ -6,12 +6,9 @@ All texts are full of what ASCII lacks. What a command must end with, and leave,
 from __future__ import annotations
 
 import csv
-import io
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -184,7 +181,7 @@ KINDS = ("other statuses", "other files", "tracebacks", "silent")
 def in_a_process(line: str, mode: str, folder: Path) -> Ended:
     closing = {"closed": 'exec "$@" >&-', "errors closed": 'exec "$@" 2>&-'}.get(mode)
     before = ["/bin/sh", "-c", closing, "sh"] if closing else []
-    other = _nowhere(mode)
+    other = nowhere(mode)
     streams = {} if other is None else {"stderr" if "errors" in mode else "stdout": other}
     try:
         return run_command(line.split(), folder, before=before, streams=streams, **ENCODINGS.get(mode, UTF_8))
@@ -193,43 +190,13 @@ def in_a_process(line: str, mode: str, folder: Path) -> Ended:
             os.close(descriptor)
 
 
-def _nowhere(mode: str) -> int | None:
+def nowhere(mode: str) -> int | None:
     """A descriptor that nobody reads, or that has no room; None in other modes."""
     if mode.startswith("nobody reads"):
         reader, writer = os.pipe()
         os.close(reader)
         return writer
     return os.open("/dev/full", os.O_WRONLY) if mode.endswith("full") else None
-
-
-def in_this_process(line: str, mode: str, folder: Path) -> Ended:
-    """The same for commands of `rag-zeval`, without the start of Python: what it would make of the encoding is done."""
-    from rag_zeval.cli import main
-
-    assert line.startswith("rag_zeval ") and "closed" not in mode
-    name, _, errors = ENCODINGS.get(mode, UTF_8)["PYTHONIOENCODING"].partition(":")
-    out, err = (io.TextIOWrapper(io.BytesIO(), name, how) for how in (errors, "backslashreplace"))
-    streams: list[Any] = [out, err]
-    other = _nowhere(mode)
-    if other is not None:
-        streams["errors" in mode] = open(other, "w", encoding="utf-8")  # noqa: SIM115 (closed below)
-    status, argv, before = 0, sys.argv, Path.cwd()
-    sys.argv = ["rag-zeval", *line.split()[1:]]
-    os.chdir(folder)
-    try:
-        with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
-            main()
-    except SystemExit as stop:
-        status = int(stop.code or 0)
-    finally:
-        sys.argv = argv
-        os.chdir(before)
-    for stream in (out, err):
-        stream.flush()  # as Python does in the end
-    if other is not None:
-        with suppress(OSError):
-            streams["errors" in mode].close()
-    return Ended(status, out.buffer.getvalue(), err.buffer.getvalue(), 0.0, 0)
 
 
 def run(names: Sequence[str] = tuple(COMMANDS), modes: Sequence[str] = MODES) -> Findings:

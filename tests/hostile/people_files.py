@@ -16,7 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
+import pandas
+from commands import write_rows
 from findings import Findings
 from scripted_backend import ScriptedBackend
 
@@ -89,8 +92,6 @@ def cells(rows: Rows, rng: random.Random) -> Rows:
 
 
 def as_csv(folder: Path, rows: Rows, rng: random.Random) -> Path:
-    import pandas
-
     delimiter, encoding = rng.choice(",;\t|"), rng.choice(("utf-8", "utf-8-sig", "utf-16"))
     path = folder / rng.choice(("a.csv", "a.csv", "a.tsv" if delimiter == "\t" else "a.txt"))
     frame = pandas.DataFrame(cells(rows, rng), dtype=object)
@@ -101,8 +102,6 @@ def as_csv(folder: Path, rows: Rows, rng: random.Random) -> Path:
 
 
 def as_json(folder: Path, rows: Rows, rng: random.Random) -> Path:
-    import pandas
-
     frame = pandas.DataFrame(rows, dtype=object)
     orient = rng.choice(("records", "columns", "index", "split", "table"))
     path = folder / "a.json"
@@ -111,8 +110,6 @@ def as_json(folder: Path, rows: Rows, rng: random.Random) -> Path:
 
 
 def as_lines(folder: Path, rows: Rows, rng: random.Random) -> Path:
-    import pandas
-
     path = folder / rng.choice(("a.jsonl", "a.json", "a.ndjson"))
     pandas.DataFrame(rows, dtype=object).to_json(path, orient="records", lines=True)
     return path
@@ -127,8 +124,6 @@ def as_python_json(folder: Path, rows: Rows, rng: random.Random) -> Path:
 
 
 def as_dataset_file(folder: Path, rows: Rows, rng: random.Random) -> Path:
-    import datasets
-
     data = datasets.Dataset.from_list(rows)
     kind = rng.choice(("json", "csv", "parquet"))
     path = folder / f"a.{kind}"
@@ -139,8 +134,6 @@ def as_dataset_file(folder: Path, rows: Rows, rng: random.Random) -> Path:
 
 
 def as_parquet(folder: Path, rows: Rows, rng: random.Random) -> Path:
-    import pandas
-
     path = folder / rng.choice(("a.parquet", "a.feather"))
     frame = pandas.DataFrame(rows)
     frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_feather(path)
@@ -148,8 +141,6 @@ def as_parquet(folder: Path, rows: Rows, rng: random.Random) -> Path:
 
 
 def as_excel(folder: Path, rows: Rows, rng: random.Random) -> Path:
-    import pandas
-
     pandas.DataFrame(cells(rows, rng), dtype=object).to_excel(folder / "a.xlsx", index=rng.random() < 0.5)
     return folder / "a.xlsx"
 
@@ -160,22 +151,14 @@ def as_packed(folder: Path, rows: Rows, rng: random.Random) -> Path:
 
 
 def as_frame(folder: Path, rows: Rows, rng: random.Random) -> Any:
-    import pandas
-
     frame = pandas.DataFrame(rows)
     return frame.convert_dtypes() if rng.random() < 0.5 else frame
-
-
-def as_dataset(folder: Path, rows: Rows, rng: random.Random) -> Any:
-    import datasets
-
-    return datasets.Dataset.from_list(rows)
 
 
 KINDS: dict[str, Callable[[Path, Rows, random.Random], Any]] = {
     "CSV": as_csv, "JSON of pandas": as_json, "JSON lines": as_lines, "JSON of Python": as_python_json,
     "files of datasets": as_dataset_file, "Parquet": as_parquet, "Excel": as_excel, "packed": as_packed,
-    "frames": as_frame, "data sets": as_dataset,
+    "frames": as_frame, "data sets": lambda folder, rows, rng: datasets.Dataset.from_list(rows),
 }  # fmt: skip
 
 
@@ -206,8 +189,6 @@ def scores(cases: list[Case]) -> dict[tuple[str, str], Any]:
 
 def run(count: int, seed: int = 0) -> Findings:
     """Read `count` random files; an eighth of them are scored as well."""
-    import datasets
-
     datasets.disable_progress_bars()
     findings = Findings("files", ["files", "read", "refused", "scored", "read otherwise", "scored otherwise"])
     for number in range(count):
@@ -215,26 +196,22 @@ def run(count: int, seed: int = 0) -> Findings:
         kind = list(KINDS)[number % len(KINDS)]
         rows = some_rows(rng)
         shuffled = renamed(rng.sample(rows, len(rows)), rng)
+        where, names = f"{kind} {number}", list(shuffled[0])
         with tempfile.TemporaryDirectory() as folder:
             source = KINDS[kind](Path(folder), shuffled, rng)
-            ours = Path(folder) / "ours.jsonl"
-            ours.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            wanted = read_cases(ours, system="s")
+            write_rows(Path(folder) / "ours.jsonl", rows)
+            wanted = read_cases(Path(folder) / "ours.jsonl", system="s").cases
             findings.counts["files"] += 1
             try:
-                found = read_cases(source, system="s")
+                found = read_cases(source, system="s").cases
             except InputError as error:
-                findings.counts["refused"] += 1
-                findings.counts[f"refused: {kind}"] += 1
-                findings.note("no reason", f"{kind} {number}", [] if str(error) else ["an error without a word"])
+                findings.counts.update({"refused": 1, f"refused: {kind}": 1})
+                findings.note_if(not str(error), "no reason", where, "an error without a word")
                 continue
         findings.counts["read"] += 1
-        other = seen(found.cases) != seen(wanted.cases)
-        told = f"{list(shuffled[0])}: {seen(found.cases)}, not {seen(wanted.cases)}"
-        findings.note("read otherwise", f"{kind} {number}", [told] if other else [])
+        findings.note_if(seen(found) != seen(wanted), "read otherwise", where, f"{names}: {seen(found)}")
         if number % 8 == 0:
             findings.counts["scored"] += 1
-            same = scores(found.cases) == scores(wanted.cases)
-            findings.note("scored otherwise", f"{kind} {number}", [] if same else [str(list(shuffled[0]))])
+            findings.note_if(scores(found) != scores(wanted), "scored otherwise", where, names)
         findings.tell(f"{number + 1:,} of {count:,}")
     return findings

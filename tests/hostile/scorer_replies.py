@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from broken_forms import BROKEN
 from findings import Findings
 from honest_judge import Ask
-from injected_forms import INJECTED
 from judged_worlds import ATTEMPTS, SCORERS, Values, World, bench, honest_reply, planted, world
 from repeated_forms import REPEATED
 from reply_forms import Kind, Said
@@ -26,7 +25,7 @@ from whole_forms import WHOLE
 from rag_zeval.models.language_model import Reply, Request
 from rag_zeval.scorers.score import Scored
 
-KINDS = (*WHOLE, *THOUGHTS, *BROKEN, *REPEATED, *INJECTED)
+KINDS = (*WHOLE, *THOUGHTS, *BROKEN, *REPEATED)
 SHARED = 16  # cases in a row that are of one scorer
 EVERYWHERE = 0.2  # how often all replies to a prompt are of the form
 Key = tuple[str, str, str]  # scorer, kind, end
@@ -145,26 +144,15 @@ def _line(one: Case) -> str:
     return f"{one.scorer}; {one.kind.name}{detail}; {one.end}: {one.fault}"
 
 
-def honest(count: int) -> tuple[Counter[Key], list[str]]:
-    """What became of `count` replies to each scorer of each kind that is to be read; a line for each that is not."""
-    counts: Counter[Key] = Counter()
-    lines = []
-    for scorer in SCORERS:
-        for kind in kinds_of(scorer):
-            for at in range(count * (kind.end == "whole")):
-                one = play(scorer, kind, f"honest {at // 4}", at)
-                counts[scorer, kind.name, one.end] += 1
-                if one.end != "read":
-                    lines.append(f"honest {at}; {_line(one)} {one.said.text[-300:]!r}")
-    return counts, lines
-
-
 def read_honest(each: int) -> Findings:
-    """How many whole replies of each kind are read, `each` to every scorer; all must be."""
+    """How many replies of each kind that is to be read are read, `each` to every scorer; all must be."""
     findings = Findings("whole replies to scorers")
-    counts, findings.faults = honest(each)
-    for (_, kind, end), count in counts.items():
-        findings.counts[kind] += count * (end == "read")
+    for scorer in SCORERS:
+        for kind in (kind for kind in kinds_of(scorer) if kind.end == "whole"):
+            played = [play(scorer, kind, f"honest {at // 4}", at) for at in range(each)]
+            unread = [one for one in played if one.end != "read"]
+            findings.counts[kind.name] += each - len(unread)
+            findings.faults += [f"{_line(one)} {one.said.text[-300:]!r}" for one in unread]
     return findings
 
 

@@ -9,7 +9,7 @@ import pytest
 from honest_judge import MEANT, verdicts
 from judged_worlds import PROMPTS, SCORERS, bench, honest_reply, world
 from reply_forms import Kind, Said, any_prompt, spelt
-from scorer_replies import KINDS, Key, all_once, check, honest, play, tried, wanted
+from scorer_replies import KINDS, Key, all_once, check, play, read_honest, tried, wanted
 
 from rag_zeval.models.language_model import Reply
 
@@ -32,7 +32,7 @@ def test_every_scorer_meets_every_kind_of_reply() -> None:
 
 
 def test_whole_replies_are_read_by_every_scorer() -> None:
-    _, faults = honest(2)
+    faults = read_honest(2).faults
     assert not faults, f"{len(faults)} not read, of which:\n" + "\n".join(faults[:: max(1, len(faults) // 20)])
 
 

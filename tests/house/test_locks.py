@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 LOCKS = {path.stem: path for path in REQUIREMENTS.glob("*.txt") if path.with_suffix(".in").exists()}
@@ -14,10 +16,10 @@ SHARED = ("antlr4-python3-runtime", "hydra-core", "omegaconf", "ray", "tensordic
 
 
 def pins(lock: Path) -> dict[str, str]:
-    """Package -> version, of the lines without a marker and those with one alike."""
-    lines = (line.split("#")[0].strip() for line in lock.read_text().splitlines())
+    """Package -> specifier, of the lines without a marker and those with one alike."""
+    lines = (re.sub("#.*|^-.*", "", line).strip() for line in lock.read_text().splitlines())
     found = [Requirement(line) for line in lines if line]
-    return {one.name.lower(): str(one.specifier).removeprefix("==") for one in found}
+    return {canonicalize_name(one.name): str(one.specifier) for one in found}
 
 
 def test_every_lock_is_looked_at() -> None:
@@ -31,4 +33,11 @@ def test_locks_agree(package: str) -> None:
 
 
 def test_transformers_is_the_version_that_verl_pins_everywhere() -> None:
-    assert {pins(lock)["transformers"] for name, lock in LOCKS.items() if name != "docs"} == {"5.9.0"}
+    assert {pins(lock)["transformers"] for name, lock in LOCKS.items() if name != "docs"} == {"==5.9.0"}
+
+
+@pytest.mark.parametrize("lane", ["nano", "gpu"])
+def test_every_name_in_the_requirements_is_pinned_in_the_lock(lane: str) -> None:
+    pinned = pins(LOCKS[lane])
+    assert all(version.startswith("==") for version in pinned.values())
+    assert {*pins(REQUIREMENTS / "common.in"), *pins(REQUIREMENTS / f"{lane}.in")} <= {*pinned}

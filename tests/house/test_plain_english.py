@@ -2,6 +2,8 @@
 
 Each sentence of SAID was in this repository, with the one that replaced it. A phrase of PHRASES is how we can tell that
 such a sentence is back. It stands for a kind of sentence that readers had to read twice.
+
+The README answers a newcomer's five questions at its top, in words that docs/first-reading.md quotes.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("rag_zeval", "eval_benchmarks", "synthesize", "train", "experiments")
+FIRST_SCREEN = 60
+QUESTIONS = re.findall(r"^## (.+?\?)\n(.*?)(?=^## |\Z)", (ROOT / "docs/first-reading.md").read_text(), re.M | re.S)
 
 SAID = {  # as it stood, as a colleague says it
     "is made to listen to the passage less and less, so it is known which answer should be the better one": (
@@ -145,3 +149,20 @@ def test_pages_are_in_plain_english() -> None:
 def test_what_the_code_prints_is_in_plain_english() -> None:
     hits = [hit for string in strings() for hit in found(*string)]
     assert not hits, "\n".join(["Say it as a colleague would:", *hits])
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_there_are_five_questions() -> None:
+    assert len(QUESTIONS) == 5
+
+
+@pytest.mark.parametrize(("question", "answer"), QUESTIONS)
+def test_the_readme_answers_on_its_first_screen(question: str, answer: str) -> None:
+    first = words("\n".join((ROOT / "README.md").read_text().splitlines()[:FIRST_SCREEN]))
+    quotes = re.findall(r"(?:^> .*\n)+", answer, re.M)
+    assert quotes
+    for quote in quotes:
+        assert words(re.sub(r"^> ", "", quote, flags=re.M)) in first

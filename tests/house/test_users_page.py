@@ -9,16 +9,13 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
-import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rag_zeval.ports import send
+from rag_zeval.scripted_judge import ScriptedJudge
 
 ROOT = Path(__file__).resolve().parents[2]
 STATUSES = {"gate": {0, 1}, "audit": {0, 1}, "check-set": {1}}  # else 0; a set of six questions is no golden set
@@ -46,13 +43,17 @@ def rows(worse: bool = False) -> list[dict[str, Any]]:
     ]
 
 
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, worse in {"answers": False, "old": False, "new": True}.items():
-        with open(tmp_path / f"{name}.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows()[0]))
-            writer.writeheader()
-            writer.writerows(rows(worse))
+        write_csv(tmp_path / f"{name}.csv", rows(worse))
     outputs, docs = [{"text": "Ann has cats."}], [{"body": "Ann has cats."}]
     logged = {"inputs": {"question": "Who?"}, "outputs": outputs, "docs": docs}
     (tmp_path / "log.jsonl").write_text(json.dumps(logged) + "\n")
@@ -66,17 +67,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a wheel of this checkout installs."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "-q"]
-    built = subprocess.run([*pip, "-w", folder, ROOT], capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    zipfile.ZipFile(next(folder.glob("*.whl"))).extractall(folder / "site")
-    return folder / "site"
-
-
-@pytest.fixture
 def judge(site: Path, no_proxy: None) -> Iterator[str]:
     line = [sys.executable, "-m", "rag_zeval", "mock-judge"]
     environment = {**os.environ, "PYTHONPATH": str(site)}
@@ -87,22 +77,11 @@ def judge(site: Path, no_proxy: None) -> Iterator[str]:
 
 
 @pytest.fixture
-def rag_system(no_proxy: None) -> Iterator[str]:
+def rag_system(scripted_judge: ScriptedJudge) -> str:
     """A RAG system that finds two chunks and answers with the first."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            docs = [{"id": f"A.txt#{n}", "text": f"The ferry to A{n} goes at {n}."} for n in (1, 2)]
-            send(self, 200, {"answer": docs[0]["text"], "docs": docs})
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/ask"
-        server.shutdown()
+    docs = [{"id": f"A.txt#{n}", "text": f"The ferry to A{n} goes at {n}."} for n in (1, 2)]
+    scripted_judge.replies = lambda body: {"status": 200, "body": {"answer": docs[0]["text"], "docs": docs}}
+    return f"{scripted_judge.url}/ask"
 
 
 def label(sheet: Path) -> None:
@@ -110,10 +89,7 @@ def label(sheet: Path) -> None:
     with open(sheet, encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file)
         labelled = [{**row, "label": "no" if at % 10 == 0 else "yes"} for at, row in enumerate(reader)]
-    with open(sheet, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(labelled[0]))
-        writer.writeheader()
-        writer.writerows(labelled)
+    write_csv(sheet, labelled)
 
 
 def test_every_command_of_the_users_page_runs(folder: Path, site: Path, judge: str, rag_system: str) -> None:

@@ -1,23 +1,34 @@
-"""The Python of docs/evaluate.md where people run it: in a notebook, in asynchronous code, in threads."""
+"""The Python of the pages where people run it.
+
+docs/quickstart.ipynb: every cell, in an empty folder, without a key or a network. docs/evaluate.md: in a notebook, in
+asynchronous code, in threads.
+"""
 
 from __future__ import annotations
 
 import ast
 import asyncio
 import json
+import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import pytest
 
 from rag_zeval.scripted_judge import ScriptedJudge
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "evaluate.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "evaluate.md"
 MODEL = '"openai:gpt-4o-mini"'
+NOTEBOOK = DOCS / "quickstart.ipynb"
+SECONDS = 120  # what the notebook promises
 
 
 def blocks(judge: ScriptedJudge) -> list[str]:
@@ -66,19 +77,13 @@ results = %sevaluate(rows, model=judge, out=%r, concurrency=1)
 
 
 def test_it_runs_in_a_notebook_whose_cells_can_be_interrupted(
-    literal_judge: ScriptedJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    literal_judge: ScriptedJudge, tmp_path: Path, jupyter: dict[str, Any]
 ) -> None:
-    import nbclient
-    import nbformat
-
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))  # nobody's own settings
     cells = [nbformat.v4.new_code_cell(block) for block in blocks(literal_judge)]
     interrupted = [INTERRUPTED % ("", "plain.jsonl"), INTERRUPTED % ("await a", "awaited.jsonl")]
     cells += [nbformat.v4.new_code_cell(code) for code in (*interrupted, "[one.score for one in doubtful]")]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    settings = {"interrupt_on_timeout": True, "allow_errors": True, "resources": {"metadata": {"path": str(tmp_path)}}}
-    client = nbclient.NotebookClient(notebook, kernel_name="python3", **settings)
+    client = nbclient.NotebookClient(notebook, interrupt_on_timeout=True, allow_errors=True, **jupyter)
     with client.setup_kernel():
         for at, cell in enumerate(cells):
             client.timeout = 2 if cell.source in interrupted else 60
@@ -101,3 +106,38 @@ def test_it_runs_in_a_notebook_whose_cells_can_be_interrupted(
         )
         assert [json.loads(line)["scores"] for line in (tmp_path / file).read_text().splitlines()] == [[1.0], [1.0]]
     assert last[-1]["data"]["text/plain"] == "[0.5]"
+
+
+def shown(cell: Any) -> str:
+    """All that a cell printed or showed, as text."""
+    return "".join(one.get("text", "") + one.get("data", {}).get("text/plain", "") for one in cell.outputs)
+
+
+def test_the_quick_start_runs_and_its_gate_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jupyter: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # as if activated
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):  # where nothing listens: this machine alone can be reached
+        for spelt in (name, name.lower()):
+            monkeypatch.setenv(spelt, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    started = time.monotonic()
+    nbclient.NotebookClient(notebook, timeout=SECONDS, **jupyter).execute()  # raises where a cell does
+    assert time.monotonic() - started < SECONDS
+    code = {cell.source: shown(cell) for cell in notebook.cells if cell.cell_type == "code"}
+    [gate] = [text for source, text in code.items() if "rag-zeval gate" in source]
+    assert "exit status: 1" in gate and "price" in gate
+    [compared] = [text for source, text in code.items() if "rag-zeval compare" in source]
+    assert "price" in compared and "-0.333" in compared  # ten of fifteen answers now have a second, false claim
+    assert (tmp_path / "quickstart" / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "quickstart" / "new.results.jsonl").read_text().count("\n") == 30
+
+
+def test_the_notebook_is_kept_without_outputs() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert cells and not any(cell.outputs or cell.execution_count for cell in cells)

@@ -1,0 +1,48 @@
+"""The short forms of the parts that attack files: caches, documents, files of others and files of people."""
+
+from __future__ import annotations
+
+import caches
+import documents
+import foreign_files
+import people_files
+
+DOCTORED = (
+    r"manifest\.json: a variable as config\.(data_dir|benchmarks\.0)$",
+    r"manifest\.json: 10\*\*12 as config\.bootstrap\.draws",
+    r"set\.yaml: aliases of aliases",
+    r"prices\.json: 10\*\*400 as",
+)
+
+
+def test_a_cache_that_is_harmed_costs_no_row_and_stops_no_run() -> None:
+    findings = caches.run(turns=1, before=(), middle=["no table"], locks=(), disk=False, commands=["evaluate"])
+    assert findings.faults == []
+    assert findings.counts["entries changed"] >= len(caches.ENTRIES) and findings.counts["warned of a cache"] == 1
+
+
+def test_every_word_is_read_or_its_document_named() -> None:
+    findings = documents.run_light(seed=1, soups=30, broken=20)
+    assert findings.faults == []
+    assert findings.counts["kinds"] > 200 and findings.counts["links"] == 27
+    for outcome in ("read whole", "read in part, and said so", "left out, and said so"):
+        assert findings.counts[outcome] > 20
+
+
+def test_the_oracle_sees_a_word_that_is_lost() -> None:
+    file = documents.HostileFile("text", ".txt", b"one", ["one", "two"], whole=True)
+    campaign = documents._Campaign()
+    campaign.read([file])
+    assert campaign.faults == ["documents, text (0.txt): words lost: 1 of 2: ['two']"]
+
+
+def test_files_of_others_read_no_variable_and_hang_nobody() -> None:
+    findings = foreign_files.run("|".join(DOCTORED), ["bench", "set"])
+    assert findings.faults == []
+    assert findings.counts["attacks"] == len(DOCTORED) + 1 and findings.counts["tracebacks"] == 0
+
+
+def test_files_of_people_are_read_as_their_owners_mean_them_or_refused() -> None:
+    findings = people_files.run(300)
+    assert findings.faults == []
+    assert findings.counts["read"] > 270 and findings.counts["scored"] > 30
