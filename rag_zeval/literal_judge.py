@@ -101,8 +101,8 @@ def _easy_question(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _multi_hop_question(inputs: dict[str, Any]) -> dict[str, Any]:
     first, second = (sentences(passage)[0] for passage in inputs["passages"])
-    both = [first, second]
-    return {"question": f"What if {first}, and {second}?", "answer": f"{first}. {second}.", "snippets": both}
+    question = f"What if {first}, and {second}?"
+    return {"question": question, "answer": f"{first}. {second}.", "snippets": [first, second]}
 
 
 def _unanswerable_question(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -183,7 +183,8 @@ class ReplyCache:
         while not self._unreadable:
             try:
                 with self._using:
-                    return act()
+                    act()
+                return
             except sqlite3.Error as error:
                 waited = time.monotonic() - started
                 if not _is_locked(error) or self._failed or waited >= LOCK_SECONDS:

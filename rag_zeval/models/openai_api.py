@@ -11,7 +11,7 @@ from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Messages, Reply, Request
 from rag_zeval.models.refusals import Refusals, unwrapped
 from rag_zeval.models.responses.chat_completion import read_completion
-from rag_zeval.models.responses.read_prompt import PromptReader
+from rag_zeval.models.responses.cut_prompts import CutPromptDetector
 
 
 class OpenAIBackend(Endpoint):
@@ -24,7 +24,7 @@ class OpenAIBackend(Endpoint):
     def __init__(self, model: str, url: str, **calls: Any):
         super().__init__(model, url, **calls)
         self._refusals = Refusals(f"{self.url}: {model}")
-        self._prompts = PromptReader()
+        self._cut_prompts = CutPromptDetector()
 
     def count_tokens(self, messages: Messages) -> None:
         return None  # only the server knows its tokenizer
@@ -34,7 +34,7 @@ class OpenAIBackend(Endpoint):
         prompt = "\n".join(message["content"] for message in request.messages)
 
         def read(completion: Any) -> tuple[str, str]:
-            self._prompts.check(prompt, completion)
+            self._cut_prompts.check(prompt, completion)
             text, status = read_completion(completion)
             return text if request.response_schema is None else unwrapped(text), status
 

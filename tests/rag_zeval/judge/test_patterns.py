@@ -18,14 +18,17 @@ REPLIES = st.lists(CLAIMS, min_size=1, max_size=4)
 def reply(candidates: list[list[tuple[str, bool]]]) -> str:
     return json.dumps(
         [
-            {"id": letter, "answer": "x", "atomic_claims": [_claim(text, verdict) for text, verdict in claims]}
+            {
+                "id": letter,
+                "answer": "x",
+                "atomic_claims": [
+                    {"claim": text, "grounding_evidence": ["e"], "analysis": "a", "is_supported": verdict}
+                    for text, verdict in claims
+                ],
+            }
             for letter, claims in zip("ABCD", candidates, strict=False)
         ]
     )
-
-
-def _claim(text: str, verdict: bool) -> dict[str, Any]:
-    return {"claim": text, "grounding_evidence": ["e"], "analysis": "a", "is_supported": verdict}
 
 
 def verdicts(trajectory: Any) -> list[list[tuple[str, bool]]]:

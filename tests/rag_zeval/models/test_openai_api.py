@@ -19,7 +19,7 @@ from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.open import check_spec, open_backend
 from rag_zeval.models.openai_api import OpenAIBackend
 from rag_zeval.models.responses.chat_completion import read_completion
-from rag_zeval.models.responses.read_prompt import PromptReader
+from rag_zeval.models.responses.cut_prompts import CutPromptDetector
 
 
 def request(text: str = "hello", trial: int = 0) -> Request:
@@ -276,7 +276,7 @@ def test_a_server_that_counts_otherwise_is_not_accused(endpoint: Any, usage: Any
 
 
 def test_a_server_that_read_more_before_has_no_window_that_small() -> None:
-    prompts = PromptReader()
+    prompts = CutPromptDetector()
     for count in (10_000, 2_048, 4_900):  # of equal texts, the second mostly from its cache
         prompts.check(LONG, {"usage": {"prompt_tokens": count}})
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.models.responses.read_prompt import least_tokens
+from rag_zeval.models.responses.cut_prompts import least_tokens
 
 # Where the tokenizers of GPT, Llama 3, Qwen and others let a token begin at the latest: each piece is one at least.
 PIECE = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?\w+| ?[^\s\w]+|\s+(?!\S)|\s+")

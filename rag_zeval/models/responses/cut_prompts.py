@@ -28,11 +28,11 @@ def least_tokens(text: str) -> int:
     return int(len(set(zip(words, words[1:], words[2:], strict=False))) / _WORDS_PER_TOKEN)
 
 
-class PromptReader:
+class CutPromptDetector:
     """Checks each answer of one model for the number of prompt tokens that it reports.
 
-    reader = PromptReader()
-    reader.check("the whole prompt", {"usage": {"prompt_tokens": 2048}})
+    detector = CutPromptDetector()
+    detector.check("the whole prompt", {"usage": {"prompt_tokens": 2048}})
     """
 
     def __init__(self) -> None:
