@@ -23,8 +23,8 @@ class StoredRows(Mapping[str, T]):
     """The rows of a JSONL file by their "id", read from the file when they are looked at: a long file fits in memory.
 
     read: what is made of a row then. All `values` are one pass over the file, which is open only while it is read.
-    size: bytes of whole rows. torn: what follows them, as a kill leaves it: a last line without its end that is no row.
-    open_ended: whether the last row lacks its end of line. Raises InputError when another line is no row, or an id
+    size: bytes of whole rows, each with its end of line, which the last may lack. torn: what follows them, as a kill
+    leaves it: a last line without its end that is no row. Raises InputError when another line is no row, or an id
     stands twice.
     """
 
@@ -33,7 +33,6 @@ class StoredRows(Mapping[str, T]):
         self._starts: dict[str, int] = {}
         self.size = 0
         self.torn = b""
-        self.open_ended = False
         with open(path, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 self._find(f"{path}:{number}", line)
@@ -51,8 +50,7 @@ class StoredRows(Mapping[str, T]):
                 raise
             self.torn = line
         else:
-            self.add(row["id"], len(line))
-            self.open_ended = not whole
+            self.add(row["id"], len(line) + (not whole))
 
     def add(self, id_: str, length: int) -> None:
         """Take note of a row written behind the others, of `length` bytes with its end of line."""
@@ -130,7 +128,7 @@ class RowWriter:
         A kill at any moment leaves all rows that stay: a second file (`.part`) takes the place of this one when whole.
         """
         self._settled, again = True, set(again)
-        if again or self.done.torn or self.done.open_ended:
+        if again or self.path.stat().st_size != self.done.size:
             kept = self.done.lines(id_ for id_ in self.done if id_ not in again)
             part = self.path.with_name(f"{self.path.name}.part")  # under the lock: one that a kill left is taken over
             write_chunks(self.path.resolve(), chain(kept, [json_line(instead)] if instead else []), part)

@@ -179,16 +179,14 @@ def _like(name: str) -> list[str]:
 
 def _missing(lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]) -> str:
     """All that is missing, the columns that are there, and what to type, as far as names and values tell."""
-    found = _suggested(lacking, taken, there, sample)
+    found = _suggested(lacking, taken, sample)
     told = ", the ".join(FIELDS[field] for field in lacking)
     options = " ".join(f"--map {shlex.quote(f'{field}={column}')}" for field, column in found.items())
-    guess = ", if that is what they hold" if any(map(found.get, lacking)) and "COLUMN" not in found.values() else ""
+    guess = "" if "COLUMN" in found.values() else ", if that is what they hold"
     return f"no column found for the {told}; columns: {_listed(there) or 'none'}. Add {options}{guess}"
 
 
-def _suggested(
-    lacking: Sequence[str], taken: Mapping[str, str], there: Mapping[str, int], sample: Sequence[Row]
-) -> dict[str, str]:
+def _suggested(lacking: Sequence[str], taken: Mapping[str, str], sample: Sequence[Row]) -> dict[str, str]:
     """For fields that are missing, the columns or paths that may hold them."""
     paths = {path: values for path, values in _paths(sample).items() if path not in taken.values()}
     found: dict[str, str] = {}
@@ -222,7 +220,7 @@ def _paths(sample: Sequence[Row]) -> dict[str, list[Any]]:
         elif path and not is_nothing(value):
             paths.setdefault(path, []).append(value)
 
-    for row in sample[:LOOKED_AT]:
+    for row in sample:
         walk(row, "", 0)
     return paths
 

@@ -39,7 +39,7 @@ def check_set(
     The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
     from rag_zeval.golden.check_set import by_tag, findings, from_production
-    from rag_zeval.golden.rows import read_lines
+    from rag_zeval.golden.golden_rows import read_lines
 
     rows, bad = read_lines(file, dict)
     of_slices = []

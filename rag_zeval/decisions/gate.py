@@ -79,7 +79,9 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
     adjusted = iter(holm([difference.p for _, difference in tested]))
     checks = []
     for one in comparisons:
-        checks.append(_coverage(one, limits.min_coverage))
+        outcome: Outcome = "failed" if one.second.share < limits.min_coverage - ROUNDING else "passed"
+        reason = f"{coverage('B', one.second)}, must be {limits.min_coverage:.1%}"
+        checks.append(GateCheck(one.metric, COVERAGE, outcome, reason))
         if said := other_judge(one):
             checks.append(GateCheck(one.metric, "judge", "warning", said))
         for difference in (one.overall, *one.slices):
@@ -90,12 +92,6 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
 
 def passed(checks: Sequence[GateCheck]) -> bool:
     return all(check.outcome != "failed" for check in checks)
-
-
-def _coverage(comparison: Comparison, least: float) -> GateCheck:
-    outcome: Outcome = "failed" if comparison.second.share < least - ROUNDING else "passed"
-    reason = f"{coverage('B', comparison.second)}, must be {least:.1%}"
-    return GateCheck(comparison.metric, COVERAGE, outcome, reason)
 
 
 def _drop(comparison: Comparison, difference: Difference, limit: float, p: float, tests: int) -> GateCheck:

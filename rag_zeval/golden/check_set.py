@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
-from rag_zeval.golden.rows import by_slice, chunk_ids, is_unanswerable
+from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable
 from rag_zeval.judge.words import words
 
 LEAST, MOST = 50, 200  # questions

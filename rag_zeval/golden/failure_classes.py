@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
-from rag_zeval.golden.rows import by_slice
+from rag_zeval.golden.golden_rows import by_slice
 from rag_zeval.results import Judged
 
 NOT_RETRIEVED = "wrong, not retrieved"

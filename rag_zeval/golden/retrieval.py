@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import Row, check_fields
-from rag_zeval.golden.rows import by_slice, chunk_ids, is_unanswerable, read_lines
+from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable, read_lines
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
 HIT_RATE = "hit rate"
