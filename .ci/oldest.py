@@ -3,8 +3,6 @@
 First the wheel alone, then with its extra `scorers`. Nothing of the checkout is on the path.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

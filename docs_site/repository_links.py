@@ -5,8 +5,6 @@ folder). So does an entry of the navigation that is no page. A target that does 
 strict build.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

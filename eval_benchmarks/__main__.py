@@ -1,7 +1,5 @@
 """`python -m eval_benchmarks key=value ...`: score, and print the tables."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The benchmark stage: load data, score row by row, resume, summarise."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping

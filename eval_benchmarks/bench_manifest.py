@@ -1,7 +1,5 @@
 """The manifest of a benchmark run: what was scored, and where its rows are. A finished run is read back by it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version

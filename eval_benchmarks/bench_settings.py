@@ -1,7 +1,5 @@
 """The settings of a benchmark run, checked once: a wrong value is one line that names its key."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 

@@ -1,7 +1,5 @@
 """What a benchmark is: examples to score, and metrics made of the scores."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Position bias: the same pairs of answers judged again in the other order."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ FIRST and SECOND are scorers as the tables name them: `bleu`, or with its model 
 (the scorer alone is enough where it has one model). Nothing is scored again.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -3,8 +3,6 @@
 Nothing is loaded but the data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a run has to score: each benchmark by each scorer, by each model where it asks one, and by each trial."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

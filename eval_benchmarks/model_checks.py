@@ -1,7 +1,5 @@
 """What is looked at before any model is loaded: that every scorer has the models, folders and keys that it needs."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Trials: what a scorer gave to a benchmark each time, and what its trials say together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

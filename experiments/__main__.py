@@ -1,7 +1,5 @@
 """`python -m experiments key=value ...`: train, measure, compare."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """From result files to numbers with intervals: each arm, beside the base and beside the reference arm."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -4,8 +4,6 @@ It is JSON, a field a line. Of a metric it has a value for each instance of the 
 a ratio whose bottom is not 1, or null (no score). Of a training curve it has a number for each step, or null.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

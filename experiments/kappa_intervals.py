@@ -4,8 +4,6 @@ It simulates annotators with a known kappa, for several numbers of labelled rows
 interval, and its coverage: the share of intervals that contain the true kappa. docs/judge-audit.md has this table.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Annotated

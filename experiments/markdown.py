@@ -1,7 +1,5 @@
 """Markdown files from `templates/`, nothing in them escaped."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 `base` ends `make nano-base`, `judge` ends `make nano-judge`.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Sequence

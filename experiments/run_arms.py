@@ -1,7 +1,5 @@
 """Runs an experiment: answers once, then each arm and seed, a result file as it ends, tables after each."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -3,8 +3,6 @@
 Everything on it is read from a file of the run; nothing is computed again.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

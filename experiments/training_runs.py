@@ -3,8 +3,6 @@
 verl writes the rollouts: `rollouts/train/STEP.jsonl`, and for the validation rows `rollouts/val/STEP.jsonl`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ bound. A call may start only while the dollars spent plus the upper bounds of al
 Therefore a run exceeds its limit by the price of one call at most.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

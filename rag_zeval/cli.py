@@ -1,7 +1,5 @@
 """`rag-zeval`: score a RAG system's answers from the command line."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@
 people open in a spreadsheet program. In those nothing becomes a formula, and they come back as they were.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The error that users are meant to read, and its wording for a missing package and an unknown name."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager

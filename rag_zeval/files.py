@@ -1,7 +1,5 @@
 """Files: JSON that others wrote is read and checked, files are written whole or not at all, and hashed."""
 
-from __future__ import annotations
-
 import codecs
 import hashlib
 import json

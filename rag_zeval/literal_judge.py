@@ -4,8 +4,6 @@ It answers every prompt in this package: RAG-Zeval's own, those of the scorers, 
 whole run can be tried, and its cost estimated, without a model. `rag-zeval mock-judge` serves it (`scripted_judge`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """HTTP servers on this machine: the port that they listen on, and the answers that they send."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """Result rows: `rag-zeval evaluate` writes one for each case, metric and trial, and other commands read them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import statistics

@@ -4,8 +4,6 @@
 everything that talks to a judge start it too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """Serves a judge's folder with vLLM's OpenAI-compatible server."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -1,7 +1,5 @@
 """Tables in the terminal, of text from users and models."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Text from users and models: put on one line, checked for being blank, made valid for an encoding."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from unicodedata import category

@@ -1,7 +1,5 @@
 """r_a: does the ranking by support follow the ranking by alpha?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, get_args
 

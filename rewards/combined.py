@@ -1,7 +1,5 @@
 """The reward of one rollout, with its parts and what to watch for reward hacking."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rag_zeval.judge.evidence import ReferenceIndex

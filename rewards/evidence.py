@@ -1,7 +1,5 @@
 """r_e: how verbatim are the quotes?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from rag_zeval.judge.evidence import ReferenceIndex, grounding

@@ -1,7 +1,5 @@
 """r_f: is the text a trajectory?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rag_zeval.errors import InputError

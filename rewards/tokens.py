@@ -6,8 +6,6 @@ whitespace at the edges of a text is dropped, and inside it a token is marked if
 the tokenizer put that whitespace. Inside a text nothing is dropped: words without their spaces are other tokens.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from typing import Any
 

@@ -1,7 +1,5 @@
 """verl's door to the reward: `reward.custom_reward_function.{path: pkg://rewards.verl_entry, name: compute_score}`."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

@@ -7,8 +7,6 @@ the questions' ids (a hash of question and passage where the source has none). W
 in the file's metadata: a run of another model or other settings does not take them.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

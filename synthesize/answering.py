@@ -1,7 +1,5 @@
 """From batches to rows: how much fits into memory, decoding, text. Imported only where torch is already needed."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator
 from functools import cached_property

@@ -11,8 +11,6 @@ before mixing: in bfloat16 the mixing alone changes some argmaxes.
 Imported only where torch is already needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass

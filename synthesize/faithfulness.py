@@ -4,8 +4,6 @@ Four measures of an answer: does a gold answer stand in it, how many of its word
 is the passage's words in order, how near its meaning is. None is faithfulness itself; all four should fall.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean

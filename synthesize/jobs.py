@@ -4,8 +4,6 @@ A prompt is "two-shot" (real text, in `prompts/*.txt`) or "nano", which the nano
 decides which questions the model can take, and which are answered together.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator, Sequence

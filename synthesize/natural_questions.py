@@ -9,8 +9,6 @@ https://huggingface.co/datasets/sentence-transformers/natural-questions,
 https://github.com/nelson-liu/lost-in-the-middle (README).
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import re

@@ -3,8 +3,6 @@
 Memory holds the questions drawn and a hash of each id seen, never the files.
 """
 
-from __future__ import annotations
-
 import glob
 import gzip
 import hashlib

@@ -3,8 +3,6 @@
 Counted for the manifest, and shown as tables in the terminal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations

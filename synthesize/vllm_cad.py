@@ -15,8 +15,6 @@ left to the packed decoder of `synthesize.cad`.
 Imported only where vLLM is. vLLM's sampler casts to float32 before logits processors, as `synthesize.cad` does.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Collection, Sequence

@@ -5,8 +5,6 @@ is in a run's folder, is decided in the one process that asks, and a worker may 
 another. Ray is imported when workers are hired.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

@@ -1,7 +1,5 @@
 """For all tests: hypothesis without deadlines (a busy machine is no bug) and alike in CI; judges and small data."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

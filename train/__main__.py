@@ -1,7 +1,5 @@
 """`python -m train key=value ...`: curriculum rows, then GRPO through verl, then a plain model folder."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """From synthesized responses to verl's rows: first K=3 candidates, then K=4, in the order they are trained on."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The keys of verl's config that follow from a stage's own settings, and from where its run is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -12,8 +12,6 @@ No run on a GPU stands behind these sums, and fragmentation is not counted: leav
 with verl's own table of hardware: GRPO on 7B takes 2 GPUs of 80 GB, with LoRA 1; on 1.5B without any offload 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

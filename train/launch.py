@@ -1,7 +1,5 @@
 """A run of one of verl's trainers: its folder, and verl as a process of which nothing outlives the run or a kill."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

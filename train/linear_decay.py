@@ -3,8 +3,6 @@
 Loaded in every worker by `actor_rollout_ref.model.external_lib` and `...actor.optim._target_`; needs verl and torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

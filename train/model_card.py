@@ -1,7 +1,5 @@
 """The README.md of an exported model: what the run says of itself, as `templates/model_card.md` has it."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

@@ -1,7 +1,5 @@
 """A model's shape, from its config.json, and the parameters that follow from it; no weights are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

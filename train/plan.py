@@ -4,8 +4,6 @@ For the plan verl's real configuration is composed and checked. Nothing is train
 need to be there, nor a GPU, but what is there makes the plan more exact. Its text is `templates/plan.txt`.
 """
 
-from __future__ import annotations
-
 import glob
 import io
 import os

@@ -1,7 +1,5 @@
 """The folder of a training run: what it was started with, which checkpoint counts, the model it leaves."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What one sees while verl trains: a line for each step or some, with the time left."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """verl's configuration: its trainer's own, our `verl:` subtree over it, each key checked against verl's schema."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

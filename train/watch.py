@@ -1,7 +1,5 @@
 """Detects a run that hangs: verl waits forever, in silence, for a worker that raised during a weight update."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ which only says which answer should be the better one; where people's short answ
 holds one, that is a second truth, which nobody here made.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Mapping, Sequence

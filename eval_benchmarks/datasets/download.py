@@ -6,8 +6,6 @@
 A download goes to a `.part` file, which a later run continues, and takes its place only when it has proved right.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

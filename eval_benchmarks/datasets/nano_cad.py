@@ -4,8 +4,6 @@
 writes ROWS, which is shipped, so that the set stays as it was fixed before any training.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

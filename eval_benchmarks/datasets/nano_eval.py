@@ -4,8 +4,6 @@ Sets of K=4 candidates measure ranking, verdicts and format; sets of K=2 the pai
 judgement is missing, not wrong: coverage says how many there are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

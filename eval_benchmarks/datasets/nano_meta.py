@@ -4,8 +4,6 @@ The pairs of nano_eval; the label is the difference of their true supports, whic
 what people said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

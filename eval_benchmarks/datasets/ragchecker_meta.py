@@ -5,8 +5,6 @@ delta = score(model2) - score(model1), against the label in -2..2 (positive: mod
 ground-truth answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 

@@ -6,8 +6,6 @@ A module's `load(settings)` gives the benchmark, or None where its data are not 
 missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -4,8 +4,6 @@ The reference is `context_v1`. Both negatives are reported: the published lexica
 `poor_answer`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The original packages and their measures, each named as ours is that follows it. A new one is a line and a script."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Runs there, so it imports nothing but the standard library.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ Its hallucination score wants weights (HHEM) or its authors' service and is left
 alone imports.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import sys

@@ -1,7 +1,5 @@
 """ragas' own faithfulness and answer similarity, as its users run them: langchain's clients of OpenAI's protocol."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """RAGChecker's own metrics, with refchecker's extractor and checker, through litellm as its users run it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

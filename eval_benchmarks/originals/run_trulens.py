@@ -4,8 +4,6 @@ Its providers are packages of their own that do no more than send the messages: 
 library. nltk's trained splitter of sentences is a download; the untrained one takes its place.
 """
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from collections.abc import Callable

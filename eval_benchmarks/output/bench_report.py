@@ -1,7 +1,5 @@
 """What a benchmark run says at its end, made once of its results: for the terminal, and for the files of its folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A case study, as the paper's Figures 6 and 7: what two judges make of one example, side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Labelled claims and answers have a line for each scorer and data set, and a colu
 benchmark has a line for each metric: for labelled texts that would be dozens for each scorer.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence

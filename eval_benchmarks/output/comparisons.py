@@ -3,8 +3,6 @@
 Both scorers are looked at on the same instances, so what makes an instance hard for both cancels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Training curves: what a run's log says by step, smoothed within one number of candidates, and how they are drawn."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The paper's Figure 2: how a scorer's preferences spread for each preference of the annotators."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pages and tables from `templates/`, here and in rag_zeval. A page is one file, without outside assets."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 from pathlib import Path

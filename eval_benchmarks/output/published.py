@@ -1,7 +1,5 @@
 """The numbers of `published.yaml`: the paper's tables, and the published values beside our scorers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

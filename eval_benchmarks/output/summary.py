@@ -1,7 +1,5 @@
 """From scored examples to the rows of summary.json."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

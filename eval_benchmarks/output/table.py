@@ -1,7 +1,5 @@
 """A table: a title, heads and lines of cells; and tables with notes as Markdown, LaTeX, and in the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`python -m experiments.dynamics RUN [RUN ...]`: the figures of training runs, and a page that shows them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

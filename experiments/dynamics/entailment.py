@@ -4,8 +4,6 @@ The paper's Figure 3 has AlignScore here. Two scorers take its place: any NLI mo
 a local folder, and for the nano world the truth itself.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is drawn of a run, what to look for in it, and the page that shows both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

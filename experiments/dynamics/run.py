@@ -1,7 +1,5 @@
 """A run as the figures show it: every curve by name, and why one is not there."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence

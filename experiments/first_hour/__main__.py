@@ -1,7 +1,5 @@
 """`python -m experiments.first_hour profile=...`: what to run on a fresh machine before hours of it are paid for."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Sequence

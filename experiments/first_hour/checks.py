@@ -1,7 +1,5 @@
 """The checks of the first hour in their order: each in a process of its own, its result kept, a report after each."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What the machine has: GPUs, memory, disk, shared memory; held against what the plan of the training needs."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess

@@ -5,8 +5,6 @@
 calls a function of a module with words that are a JSON object, in a process of its own.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

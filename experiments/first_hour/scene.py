@@ -1,7 +1,5 @@
 """Where the checks run: lane, profile, GPUs, folder; and what a check finds, or how it ends if it does not pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shipped nano base as a model of Qwen2's architecture with an untied head, as Qwen2.5-7B has it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

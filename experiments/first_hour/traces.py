@@ -1,7 +1,5 @@
 """What a training must show, read from the folder that `train` left: each finding with the figure it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import nan

@@ -1,7 +1,5 @@
 """Training for real: a tiny model, killed and resumed; the plan of the real one; its first steps."""
 
-from __future__ import annotations
-
 import glob
 import shutil
 import signal

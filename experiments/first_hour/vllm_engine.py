@@ -1,7 +1,5 @@
 """vLLM alone: asleep it must give its memory back, awake answer as before; as a server it must answer `rag-zeval`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The runs of the bench that the paper's rows are read from: one for each benchmark and model, or without a model."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

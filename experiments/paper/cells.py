@@ -1,7 +1,5 @@
 """What a cell holds: a number measured here with its interval, or what is missing for it; beside it the paper's."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a plan costs: calls and tokens of its runs, as the rule-based mock judge needs them; hours of its trainings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from eval_benchmarks.bench_settings import BenchSettings

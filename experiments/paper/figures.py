@@ -1,7 +1,5 @@
 """Figures 2 to 4, 6 and 7 of what was measured and trained here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

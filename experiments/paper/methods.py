@@ -1,7 +1,5 @@
 """Which of our scorers, by which model, measures each row of the paper's Tables 1 to 5 and 8."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The settings of the paper's tables, and the mock judge that takes the place of models, so that tables are filled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any

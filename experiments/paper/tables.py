@@ -3,8 +3,6 @@
 Tables 6 and 7 are the settings of the training run and the rows of the ranker, here and in the paper.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

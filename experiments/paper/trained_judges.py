@@ -1,7 +1,5 @@
 """The judges that are trained here: the arms of an experiment, one seed of each, and where they lie."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

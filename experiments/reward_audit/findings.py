@@ -1,7 +1,5 @@
 """The figures of an audit: what a judge can be paid for without judging better, each with a 95% interval."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a judge replied, prompt by prompt: the rollouts that a training run saved, or the rows of a bench."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

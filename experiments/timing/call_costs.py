@@ -9,8 +9,6 @@ rule-based mock judge (`literal_judge`): how good a judge is changes neither the
 prompt that a scorer sends for both answers in the same words is sent and counted once.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Sequence

@@ -11,8 +11,6 @@
 Each pair of times is taken back to back, after a warm-up that is not counted. A ratio is the median over the pairs.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ from the memory's bandwidth. A run writes `docs/measurements/NAME.json`, and rew
 such files; the page explains its columns.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import sys

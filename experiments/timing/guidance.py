@@ -1,7 +1,5 @@
 """Context-aware decoding by our decoders and by transformers' own guidance, on the same prompts."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple

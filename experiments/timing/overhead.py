@@ -7,8 +7,6 @@ back to back, the median of their ratios, and the peak memory of this process. W
 alone: `100000 0` measures memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import multiprocessing

@@ -3,8 +3,6 @@
 They run in turn, so whatever else the machine does slows both. A ratio is the median over the pairs of times.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ rate is 0, so that all pairs time the same step. `same result` means that rollou
 log-probabilities agree to 1e-4, and gradient norms to 1e-4 of the norm.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -1,7 +1,5 @@
 """RAG-Zeval as a scorer of Inspect: `Task(dataset=..., solver=..., scorer=rag_zeval_scorer(judge))`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr

@@ -1,7 +1,5 @@
 """Chains of LangChain: what `invoke` gives back, without importing LangChain."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

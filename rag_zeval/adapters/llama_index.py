@@ -1,7 +1,5 @@
 """Query engines of LlamaIndex: what `query` gives back, without importing LlamaIndex."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

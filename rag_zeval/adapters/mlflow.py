@@ -1,7 +1,5 @@
 """Results in MLflow: `with mlflow.start_run(): log_results(results)`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """Results in Weights & Biases: `log_results(results, wandb.init())`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """What `rag-zeval audit` prints: how far a judge and people agree, over all rows, by slice, and where they do not."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Relevance grades as TREC keeps them, in qrels files, and the pairs of topic and document that two of them grade."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

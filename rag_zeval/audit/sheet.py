@@ -3,8 +3,6 @@
 Its rows are claims or answers of a result file, sampled by strata.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

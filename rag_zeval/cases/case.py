@@ -1,7 +1,5 @@
 """A question with what a RAG system made of it, and the example that a scorer sees of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

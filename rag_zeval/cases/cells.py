@@ -3,8 +3,6 @@
 Nothing is evaluated. A text that begins like a list and cannot be read as one is refused, never judged as it stands.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """Which column holds what: by the user's word, by the layout of a tool, or by its name; never by one row's values."""
 
-from __future__ import annotations
-
 import difflib
 import shlex
 from collections.abc import Collection, Mapping, Sequence

@@ -4,8 +4,6 @@ A name is compared without case, and with `_` for spaces, hyphens and capital le
 as well. So `Retrieved Contexts`, `retrievedContext` and `retrieved-contexts` are all `retrieved_context`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

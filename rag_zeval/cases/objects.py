@@ -1,7 +1,5 @@
 """The rows of what Python programs hold: frames, data sets, tables, lists of dicts or of objects."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any

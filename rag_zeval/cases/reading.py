@@ -1,7 +1,5 @@
 """Cases out of what people have, and an account of how it was read: said before anything is judged."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter

@@ -4,8 +4,6 @@ Every reader gives rows one after the other, each with its place, so that a file
 where its format allows that (delimited text, JSON lines, Parquet).
 """
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import io

@@ -1,7 +1,5 @@
 """The rows of collected answers: what a system said to a question, over HTTP or as a function, or why nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

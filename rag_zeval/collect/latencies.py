@@ -1,7 +1,5 @@
 """How long a RAG system takes to answer."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

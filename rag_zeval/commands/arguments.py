@@ -1,7 +1,5 @@
 """Arguments that several commands take, and what they do with them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

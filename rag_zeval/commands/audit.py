@@ -1,7 +1,5 @@
 """The commands that compare a judge with people: `sample` draws what they label, `audit` and `audit-qrels` compare."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Annotated

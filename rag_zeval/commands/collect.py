@@ -1,7 +1,5 @@
 """`rag-zeval collect`: the answers of a running RAG system."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

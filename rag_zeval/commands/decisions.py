@@ -1,7 +1,5 @@
 """The commands that compare result files, `compare` and `gate`. What counts as a regression: `decisions/gate.py`."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`rag-zeval evaluate`: score the answers of files; `rag-zeval scorers`: what it can score them by."""
 
-from __future__ import annotations
-
 import math
 import sys
 from itertools import groupby

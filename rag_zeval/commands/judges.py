@@ -1,7 +1,5 @@
 """The commands that put a judge behind an address, and ask whether it answers: `mock-judge`, `serve`, `smoke`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`rag-zeval questions`: a test set from documents."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from contextlib import nullcontext

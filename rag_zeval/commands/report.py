@@ -1,7 +1,5 @@
 """The commands that show a result file as a page: `report` writes it, `serve-report` serves it."""
 
-from __future__ import annotations
-
 import tempfile
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path

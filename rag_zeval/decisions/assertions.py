@@ -1,7 +1,5 @@
 """What a test of a RAG system asserts."""
 
-from __future__ import annotations
-
 from rag_zeval.judge.evaluator import Evaluation
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line

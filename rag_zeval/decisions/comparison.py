@@ -3,8 +3,6 @@
 Missing scores count in no mean: a case without a score on one side is left out of the pairs and counted.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

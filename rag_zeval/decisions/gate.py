@@ -13,8 +13,6 @@ Where A and B were not judged by the same model and prompt, that is a warning of
 What a gate leaves for others to read is JUnit XML for a build server, and Markdown for a pull request.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 Foreign text is shown as it is, on one line, without what a terminal would obey.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rag_zeval.decisions.comparison import Changed, Comparison, Coverage, Difference, Pairwise

@@ -4,8 +4,6 @@ One process is started; it forks another for each file. The kernel ends that one
 doing, and gives it no more memory than it may have. What a broken file does there harms no other.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Documents cut into chunks: whole paragraphs, or whole sentences of one that is too long."""
 
-from __future__ import annotations
-
 import logging
 import math
 import re

@@ -1,7 +1,5 @@
 """Documents as plain text: what stands in files of text, Markdown, HTML and PDF, and which of it could not be read."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence

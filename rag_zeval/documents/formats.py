@@ -3,8 +3,6 @@
 Bytes become text by their mark (BOM), as UTF-8, or in the encoding that a page declares. Nothing is replaced.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import logging

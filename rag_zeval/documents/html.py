@@ -1,7 +1,5 @@
 """The text of a page, read tag after tag as browsers do. No tree is built: neither depth nor size has a limit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import unescape

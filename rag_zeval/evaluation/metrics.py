@@ -1,7 +1,5 @@
 """Metrics: a scorer and what it judges by, opened by the names that users give."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What `rag-zeval evaluate` shows: before a run what it would ask; after it scores and costs, also as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run of `evaluate`: every case by every metric, a row written as soon as it is there; nothing is done twice."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections import Counter

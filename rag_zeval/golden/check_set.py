@@ -4,8 +4,6 @@ The rules on size, slices and origin follow llmbestpractices.com/ai-agents/rag-e
 chunks, true answer and slice, half of them from production, kept in version control. LEAST_IN_SLICE and ALIKE are ours.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping

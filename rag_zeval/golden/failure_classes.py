@@ -1,7 +1,5 @@
 """Why answers fail: each falls in one class, by its scores and by where its gold chunks stood among the retrieved."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

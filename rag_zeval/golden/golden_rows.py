@@ -1,7 +1,5 @@
 """The rows of golden sets: those that can be used and what is wrong with the others, their ids, and their slices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar

@@ -12,8 +12,6 @@ questions of a value in [0, 1], of the first k ids:
 - MAP: precision at the rank of each gold chunk among them, summed / all gold chunks of the question.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The evaluator: one call judges one to 26 candidate answers against a reference."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

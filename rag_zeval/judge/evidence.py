@@ -3,8 +3,6 @@
 Tokens may be anything hashable: ids of the policy's tokenizer in training, words in reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 MIN_SPAN_TOKENS = 10  # a shorter span scores 0 (paper, section 3.3.2): a single copied word is not evidence

@@ -1,7 +1,5 @@
 """What a judge or another scorer gets: a question, candidate answers, and the texts to judge them by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

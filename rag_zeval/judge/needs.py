@@ -5,8 +5,6 @@ that a reference of the example's own may replace the truth. Measures of overlap
 it overlaps with nothing, and published values of BLEU and ROUGE-L count it as 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 

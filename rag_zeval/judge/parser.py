@@ -3,8 +3,6 @@
 Training uses the strict parser. Benchmarks and users get the lenient one, which reports whether it repaired the reply.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ It is off by default. A pattern cannot tell a judge's claim from one in an answe
 that was cut off it counts only the claims before the cut.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -7,8 +7,6 @@ passage can start another candidate or leave its place. Nor can it contain a con
 begin with `<`, as `<|im_end|>` or `</s>`, or with a bracket, as `[INST]`, and both are written as JSON escapes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

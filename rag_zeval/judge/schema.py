@@ -1,7 +1,5 @@
 """The trajectory: what the judge writes, as in Fig. 5 of the paper."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scores of a trajectory or a ranking, for the reward, the benchmarks and the evaluator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rag_zeval.judge.schema import CandidateEvaluation, Trajectory

@@ -1,7 +1,5 @@
 """Sends one example to a judge, to check that it works."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Splits a text in any script into words that can be compared."""
 
-from __future__ import annotations
-
 import re
 from unicodedata import category, normalize
 

@@ -1,7 +1,5 @@
 """Bridges between plain and async code: many requests run concurrently, and plain functions made awaitable."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import threading

@@ -1,7 +1,5 @@
 """Sentence embeddings from an OpenAI-compatible endpoint or a local folder, cached like replies."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A server with OpenAI's protocol: sends requests concurrently, and counts what each one cost."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import sys

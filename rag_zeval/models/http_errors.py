@@ -5,8 +5,6 @@ The openai client itself sends a request again after 408, 409, 429, 5xx and brok
 treats the answer as one with the error's own status.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """API keys: read from environment variables only, and hidden from all output from then on."""
 
-from __future__ import annotations
-
 import os
 
 from rag_zeval.errors import InputError

@@ -1,7 +1,5 @@
 """The interface to language models: requests, replies, and what a model must offer the evaluator and the scorers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

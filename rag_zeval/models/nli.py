@@ -1,7 +1,5 @@
 """Models that score how far one text supports another: NLI classifiers, and models that bring their own code."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

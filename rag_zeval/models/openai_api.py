@@ -1,7 +1,5 @@
 """Chat completions from any OpenAI-compatible endpoint: a vendor, or your own `vllm serve`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType

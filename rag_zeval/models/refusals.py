@@ -1,7 +1,5 @@
 """Learns from an endpoint's errors what it rejects: parameters of a chat request, and more tokens than it has."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """A model folder, run with transformers in one or several processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

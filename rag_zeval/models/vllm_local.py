@@ -1,7 +1,5 @@
 """A model folder, run in this process with vLLM."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any

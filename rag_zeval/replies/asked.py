@@ -1,7 +1,5 @@
 """What a judge was asked. Whatever its reply repeats of that is not an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

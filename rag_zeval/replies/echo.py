@@ -6,8 +6,6 @@ judge's, and may still be valid JSON. Models change what they copy: they straigh
 entities, and drop spaces. So texts are compared in a plain form without these differences.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import unicodedata

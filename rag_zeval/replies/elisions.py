@@ -1,7 +1,5 @@
 """Recognises what models write in place of list items: dots, "and so on", "3 more". Such a list is incomplete."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

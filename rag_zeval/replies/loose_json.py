@@ -6,8 +6,6 @@ items), so it never takes text inside a string for a field. An unclosed bracket 
 a comment that stands for items, such as `// and so on`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@ Missing values are never made up. Only the judge's answer counts: not a draft in
 not a quote from a text, and nothing that was cut off.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

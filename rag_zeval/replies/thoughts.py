@@ -5,8 +5,6 @@ Many do not; the tags are then in the text, or only the closing one, because the
 Upper and lower case do not matter, because models vary in it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Checks single values of a judge's JSON. Each function raises Unreadable for a value of another kind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The figures of a report as PNG, for a paper: means with intervals, histograms, slices."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The HTML page of a comparison: one file, no outside assets, the answers that changed most side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Result rows as the page holds them: JSON that no text can leave, each text once, quotes by their place."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

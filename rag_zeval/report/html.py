@@ -1,7 +1,5 @@
 """The page: one file that opens anywhere, without a server, a network or a library; figures above, every case below."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What a judge wrote about one example, for templates/judgement.html."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

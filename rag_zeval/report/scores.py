@@ -1,7 +1,5 @@
 """The figures of a report: the columns of a summary by metric, system and slice, and the axis they are drawn on."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ The value is 1 if the answer tries to answer the question, right or wrong, and 0
 Known difference: the prompt is in our words.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from rag_zeval.replies.values import yes_or_no

@@ -14,8 +14,6 @@ reply that does not come (the original's is 0 after five tries); labels are read
 temperature, it is 1, the default of its endpoint.
 """
 
-from __future__ import annotations
-
 import re
 
 from rag_zeval.judge.example import Example

@@ -5,8 +5,6 @@ question with what came back. `AskingScorer` runs those of many answers side by 
 questions in the same words, so behind a cache each is paid for once: they share no memory of their own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

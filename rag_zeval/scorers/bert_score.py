@@ -4,8 +4,6 @@ The layer is the one its table has for the model; [CLS] and [SEP] may be matched
 the reference has no token. Known difference: a text longer than the model's window has no score (the package cuts it).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from statistics import harmonic_mean
 from typing import Any

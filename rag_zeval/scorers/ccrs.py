@@ -9,8 +9,6 @@ question in `ccrs_cc`, and the context in `ccrs_ac`, which is there if the examp
 or out of range makes a failure.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from typing import Any

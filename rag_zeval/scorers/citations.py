@@ -12,8 +12,6 @@ citation, but a year; a number counts once in a part; an answer without citation
 is 0).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ at sentence ends, and the support of a claim is the largest that a piece gives. 
 model's window (there 400 tokens), nothing is ever cut off, and a probability of exactly 0.5 is support.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping

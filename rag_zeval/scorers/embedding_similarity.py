@@ -6,8 +6,6 @@ cosine, in [-1, 1]; the decision stands in the parts. Compared is the ground tru
 reference of the example's own.
 """
 
-from __future__ import annotations
-
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import texts_of
 from rag_zeval.scorers.asking import Found, Judge, Measure

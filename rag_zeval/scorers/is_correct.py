@@ -8,8 +8,6 @@ Known differences: the prompt is in our words, at temperature 0. A reply without
 reasoning makes a failure; the code published with the article never looks at the reply.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from rag_zeval.replies.values import a_text, yes_or_no

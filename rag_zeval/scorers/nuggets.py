@@ -12,8 +12,6 @@ the context the original compares the answer with "not enough information", and 
 a neutral 0.5: here there is no score.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

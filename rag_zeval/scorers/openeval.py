@@ -13,8 +13,6 @@ a third call held to a JSON schema, is not here. A list of statements that ends 
 the endpoint says that it was cut off.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """Measures of the words that an answer and the reference share; no model is asked."""
 
-from __future__ import annotations
-
 import logging
 from importlib.metadata import version
 

@@ -1,7 +1,5 @@
 """The judge of this house among the scorers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ happens to return); an answer, or a ground truth, without any statement has no s
 empty ones is 1); a reply that cannot be read is not sent back to be fixed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ Known differences: the prompts are in our words and ask for JSON; labels that ar
 found has no score (the original's is 0); nothing a model writes is evaluated as code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from statistics import harmonic_mean

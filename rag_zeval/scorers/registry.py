@@ -1,7 +1,5 @@
 """Every scorer, by the name that `scorers=[...]` takes, and what it needs. A new one is a module, and a line here."""
 
-from __future__ import annotations
-
 from inspect import getdoc
 from pathlib import Path
 from types import ModuleType

@@ -5,8 +5,6 @@ after a rarer abbreviation, where the English model of nltk's `sent_tokenize` wo
 and question marks of other scripts; they are looked for in what it gives.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """The SFT ranker as a scorer: one call ranks all answers of an example; their scores follow from their ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rag_zeval.judge.example import Example

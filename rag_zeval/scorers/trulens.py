@@ -14,8 +14,6 @@ stands in it, also what the answer does not say); an answer without a sentence, 
 of the mean, or gives -1, and of several numbers in a text it takes the smallest).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -8,8 +8,6 @@ judge writes how it came to its grade, of which only the final one is read (the 
 presence penalty. A reply without a grade is a failure (in umbrela 0.0.7 it is the grade 0).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any

@@ -4,8 +4,6 @@ No model is asked. It writes whole trajectories, so it is what a small model can
 ranking (`make cold-start`), and the line that such a model has to be better than.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations

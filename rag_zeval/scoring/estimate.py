@@ -4,8 +4,6 @@ How often a scorer asks depends little on who answers. How long a reply is depen
 words and punctuation marks, are a rough estimate.
 """
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence

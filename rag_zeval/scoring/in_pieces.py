@@ -4,8 +4,6 @@ So MiniCheck judges claims (Tang et al. 2024, arXiv:2404.10774). An answer that 
 it, which is why nothing is cut that fits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 

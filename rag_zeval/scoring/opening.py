@@ -1,7 +1,5 @@
 """Scorers opened by name, with the models that they ask."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What judging costs, by a price list that the user gives."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

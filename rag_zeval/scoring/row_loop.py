@@ -1,7 +1,5 @@
 """Score examples into a file of rows: each row is written at once, and no example is scored twice."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

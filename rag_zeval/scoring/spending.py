@@ -1,7 +1,5 @@
 """What a run has spent over all its attempts, summed from its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

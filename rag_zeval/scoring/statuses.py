@@ -1,7 +1,5 @@
 """Statuses of a run's answers or rows, counted for its reader: those that differ only in their numbers are one kind."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The summary of a run: a column for each metric and system, also by slice; what it cost, and what failed."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

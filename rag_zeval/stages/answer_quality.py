@@ -4,8 +4,6 @@ One definition, for what `synthesize` reports and for what `train` leaves out. A
 in it, as the evaluation of open-domain question answering has it.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -5,8 +5,6 @@ A profile may name another under `extends`, whose sections it then changes.
 And typed settings made of it: `check_settings`; and what a run's files keep of it: `stored`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence

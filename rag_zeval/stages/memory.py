@@ -1,7 +1,5 @@
 """How much memory a stage takes: of all its processes, ray's and vLLM's too, what they share counted once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread

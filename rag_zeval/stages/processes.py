@@ -3,8 +3,6 @@
 However the caller ends (well, by an error, Ctrl-C or SIGTERM, and on Linux by SIGKILL), its processes end too.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

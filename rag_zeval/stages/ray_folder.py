@@ -1,7 +1,5 @@
 """Where a ray of a run's own keeps its sockets and logs: outside the run's folder, and gone with the run."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

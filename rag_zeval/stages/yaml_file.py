@@ -1,7 +1,5 @@
 """YAML that others wrote: plain values, without what makes a small file large or slow to read."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ draws at once from those multiplicities, so nothing is copied or sorted again fo
 instance are drawn together; so are the instances of a cluster, where a statistic has clusters.
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ A score of at least a threshold says "supported". The texts about one document h
 which a bootstrap draw takes with all its texts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ based on the bootstrap). The test is ours to choose: a paired randomisation test
 how scores are distributed, and is exact for few questions. p-values are Holm's (1979).
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ correlation is bias. Where every pair is judged in both orders, that experiment 
 correlation does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

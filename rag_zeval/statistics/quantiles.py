@@ -1,7 +1,5 @@
 """Quantiles, with intervals that assume nothing of how the values are distributed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

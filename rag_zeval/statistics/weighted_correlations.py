@@ -1,7 +1,5 @@
 """Correlations of rows that stand several times, for many vectors of multiplicities at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

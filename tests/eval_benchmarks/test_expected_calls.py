@@ -1,7 +1,5 @@
 """What a run would ask, without a model, a GPU or the network."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run scores: trials are samples of their own, and limits reach those that ask."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

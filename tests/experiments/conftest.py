@@ -1,7 +1,5 @@
 """For the tests of experiments: verl on a CPU, small experiments, pages read as a browser reads them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

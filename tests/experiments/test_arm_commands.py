@@ -1,7 +1,5 @@
 """What an experiment trains: commands, settings, budgets, and which results are there already."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The hierarchical bootstrap, against plain resampling and against a world of known variance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Tables, checks and figures, from result files whose truth is known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The dynamics of a run: what is read from a log that is still written, what is drawn, and what is said instead."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

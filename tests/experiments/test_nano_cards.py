@@ -1,7 +1,5 @@
 """A judge is shipped with the scores that were measured of it, and not with those of another."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

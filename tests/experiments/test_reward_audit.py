@@ -1,7 +1,5 @@
 """The audit of a run: a small rollout file of which every count is known, and a finished bench."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Running an experiment: real stages as processes, what is skipped, what a failure leaves."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """The report of a run: everything on it comes from the run's files, and text in them stays text."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Replies that end early, leave something out, say two things, or give verdicts that are none."""
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any

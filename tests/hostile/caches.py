@@ -5,8 +5,6 @@ command breaks off in the middle, and a bad entry is asked for again and replace
 start is a line and exit status 2, before anything is asked.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

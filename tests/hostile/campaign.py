@@ -3,8 +3,6 @@
 `ARGS="replies http"` names parts. The counts of a part are printed, and kept in runs/hostile, as it ends.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

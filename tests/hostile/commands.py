@@ -1,7 +1,5 @@
 """Our commands in processes of their own: how they start and end, what they take, and the rows that they leave."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Files of text, pages and PDFs of over 200 kinds are written with words that stan
 questions` does it, in a process that is measured. Then folders with links, pipes and sockets in them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -5,8 +5,6 @@ files is replaced, in a copy of the folder, by one with a single doctored value 
 commands run.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -4,8 +4,6 @@
 (FormatError): anything else is a score made up.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import random

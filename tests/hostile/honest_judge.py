@@ -4,8 +4,6 @@ Nothing of it depends on what stands in a text behind its first STABLE character
 the judge means what it meant before.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """What judges write when they evaluate: bare JSON, and what models put around it or in its place."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

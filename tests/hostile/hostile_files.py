@@ -1,7 +1,5 @@
 """Files of text and what a reader must find in them; pages and PDFs are made next door."""
 
-from __future__ import annotations
-
 import random
 import string
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ one question takes another's place, the documents and the wording of the honest 
 and no rows: each mode has a run, and what it prints is compared.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

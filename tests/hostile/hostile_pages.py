@@ -1,7 +1,5 @@
 """Pages that make a parser drop what they say, with the words that a reader of each can see."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """PDFs that lose pages, loop, or swell as they are read, with the words on their pages."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

@@ -1,7 +1,5 @@
 """Texts that try to leave their place: as answers, passages, questions and ids."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 

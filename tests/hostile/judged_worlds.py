@@ -1,7 +1,5 @@
 """What scorers are asked about, and what an honest judge makes of it: for every scorer that asks a judge."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable, Iterator, Sequence

@@ -4,8 +4,6 @@
 The judge counts what it is paid for, and refuses one question in six: so failed rows are taken out at every start.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

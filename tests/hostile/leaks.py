@@ -4,8 +4,6 @@ What a command prints and each file it leaves are decoded in every way that is k
 key (`spelt_keys.shown`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

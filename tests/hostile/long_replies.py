@@ -1,7 +1,5 @@
 """Replies of millions of characters, of every kind that may make a reader slow."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import suppress

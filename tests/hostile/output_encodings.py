@@ -3,8 +3,6 @@
 All texts are full of what ASCII lacks. What a command must end with, and leave, says the same command under UTF-8.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import tempfile

@@ -5,8 +5,6 @@ shuffled, its columns named by some name of the table. What it is read as is com
 JSONL: every text that a scorer sees, and the scores of scorers that ask nobody and of a judge that goes by the letter.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

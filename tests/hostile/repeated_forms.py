@@ -3,8 +3,6 @@
 Injected ones are honest, and hold a piece of a shown text as it is, which may say something in the place of the judge.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

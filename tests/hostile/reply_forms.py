@@ -3,8 +3,6 @@
 A form makes a reply of what an honest judge means to say (`honest_judge.Ask`). The forms are in the modules *_forms.py.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -5,8 +5,6 @@
 all where the reply makes no evaluation.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections import Counter

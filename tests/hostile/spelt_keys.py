@@ -4,8 +4,6 @@
 what masks keys.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import html

@@ -1,7 +1,5 @@
 """The short form: some commands in this process, and one in a process with the C locale."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The short forms of the parts that attack files: caches, documents, files of others and files of people."""
 
-from __future__ import annotations
-
 import caches
 import documents
 import foreign_files

@@ -1,7 +1,5 @@
 """The short form: every mode that neither waits nor floods meets the evaluator, some the real commands."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

@@ -1,7 +1,5 @@
 """The short form: every spelling by one server, by what frameworks raise, and some slips."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

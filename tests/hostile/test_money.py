@@ -1,7 +1,5 @@
 """The short form: every kind of reply that is quick meets an endpoint with a limit, one the real command."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whatever a question, reference or answer says, it keeps its place in the prompt and spells no control token."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

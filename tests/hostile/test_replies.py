@@ -1,7 +1,5 @@
 """Fuzzed replies, in short: `make hostile` reads a million."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

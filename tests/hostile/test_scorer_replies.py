@@ -1,7 +1,5 @@
 """Replies to every scorer that asks a judge, in short: `make hostile` reads half a million."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 

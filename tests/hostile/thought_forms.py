@@ -1,7 +1,5 @@
 """Replies that think before they say anything, or instead: drafts are no evaluations."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import NamedTuple

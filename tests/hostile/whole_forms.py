@@ -1,7 +1,5 @@
 """Honest replies with what models put around them, in JSON as models write it: each is to be read."""
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """For the tests of the house: the wheel, built once, and settings in which a notebook runs as anybody's."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The documentation site: what ends its build, where links to code lead, and that opening it fetches nothing."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Commands are collected, never listed here. `make` is asked what it would run, so
 words. Nothing is started but `make --dry-run`. What a command runs must also be run by some test, on data of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """The locks of requirements/: one version, in all that have it, of each package that stages exchange data by."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is built, and what an installation exposes."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

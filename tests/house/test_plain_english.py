@@ -6,8 +6,6 @@ such a sentence is back. It stands for a kind of sentence that readers had to re
 The README answers a newcomer's five questions at its top, in words that docs/first-reading.md quotes.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ docs/quickstart.ipynb: every cell, in an empty folder, without a key or a networ
 asynchronous code, in threads.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

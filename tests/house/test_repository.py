@@ -1,7 +1,5 @@
 """The Makefile, the configuration family, and what may stand in a tracked file."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

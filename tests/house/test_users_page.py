@@ -1,7 +1,5 @@
 """Every command of docs/evaluate.md, in its order, by what the wheel ships, as processes of their own."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

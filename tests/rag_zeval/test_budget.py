@@ -1,7 +1,5 @@
 """A budget: whatever calls cost, and in whatever order they end, a limit is exceeded by one call at most."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

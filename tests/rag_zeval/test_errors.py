@@ -1,7 +1,5 @@
 """What a user is told where a package or a system lacks something."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

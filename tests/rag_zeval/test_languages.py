@@ -3,8 +3,6 @@
 A row of tests/rag_zeval/languages holds the best answer first, the worst last, and what share of each is true.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean

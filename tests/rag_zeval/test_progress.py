@@ -1,7 +1,5 @@
 """How far a job is: lines in a log, and a bar on a terminal."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

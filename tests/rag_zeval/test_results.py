@@ -3,8 +3,6 @@
 A price list is read or refused by file, model and field; what is not known costs nothing made up.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`serve` starts vLLM's server with our arguments, and `smoke` asks a server one question."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

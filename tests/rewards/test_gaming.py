@@ -3,8 +3,6 @@
 Both answers are half right, so an honest judge ties them and earns 0, or they differ by what has nothing to do with it.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings, questions, and small random models with prompts for them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

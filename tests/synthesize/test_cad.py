@@ -1,7 +1,5 @@
 """The packed decoder against transformers' own guidance, token for token; and the memory that it takes."""
 
-from __future__ import annotations
-
 import weakref
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Prompts, and the batches in which they are answered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Questions from files, in every layout of Natural Questions, and from the world; records that give none."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import html

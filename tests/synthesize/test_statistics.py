@@ -1,7 +1,5 @@
 """What is counted of the answers, against counting by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`python -m synthesize`, whole runs: rows, statuses, kills, refusals, and answers that earlier runs gave."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import re

@@ -1,7 +1,5 @@
 """The coupled pairs on vLLM against the packed decoder, in engines that make it hard to keep a pair together."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("vllm")

@@ -1,7 +1,5 @@
 """Several workers give the rows of a single process, whatever is killed on the way, and leave nothing running."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

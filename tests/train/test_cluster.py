@@ -1,7 +1,5 @@
 """Training in a ray cluster that was there before: what a CPU can show of a run on several machines."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The engines of an update: what rows share is computed once, the rate falls linearly, freed memory is given back."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

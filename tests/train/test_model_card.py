@@ -1,7 +1,5 @@
 """The card of an exported model: what the run was, and nothing in it that reads as Markdown of a stranger's."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

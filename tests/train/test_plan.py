@@ -1,7 +1,5 @@
 """`make train DRY_RUN=1`: the plan that it prints, and the steps, disk and memory in it, against other sources."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

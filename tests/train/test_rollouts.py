@@ -1,7 +1,5 @@
 """Rollouts: one order and seeds of their own, whatever arrives first, and from the weights that are trained."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from math import nan

@@ -1,7 +1,5 @@
 """The rows of both trainers: whose answers, in what order, and what is to be replied."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

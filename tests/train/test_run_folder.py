@@ -3,8 +3,6 @@
 export=best: the step of the highest validation reward comes out, whatever is removed or killed on the way.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The settings of both trainers and of verl: what is refused before anything is loaded, and what a run is known by."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Real supervised steps through verl on the shipped base: undisturbed, and with SIGKILLs in between."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Real GRPO through verl on the shipped base: 4 steps undisturbed, and 4 steps with a SIGKILL in between."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """What a folder of weights needs beside them so that everything loads it: tokenizer, dtype, the judge's card."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from pathlib import Path

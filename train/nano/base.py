@@ -8,8 +8,6 @@ that reinforcement learning has something to do; coin flips from the start keep 
 verdict is.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import sys

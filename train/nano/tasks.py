@@ -6,8 +6,6 @@ verdict threshold can mend that; reinforcement learning has to. The answerer pre
 about what it remembers well, as real models are, so that decoding at falling alpha drifts to memory by degrees.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence, Set

@@ -5,8 +5,6 @@ bytes. A word carries the space that follows it, and the JSON between two fields
 trajectory for four candidates stays near 500 tokens.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any

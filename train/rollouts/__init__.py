@@ -1,7 +1,5 @@
 """What a run asks of verl's rollouts on any machine: seeds and an order without chance, and an eye on their weights."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ verl computes the probability of each rolled-out token again with the weights it
 bf16 the largest difference says nothing, for single tokens differ much in healthy runs; mean and correlation do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import nan
 from typing import Any, NamedTuple

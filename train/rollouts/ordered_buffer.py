@@ -4,8 +4,6 @@ Set by `trainer.v1.sampler.custom_sampler.{path,name}`. `sampler_kwargs`: `poll_
 and `rollouts_per_prompt`.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ vLLM draws requests without a seed from one stream of random numbers, so that a 
 and when; and a resumed run restarts that stream.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

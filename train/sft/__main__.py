@@ -5,8 +5,6 @@ to write a trajectory. Run the same command again to resume an interrupted run: 
 before the last step (verl.trainer.save_freq), else from the first step. The result is the same.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

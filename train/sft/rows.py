@@ -4,8 +4,6 @@ The prompt `ranking-only`: their letters, largest α first (the SFT ranker). Any
 cold start for a base that cannot write one.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ verl's agent loop sends each rollout as a request of its own. A whole step decod
 fixed order, with seeds that depend on (seed, step, prompt, sample) only, it gives the same rollouts every time.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence

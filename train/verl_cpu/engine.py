@@ -1,7 +1,5 @@
 """The FSDP2 engine on CPU, over gloo; `actor_rollout_ref.model.external_lib=train.verl_cpu.engine` loads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ verl asks two things of an accelerator: a module like `torch.cuda` (`DEVICE` her
 for GPUs. A CPU has no memory of its own, no streams to wait for and nothing to profile: most answers are "nothing".
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

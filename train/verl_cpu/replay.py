@@ -4,8 +4,6 @@ verl deals single rows out to the ranks, so that each gets as many tokens. `trai
 this replay buffer, which is made in the process of verl's trainer: there it replaces the function that deals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

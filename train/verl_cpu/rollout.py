@@ -1,7 +1,5 @@
 """Rollout server of verl on transformers, in ray actors: token ids in, token ids and log-probabilities out."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

@@ -5,8 +5,6 @@ rollouts of 8 prompts, 10,000 to 17,000 are left, and updates take a quarter to 
 Gradients flow through a shared token from all rows that hold it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The engine of `train.linear_decay` with offload to memory that is not pinned."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

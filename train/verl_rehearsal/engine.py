@@ -4,8 +4,6 @@ Unlike `train.verl_cpu.engine` it leaves verl's forward pass alone: packed rows,
 log-probabilities.
 """
 
-from __future__ import annotations
-
 from verl.workers.engine import EngineRegistry
 
 from train.verl_cpu.unpinned import UnpinnedEngine

@@ -1,7 +1,5 @@
 """What the rehearsal's vLLM workers saw, as JSON lines in the run's folder: the workers are gone when they are read."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

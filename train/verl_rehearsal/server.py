@@ -1,7 +1,5 @@
 """verl's vLLM server, whose workers are ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ray

@@ -9,8 +9,6 @@ memory, and moves them to the device; on a CPU that is no copy but a view of mem
 weights into, and that is gone when all have come.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

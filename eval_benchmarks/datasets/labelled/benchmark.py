@@ -4,8 +4,6 @@ Texts about one document are judged by one call, up to `Description.per_call` of
 interval. A score of at least the threshold says "supported".
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

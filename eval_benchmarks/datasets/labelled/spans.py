@@ -6,8 +6,6 @@ unsupported claims and in none of its supported ones are unsupported; where ther
 unsupported claims are. Function words and marks between two unsupported words belong to them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from rag_zeval.judge.words import WORD

@@ -1,7 +1,5 @@
 """Labelled texts out of files: tables with a label in each row, or RAGTruth's answers with spans and their sources."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

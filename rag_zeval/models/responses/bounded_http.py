@@ -1,7 +1,5 @@
 """The HTTP client below openai's, for untrusted servers: limited answers, no redirects, one connection a request."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The text of a chat completion, or the reason why there is none."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A server reports how many tokens it read. We do not have its tokenizer, so a pro
 could have encoded it in so few tokens.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

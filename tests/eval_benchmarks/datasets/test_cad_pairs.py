@@ -1,7 +1,5 @@
 """Pairs of real answers: drawn once and for all, with the truth that alpha and gold answers give."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

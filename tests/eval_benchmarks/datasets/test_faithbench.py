@@ -1,7 +1,5 @@
 """FaithBench, where its file is: the bench's numbers are those of a short script that shares nothing with it."""
 
-from __future__ import annotations
-
 import json
 import os
 from functools import partial

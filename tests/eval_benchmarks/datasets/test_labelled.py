@@ -1,7 +1,5 @@
 """Labelled claims and answers: sets as they are published, metrics by hand, claims found again in their answer."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

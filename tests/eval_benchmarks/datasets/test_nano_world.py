@@ -1,7 +1,5 @@
 """The nano world's benchmarks: known truth, the same prompts each time."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Rows of original packages: a package in a process of its own, here a script, asks through the counting proxy."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import dataclass

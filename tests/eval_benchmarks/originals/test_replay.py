@@ -3,8 +3,6 @@
 `make parity` runs this; without the packages' environments it is skipped.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Curves of a run's log: what is missing stays missing, and smoothing keeps to one number of candidates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What trials say together: rows of summary.json, and the paired tests of comparisons.json."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Processes that work together: a sum over all, and verl's sender and receiver of weights; right, wrong, too late."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

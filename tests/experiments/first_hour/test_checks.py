@@ -1,7 +1,5 @@
 """The order of the checks, what is kept of them, and the report: on real processes that end as they are told."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

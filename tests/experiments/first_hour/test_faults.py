@@ -3,8 +3,6 @@
 In the environment of `make rehearse`: `.venv-vllm/bin/python -m pytest -m slow -s FILE`
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

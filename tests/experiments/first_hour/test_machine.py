@@ -1,7 +1,5 @@
 """What a machine has against what a plan needs and a lock names, at the real figures of the profiles."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The tiny model is its base; the exported model is asked one question, without a server."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

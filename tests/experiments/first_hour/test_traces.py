@@ -1,7 +1,5 @@
 """Each finding passes on what a healthy run leaves, and fails on what a fault leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

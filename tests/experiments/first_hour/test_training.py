@@ -1,7 +1,5 @@
 """What the trainings of each lane are; and, slowly, the whole hour at nano scale, and the rehearsals."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every printed row has scorers that exist, and every printed value is the paper's."""
 
-from __future__ import annotations
-
 import pytest
 
 from eval_benchmarks.originals.packages import ORIGINALS

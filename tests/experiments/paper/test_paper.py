@@ -1,7 +1,5 @@
 """`make paper` on a few data, with the judge by the letter for one model: tables, what is open, resuming."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """The costs in the docs, and those that the library ships, are what the command measures."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

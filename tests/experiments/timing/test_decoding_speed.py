@@ -1,7 +1,5 @@
 """The speed measurements at toy size: both sides agree, and the table shows them."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """The measurement of a device, at toy size on the CPU: its bytes against counting, its page against its figures."""
 
-from __future__ import annotations
-
 import json
 import re
 

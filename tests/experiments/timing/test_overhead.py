@@ -1,7 +1,5 @@
 """The harness beside its bare client, and its memory on many rows: the command is run as its docstring says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

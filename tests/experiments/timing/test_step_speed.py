@@ -1,7 +1,5 @@
 """The timing of a step at toy size: both sides do the same."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

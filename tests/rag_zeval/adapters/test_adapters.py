@@ -1,7 +1,5 @@
 """Other tools' own objects take what the adapters make; where a tool is not installed its test is skipped."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

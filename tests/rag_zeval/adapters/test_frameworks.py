@@ -1,7 +1,5 @@
 """The adapters on objects of the frameworks, where these are installed, and on the same shapes without them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`rag-zeval evaluate` as a user meets it. Kills and races of it: tests/hostile/test_killer.py."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

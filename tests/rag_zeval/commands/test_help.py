@@ -1,7 +1,5 @@
 """What the commands say of themselves: the first screen, and an example for each command that works as it stands."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shlex

@@ -1,7 +1,5 @@
 """`rag-zeval report` and `serve-report` as a user meets them; the page itself: tests/rag_zeval/report."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

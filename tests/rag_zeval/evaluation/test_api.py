@@ -1,7 +1,5 @@
 """`evaluate` and `aevaluate` where Python programs run: notebooks, servers, threads; and when they are interrupted."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

@@ -3,8 +3,6 @@
 Then cases that lack an answer, or what to judge it by: no score, no call, no second try; and what rows keep of a case.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Regular expressions read of a reply what the strict parser reads, and of a broken one what is left."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

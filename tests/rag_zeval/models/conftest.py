@@ -1,7 +1,5 @@
 """A small model for all that loads one from a folder."""
 
-from __future__ import annotations
-
 import shutil
 import string
 from pathlib import Path

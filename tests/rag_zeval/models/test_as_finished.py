@@ -1,7 +1,5 @@
 """The one door to `await`, and batches that do not depend on who asked first."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

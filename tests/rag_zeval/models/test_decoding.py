@@ -1,7 +1,5 @@
 """Batched decoding against decoding token by token: the same tokens whatever the drafts, the neighbours, the limits."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The schema of a list, within an object, as vendors take it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Endpoints that keep the documented rules of vendors, and what a run learns from being refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

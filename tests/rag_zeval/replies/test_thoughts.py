@@ -1,7 +1,5 @@
 """A draft is never an answer, whatever tags a model thinks in."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

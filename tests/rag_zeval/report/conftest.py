@@ -1,7 +1,5 @@
 """Result rows to be reported, and a real browser to open the page in."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

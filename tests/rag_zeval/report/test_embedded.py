@@ -1,7 +1,5 @@
 """Result rows as JSON in the page: nothing is lost, nothing can leave it, and quotes stand where JavaScript counts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

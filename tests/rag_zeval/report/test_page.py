@@ -1,7 +1,5 @@
 """The page in a real browser: what is shown, found and led to, by mouse and by keys, at every size."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """A judge, an embedding model and a claim checker in this process, and an example, for the tests of scorers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any

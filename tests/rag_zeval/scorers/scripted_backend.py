@@ -1,7 +1,5 @@
 """A language model without a model: replies by script, in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from rag_zeval.models.language_model import Messages, Reply, Request

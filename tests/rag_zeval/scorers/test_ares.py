@@ -1,7 +1,5 @@
 """ARES' few-shot judge in this process: the document first, and a label or no score."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

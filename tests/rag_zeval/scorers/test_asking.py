@@ -1,7 +1,5 @@
 """The driver: rounds, failures and accounting, with scorers made for the test."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Support by citations: the parts of an answer, and what is made of the support of each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

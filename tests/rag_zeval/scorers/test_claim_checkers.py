@@ -1,7 +1,5 @@
 """The scorers that ask a claim checker: checked_claims and hhem."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scorers that ask a judge: values worked out by hand, calls that are shared, and what is left when calls fail."""
 
-from __future__ import annotations
-
 import math
 import random
 import sqlite3

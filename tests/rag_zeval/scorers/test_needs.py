@@ -1,7 +1,5 @@
 """What each scorer needs: without it there is no score, a reason in plain words, and no call."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The AutoNuggetizer: how nuggets come about, and the six scores."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Measures that ask one question about an answer, or compare its vector: answered, ccrs, is_correct, the similarity."""
 
-from __future__ import annotations
-
 import string
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """OpenEval by a judge in this process: its lists, its verdict lines, its formulas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

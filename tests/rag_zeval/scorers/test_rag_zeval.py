@@ -1,7 +1,5 @@
 """RAG-Zeval as a scorer: its row says how the judge's reply was read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Sentences of texts in several languages."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

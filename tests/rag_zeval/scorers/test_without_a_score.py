@@ -1,7 +1,5 @@
 """Where measures give no score: replies that are not clear, and examples that lack something."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The judge by words: whole trajectories, whose verdicts follow from words that stand in the reference or do not."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

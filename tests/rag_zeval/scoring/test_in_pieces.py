@@ -1,7 +1,5 @@
 """References that do not fit a model are judged in pieces, and none is cut silently."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Flags of answers against other ways to compute them; gold answers found as whole words, however they are spelt."""
 
-from __future__ import annotations
-
 import re
 import string
 import time

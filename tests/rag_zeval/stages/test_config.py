@@ -1,7 +1,5 @@
 """Configuration: its layers, the nearest name for a key that does not exist, and YAML of others."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the processes of a stage leave: how much memory they took, and no folder of ray."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

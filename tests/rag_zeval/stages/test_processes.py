@@ -1,7 +1,5 @@
 """A process and its children end with the caller, however that ends."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

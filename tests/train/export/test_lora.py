@@ -1,7 +1,5 @@
 """Checkpoints that verl's own engine writes of a model with an adapter, and the plain model exported from them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ The saved adapter is then read back into an engine whose own was set to 0, as a 
 server gets goes to CHECKPOINT/merged.pt.
 """
 
-from __future__ import annotations
-
 import sys
 
 import torch

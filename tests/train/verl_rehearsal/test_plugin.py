@@ -1,7 +1,5 @@
 """The plug-in as verl loads it, in a process of its own: it changes what verl finds for the whole process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What stands in for a GPU: a sleep, on a model of two parameters and a buffer, and weights that are copied."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import uuid

@@ -1,7 +1,5 @@
 """A fault: of every weight update the last tensor of each bucket is dropped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver

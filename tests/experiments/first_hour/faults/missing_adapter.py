@@ -1,7 +1,5 @@
 """A fault: the adapters of LoRA come to vLLM's worker, and are never loaded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver

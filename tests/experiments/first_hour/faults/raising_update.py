@@ -1,7 +1,5 @@
 """A fault: vLLM's worker raises in the weight update after the third step, once in the life of a run."""
 
-from __future__ import annotations
-
 import os
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A fault: every weight update after the first brings the first one's weights once more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver

@@ -1,7 +1,5 @@
 """Compares our scorers with what a recorder left: the same decisions, in our reply format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

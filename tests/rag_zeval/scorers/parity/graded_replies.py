@@ -1,7 +1,5 @@
 """What a judge says of chunks, nuggets and citations, as was decided about an instance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

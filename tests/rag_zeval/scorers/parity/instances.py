@@ -15,8 +15,6 @@ labels of support a reply lacks; parts: of the answer, each with the support by 
 the answer tries to; runs: a scorer's values for the question in runs of a system.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 MISCOUNTED = ("a judgement missing", "a judgement too many")  # kinds with a surplus

@@ -1,7 +1,5 @@
 """What a judge says to the questions of ragas, as was decided about an instance: to its own prompts and to ours."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

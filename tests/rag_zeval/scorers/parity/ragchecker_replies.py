@@ -1,7 +1,5 @@
 """What a judge says to refchecker's own prompts, as was decided about an instance."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -5,8 +5,6 @@ roberta-large, cannot be shipped; the layer is the one that the package's table 
 transformers 5 the package cannot read an empty text, so there is none here.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

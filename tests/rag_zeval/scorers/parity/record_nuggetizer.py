@@ -3,8 +3,6 @@
 Run in the environment of requirements/parity/nuggetizer.txt, with the repository on PYTHONPATH.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -4,8 +4,6 @@
 Run in the environment of requirements/parity/open-rag-eval.txt, with the repository on PYTHONPATH.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import json

@@ -4,8 +4,6 @@ Runs in an environment of its own (requirements/parity/ragas.txt). The judge and
 package's own interfaces.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

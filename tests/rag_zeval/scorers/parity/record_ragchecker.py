@@ -5,8 +5,6 @@ in place of a language model. Nothing is substituted: refchecker's spaCy model w
 ragchecker never asks for.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

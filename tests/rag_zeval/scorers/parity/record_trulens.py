@@ -6,8 +6,6 @@ their scores. A score is a number, or a judge's whole reply.
 Run in the environment of requirements/parity/trulens.txt.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -3,8 +3,6 @@
 The instances are data: edit them there, then record again.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -4,8 +4,6 @@ The decisions are the same. The files hold what the originals gave (`record_*.py
 named as in docs/scorers.md.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

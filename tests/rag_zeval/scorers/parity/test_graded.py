@@ -3,8 +3,6 @@
 The decisions are the same. The files hold what the originals gave (`record_*.py`); nothing of them is needed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

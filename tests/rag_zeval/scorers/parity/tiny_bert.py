@@ -1,7 +1,5 @@
 """A BERT of 12 layers with random weights, that reads characters: small enough to be made wherever it is needed."""
 
-from __future__ import annotations
-
 import string
 from pathlib import Path
 
