@@ -137,11 +137,21 @@ def _check_answers(row: Row) -> None:
 class Judged:
     """One answer scored by one metric. With several trials, the score is the mean over the trials that have one.
 
-    score: in the metric's own range; None if no trial has one. status: of the first trial with a score, else of the
-    first trial. claims: the answer's atomic claims as JSON; None if the metric has none. latency_s: how many seconds
-    the RAG system took; None if the input does not say. judge: the model and the prompt that gave the score.
-    reference_kind: what the reference is, "truth", "contexts" or "reference"; None if unknown, or if there is none.
-    chunks: the retrieved contexts that the metric used beside the reference.
+    Attributes:
+        case: The id of the case.
+        question: Its question.
+        slice_tag: The group of questions that it belongs to; None if the input names none.
+        system: The RAG system that gave the answer.
+        metric: The scorer and what it checked against.
+        answer: What was judged.
+        reference: What it was judged by.
+        score: In the metric's own range; None if no trial has one.
+        status: Of the first trial with a score, else of the first trial.
+        claims: The answer's atomic claims as JSON; None if the metric has none.
+        latency_s: How many seconds the RAG system took; None if the input does not say.
+        judge: The model and the prompt that gave the score.
+        reference_kind: "truth", "contexts" or "reference"; None if unknown, or if there is none.
+        chunks: The retrieved contexts that the metric used beside the reference.
     """
 
     case: str

@@ -99,15 +99,22 @@ def read_cases(
 ) -> CaseFile:
     """Read the cases of a file, a frame, a data set, a table, or a list of dicts or objects, in their order.
 
-    Columns are found by their names (see `names`). `names` are the user's own and come first: for our field, the column
-    that holds it, or a path into objects: `{"question": "q", "answer": "out.text"}`. A case without an id has one made
-    of its question, so that files pair by question. An answer whose system is not named is of `system`, by default the
-    name of the file. judged: whether there must be something to judge by.
+    Columns are found by their names. A case without an id gets one made of its question, so that files pair by
+    question.
 
-    Raises InputError naming file, line and column for all rows that cannot be read; with `skip_bad_rows` those are left
-    out, and counted.
+        print(read_cases("answers.csv"))  # how the file is read, before anything is judged
 
-        print(read_cases("answers.csv"))  # what stands where, before anything is judged
+    Args:
+        source: A path, a DataFrame, a `datasets.Dataset`, an Arrow table, or a list.
+        names: Our field -> the column that holds it, or a path into objects. It comes before the names that are known:
+            `{"question": "q", "answer": "out.text"}`.
+        encoding: Of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
+        skip_bad_rows: Leave out rows that cannot be read, and count them.
+        system: The system of answers that name none. Default: the name of the file.
+        judged: Whether there must be something to judge by.
+
+    Raises:
+        InputError: Naming file, line and column for all rows that cannot be read.
     """
     check_names(names or {})
     if isinstance(source, (str, Path)):

@@ -58,14 +58,37 @@ def evaluate(
 ) -> Results:
     """Score every answer of a file, a DataFrame, a `datasets.Dataset` or a list of dicts.
 
-    The keywords are the options of `rag-zeval evaluate`: scorers is one name, names with commas between them, or a list
-    of names; names is its --map; calls are concurrency, timeout, connect_timeout, max_body_mib and api_key_env. With
-    `out` the rows are kept there, and the same call resumes after an interruption. It may be called from any thread,
-    and where an event loop is running (a notebook): the loop then waits for it; see `aevaluate`.
-    Raises InputError as the command does.
+    It does what `rag-zeval evaluate` does. It may be called from any thread, and where an event loop is running (a
+    notebook): the loop then waits for it; see `aevaluate`.
 
         results = evaluate(frame, model="openai:gpt-4o-mini", against="contexts")
         results.to_pandas().groupby("system").score.mean()
+
+    Args:
+        source: What holds the questions and answers.
+        scorers: One name, names with commas between them, or a list of names.
+        model: The judge: "openai:MODEL", "openai:MODEL@URL", or a folder; see `open_backend`.
+        against: "contexts", "truth", "both" or "reference". Default: the first of reference, contexts and truth that
+            the source has.
+        names: Our field -> the column that holds it, or a path into objects such as "output.text".
+        out: A JSONL file that keeps the rows. The same call then resumes after an interruption.
+        cache: An SQLite file that keeps the judge's replies, so that none is paid for twice.
+        trials: How often each case is judged.
+        variant: The prompt of the `rag_zeval` scorer. Default: the one that the model was trained with, or the paper's.
+        sampling: Temperature, top-p and the longest reply.
+        structured: Let the server enforce the JSON format of replies.
+        embeddings: The embedding model, for scorers that need one: a folder, or "openai:MODEL@URL".
+        encoding: Of a text file. Default: UTF-8, or UTF-16 with a byte order mark.
+        skip_bad_rows: Leave out rows that cannot be read, and count them.
+        **calls: How an endpoint is called: concurrency, timeout, connect_timeout, max_body_mib and api_key_env, as
+            `open_backend` takes them.
+
+    Returns:
+        A list with one `Judged` for each answer and metric, metric by metric and in the order of the cases. Its
+            `summary` has the means.
+
+    Raises:
+        InputError: Before any call, for a source, scorer or model that cannot be used.
     """
     scorers = scorer_names(scorers)
     asking = Asking(sampling or Sampling(), variant, structured)

@@ -25,10 +25,19 @@ NEEDS = ("answer", "reference")  # what an example must have (`judge.needs`)
 class Evaluation:
     """The judge's verdict on the answers to one question.
 
-    scores: the support of each answer, in [0, 1]; None after a failure, or for an answer without claims.
-    status: "ok", "repaired" (see `parser.parse_lenient`), or "failed: reason" (then the trajectory is None).
-    reply: the model's text, unchanged. calls, tokens, cached, seconds, paid_tokens and bounded are those of the
-    `Reply`.
+    Attributes:
+        id: The example's.
+        scores: The support of each answer, in [0, 1]; None after a failure, or for an answer without claims.
+        status: "ok", "repaired" (the reply was not quite JSON), or "failed: reason" (then the trajectory is None).
+        trajectory: The claims of each answer, with quotes, analysis and verdict.
+        calls: Requests or generations, retries among them; 0 if the reply was cached.
+        prompt_tokens: As the model counts them; None if it does not say.
+        completion_tokens: Likewise, of the reply.
+        cached: Whether the reply was kept from an earlier call.
+        seconds: From asking to the reply. A batch of a local model is shared equally.
+        reply: The model's text, unchanged.
+        paid_tokens: Tokens of prompt and reply that are billed; None if unknown.
+        bounded: Calls that are billed in `paid_tokens` by an upper bound, because the endpoint did not say.
     """
 
     id: str
@@ -48,12 +57,17 @@ class Evaluation:
 class Evaluator:
     """Judges answers with a language model.
 
-    variant: prompt variant (see `judge.prompt`). Default: the one that the checkpoint was trained on, else "paper".
-    structured: send the JSON schema of the trajectory with each request, so that the server enforces it.
-    Raises InputError for an unknown variant.
-
         judge = Evaluator(open_backend("openai:gpt-4o-mini"))
         judge.evaluate("Who wrote it?", reference="Mary Shelley wrote it.", answers=["Shelley did."]).scores
+
+    Args:
+        backend: The model, see `open_backend`.
+        variant: The prompt, see `judge.prompt`. Default: the one that the checkpoint was trained on, else "paper".
+        sampling: Temperature, top-p and the longest reply.
+        structured: Send the JSON schema of the trajectory with each request, so that the server enforces it.
+
+    Raises:
+        InputError: For an unknown variant.
     """
 
     def __init__(

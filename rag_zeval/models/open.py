@@ -61,14 +61,20 @@ def open_backend(
 ) -> Backend:
     """Open the model that a spec names: `transformers:FOLDER` (or just the folder), `openai:MODEL@URL`, `vllm:FOLDER`.
 
-    `openai:MODEL` without a URL is a model of OpenAI. For endpoints only: concurrency, the most open requests;
-    timeout, seconds for one request and its retries; connect_timeout, seconds to connect, and for the server's first
-    answer; max_body_mib, the largest answer in MiB; api_key_env, the NAME of the environment variable with the key
-    (default: OPENAI_API_KEY); account, the budget that pays for the calls. For transformers only: processes, how many
-    to run, each with its own copy of the model.
-    Raises InputError for a malformed spec, a folder without a model, and a limit or key that cannot be used.
-
         backend = open_backend("openai:gpt-4o-mini", concurrency=16)
+
+    Args:
+        spec: The model. `openai:MODEL` without a URL is a model of OpenAI.
+        concurrency: Of an endpoint: the most open requests.
+        timeout: Of an endpoint: seconds for one request and its retries.
+        connect_timeout: Of an endpoint: seconds to connect, and for the server's first answer.
+        max_body_mib: Of an endpoint: the largest response, in MiB.
+        api_key_env: Of an endpoint: the NAME of the environment variable with the key. Default: OPENAI_API_KEY.
+        account: Of an endpoint: the budget that pays for the calls.
+        processes: Of transformers: how many to run, each with its own copy of the model.
+
+    Raises:
+        InputError: For a malformed spec, a folder without a model, and a limit or key that cannot be used.
     """
     if (endpoint := check_spec(spec)) is not None:
         from rag_zeval.models.openai_api import OpenAIBackend

@@ -35,13 +35,23 @@ class Score:
 class Scored:
     """One example scored: a Score per answer, what the values were made of, and what it cost.
 
-    Costs belong to the example, since one call may judge all answers together. calls: HTTP requests or generations,
-    retries among them; cached: replies that cost no call; tokens: of all replies, cached ones too, None where the
-    endpoint does not tell them; paid_tokens: (prompt, completion) of all calls to the judge, those without a reply
-    too, None if they are not known; bounded: calls that are counted there with an upper bound, as the endpoint did not
-    tell; failures: replies that did not come; unasked: those of them that were not asked for, as the budget was spent;
-    seconds: from asking to the reply, summed over calls. A row that is not `final` (a reply did not come) is asked
-    again by the next run.
+    Costs belong to the example, since one call may judge all answers together.
+
+    Attributes:
+        id: The example's.
+        scores: One for each answer.
+        parts: What the values were made of, such as claims and verdicts.
+        calls: HTTP requests or generations, retries among them.
+        prompt_tokens: Of all replies, cached ones too; None if the endpoint does not say.
+        completion_tokens: Likewise, of the replies.
+        final: False if a reply did not come. The next run then asks again.
+        cached: Replies that cost no call.
+        retries: Requests that were sent again.
+        failures: Replies that did not come.
+        seconds: From asking to the reply, summed over calls.
+        paid_tokens: (prompt, completion) of all calls to the judge, those without a reply too; None if unknown.
+        bounded: Calls that `paid_tokens` counts by an upper bound, because the endpoint did not say.
+        unasked: Failures that were not asked for, because the budget was spent.
     """
 
     id: str

@@ -184,11 +184,14 @@ def interval(statistic: Statistic, scored: Mask, draws: int, seed: int) -> tuple
 def mean_interval(groups: Sequence[Sequence[float]], seed: int = 0) -> tuple[float, float]:
     """95% percentile bootstrap interval of the mean of all values, whole groups drawn together.
 
-    groups: values that belong together (the answers of one question); at least one group, none of them empty.
     Efron and Tibshirani 1993, chapter 13, with DRAWS resamples of as many groups as there are. Groups with equal sum
     and length are drawn as one kind: shares of a few claims have few values, and 10,000 groups take no longer than 100.
 
         mean_interval([[1.0, 0.5], [0.0]])  # two questions, one of them with two answers
+
+    Args:
+        groups: Values that belong together (the answers of one question); at least one group, none of them empty.
+        seed: Of the random draws.
     """
     totals = np.array([(sum(group), len(group)) for group in groups], dtype=np.float64)
     kinds, alike = np.unique(totals, axis=0, return_counts=True)
@@ -224,8 +227,10 @@ def mean_estimates(values: Floats, draws: int, seed: int) -> list[BootstrapEstim
 
 
 def share_interval(hits: int, n: int) -> tuple[float, float]:
-    """95% interval of the share of `hits` among n outcomes, at least one (Wilson 1927, JASA 22, 209-212); no bootstrap:
-    it has a width also where all outcomes are the same."""
+    """95% interval of the share of `hits` among n outcomes, at least one (Wilson 1927, JASA 22, 209-212).
+
+    It is no bootstrap: it has a width also where all outcomes are the same.
+    """
     with needed("scipy", "the interval of a share"):
         from scipy.stats import binomtest
 

@@ -84,7 +84,7 @@ def commands_of(line: str) -> Iterator[tuple[str, ...]]:
 
 
 def collected() -> list[Command]:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages.remove(ROOT / "docs" / "upgrading.md")  # it names what is gone
     found = [
         Command(page.relative_to(ROOT).as_posix(), words)
