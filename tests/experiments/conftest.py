@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -32,23 +32,6 @@ class Tags(HTMLParser):
 @pytest.fixture
 def read_tags() -> type[Tags]:
     return Tags
-
-
-@pytest.fixture
-def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command with words that it must refuse with exit status 2; the one line that it says on stderr.
-
-    first: whether it must do so before it prints anything.
-    """
-
-    def refused(main: Callable[[Sequence[str]], int], words: Sequence[str], first: bool = True) -> str:
-        assert main(words) == 2
-        shown = capsys.readouterr()
-        assert shown.err.startswith("error: ") and shown.err.count("\n") == 1
-        assert shown.out == "" or not first
-        return shown.err
-
-    return refused
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 import json
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,18 +81,6 @@ def processes_of() -> Callable[[Path], list[str]]:
         return commands
 
     return find
-
-
-@pytest.fixture(scope="session")
-def wait_until() -> Callable[..., None]:
-    def wait(happened: Callable[[], object], seconds: float, of: subprocess.Popen[bytes] | None = None) -> None:
-        deadline = time.monotonic() + seconds
-        while not happened():
-            assert time.monotonic() < deadline
-            assert of is None or of.poll() is None, "the process that was waited for ended"
-            time.sleep(0.05)
-
-    return wait
 
 
 @pytest.fixture(scope="session")

@@ -57,41 +57,48 @@ def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     )
 
 
-def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:
-    log = tmp_path / "verl.log"
-    log.write_text(
-        f"{ATTEMPT}1\nKeyError: 'of an earlier attempt'\n{ATTEMPT}2\n"
-        "\x1b[36m(TaskRunnerV1 pid=77)\x1b[0m some output\nTraceback (most recent call last):\n"
-        "\x1b[36m(TaskRunnerV1 pid=77)\x1b[0m torch.OutOfMemoryError: no room\n"
-        "ray.exceptions.RayTaskError(ValueError): \x1b[36mray::run()\x1b[0m\nValueError: bad batch size\n"
-        "ValueError: bad batch size\nSet HYDRA_FULL_ERROR=1\n"
-    )
-    words = last_words(log)
-    assert words[0] == "torch.OutOfMemoryError: no room" and words[-1] == "ValueError: bad batch size"
-    assert len(words) == 3
-    log.write_text(f"{ATTEMPT}1\nError executing job with overrides: []\nAssertionError('strategy x not supported')\n")
-    assert last_words(log) == ["AssertionError('strategy x not supported')"]
-    log.write_text(f"{ATTEMPT}1\nKilled\n")
-    assert last_words(log) == ["Killed"]
+LOOP, RUNNER, SERVER = (f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server"))
+BUFFER = "RuntimeError: Sync replay buffer selected terminal groups with no materializable trajectories."
+CAUSE = "ValueError: Prompt length (9000) leaves no room to generate"
 
 
-def test_the_first_cause_of_rollouts_that_all_failed_is_among_the_last_words(tmp_path: Path) -> None:
-    """As verl 0.9.1 ends a run without rollouts: each is told of where it failed, the end speaks of a buffer."""
-    loop, runner, server = (
-        f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server")
-    )
-    cause = "ValueError: Prompt length (9000) leaves no room to generate"
-    failed = [
-        f"{loop}Error in _run_prompt for uid=a",
-        f"{loop}ray.exceptions.RayTaskError(ValueError): \x1b[36mray::vLLMHttpServer.generate()\x1b[0m (pid=9)",
-        f"{loop}{cause}",
-        f"{server}OSError: [Errno 32] broken pipe",
-        f"{server}KeyError: 'of what went down with it'",
-    ]
-    buffer = "RuntimeError: Sync replay buffer selected terminal groups with no materializable trajectories."
-    end = [f"{runner}ray.exceptions.RayTaskError(RuntimeError): ray::TaskRunnerV1.run()", f"{runner}{buffer}", buffer]
-    mended = [f"{loop}TimeoutError: of a step that went well all the same", f"{runner}step:3 - actor/kl_loss:0.01"]
+@pytest.mark.parametrize(
+    ("lines", "first", "last", "n"),
+    [
+        (
+            [
+                f"{ATTEMPT}1", "KeyError: 'of an earlier attempt'", f"{ATTEMPT}2",
+                f"{RUNNER}some output", "Traceback (most recent call last):",
+                f"{RUNNER}torch.OutOfMemoryError: no room",
+                "ray.exceptions.RayTaskError(ValueError): \x1b[36mray::run()\x1b[0m", "ValueError: bad batch size",
+                "ValueError: bad batch size", "Set HYDRA_FULL_ERROR=1",
+            ],
+            "torch.OutOfMemoryError: no room", "ValueError: bad batch size", 3,
+        ),
+        (
+            [f"{ATTEMPT}1", "Error executing job with overrides: []", "AssertionError('strategy x not supported')"],
+            "AssertionError('strategy x not supported')", "AssertionError('strategy x not supported')", 1,
+        ),
+        ([f"{ATTEMPT}1", "Killed"], "Killed", "Killed", 1),
+        (  # as verl 0.9.1 ends a run without rollouts: each is told of where it failed, the end speaks of a buffer
+            [
+                f"{ATTEMPT}1",
+                f"{LOOP}TimeoutError: of a step that went well all the same", f"{RUNNER}step:3 - actor/kl_loss:0.01",
+                f"{LOOP}Error in _run_prompt for uid=a",
+                f"{LOOP}ray.exceptions.RayTaskError(ValueError): \x1b[36mray::vLLMHttpServer.generate()\x1b[0m (pid=9)",
+                f"{LOOP}{CAUSE}",
+                f"{SERVER}OSError: [Errno 32] broken pipe", f"{SERVER}KeyError: 'of what went down with it'",
+                f"{RUNNER}ray.exceptions.RayTaskError(RuntimeError): ray::TaskRunnerV1.run()",
+                f"{RUNNER}{BUFFER}", BUFFER,
+            ],
+            CAUSE, BUFFER, 3,
+        ),
+    ],
+)  # fmt: skip
+def test_last_words_are_the_errors_of_the_last_attempt_the_first_cause_among_them(
+    tmp_path: Path, lines: list[str], first: str, last: str, n: int
+) -> None:
     log = tmp_path / "verl.log"
-    log.write_text("\n".join([f"{ATTEMPT}1", *mended, *failed, *end]) + "\n")
+    log.write_text("\n".join(lines) + "\n")
     words = last_words(log)
-    assert words[0] == cause and words[-1] == buffer and len(words) == 3
+    assert (words[0], words[-1], len(words)) == (first, last, n)

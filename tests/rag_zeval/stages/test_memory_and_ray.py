@@ -3,8 +3,7 @@
 import itertools
 import subprocess
 import sys
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,14 +28,11 @@ def test_the_least_there_was_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert memory_of_this.taken == taken
 
 
-def test_it_is_looked_at_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_looked_at_while_the_block_runs(monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]) -> None:
     monkeypatch.setattr(memory, "SECONDS", 0.01)
     let_there_be(monkeypatch, itertools.chain([20, 5], itertools.repeat(18)))
     with memory.watched() as memory_of_this:
-        for _ in range(500):
-            if memory_of_this.taken:
-                break
-            time.sleep(0.01)
+        wait_until(lambda: memory_of_this.taken, 5)
     assert memory_of_this.taken == 15
 
 

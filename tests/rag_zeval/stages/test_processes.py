@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,13 +16,6 @@ SLEEPER = "import time; time.sleep(60)"
 PARENT = (
     f"import subprocess, sys; c = subprocess.Popen([sys.executable, '-c', {SLEEPER!r}]); print(c.pid, flush=True)\n"
 )
-
-
-def wait_until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_gone(pid: int) -> bool:
@@ -50,7 +42,7 @@ def test_lines_are_shown_and_logged_and_the_status_is_returned(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("by", ["time", "stop", "its end"])
-def test_nothing_of_it_is_left(tmp_path: Path, by: str) -> None:
+def test_nothing_of_it_is_left(tmp_path: Path, wait_until: Callable[..., None], by: str) -> None:
     stop, children = threading.Event(), list[int]()
 
     def see(line: str) -> None:
@@ -61,7 +53,7 @@ def test_nothing_of_it_is_left(tmp_path: Path, by: str) -> None:
     code = PARENT + ("" if by == "its end" else SLEEPER)
     status = run(python(code), tmp_path / "log", see, seconds=3 if by == "time" else 60, stop=stop)
     assert status == (0 if by == "its end" else None)
-    wait_until(lambda: is_gone(children[0]))
+    wait_until(lambda: is_gone(children[0]), 20)
 
 
 def test_an_error_of_the_caller_ends_it(tmp_path: Path) -> None:
@@ -73,7 +65,7 @@ def test_an_error_of_the_caller_ends_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="other systems do not tell a process of its parent's end"
 )
-def test_it_dies_when_its_caller_is_killed(tmp_path: Path) -> None:
+def test_it_dies_when_its_caller_is_killed(tmp_path: Path, wait_until: Callable[..., None]) -> None:
     code = (
         "from pathlib import Path; from rag_zeval.stages.processes import started, python_module\n"
         f"with started({python(SLEEPER)}, Path({str(tmp_path / 'log')!r})) as process:\n"
@@ -84,4 +76,4 @@ def test_it_dies_when_its_caller_is_killed(tmp_path: Path) -> None:
         assert caller.stdout is not None
         child = int(caller.stdout.readline())
         caller.kill()
-    wait_until(lambda: is_gone(child))
+    wait_until(lambda: is_gone(child), 20)
