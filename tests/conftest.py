@@ -20,6 +20,9 @@ from rag_zeval.scripted_judge import ScriptedJudge
 
 VOCABULARY = [f"word{i}" for i in range(60)]
 
+# verl reads these when it is first imported
+os.environ.setdefault("VERL_PLATFORM", "cpu")
+os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 settings.register_profile("steady", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("steady")
 

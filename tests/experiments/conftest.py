@@ -1,6 +1,5 @@
 """For the tests of experiments: verl on a CPU, small experiments, pages read as a browser reads them."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -8,10 +7,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-
-# verl reads these when it is first imported
-os.environ.setdefault("VERL_PLATFORM", "cpu")
-os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 
 
 class Tags(HTMLParser):

@@ -20,7 +20,6 @@ from synthesize.natural_questions import BadRecord, read_record
 from synthesize.sources import Tally, questions_sha256
 
 GOOD = {"id": "a", "question": "who", "passage": "Somebody did."}
-ROOT = Path(__file__).resolve().parents[2]
 SURROGATE = "holds half a character (a lone surrogate)"
 FAULTS = [
     ({"id": "b", "question": "who"}, "bad_field", "field 'passage' is missing"),
@@ -37,6 +36,12 @@ FAULTS = [
     (b'{"id": "\xff"}', "not_json", "not UTF-8 text"),
     ({"prompt": "x", "text": "y"}, "unknown_layout", "no layout has the fields 'prompt', 'text'"),
     ({}, "unknown_layout", "no layout has the fields (none)"),
+    ({**GOOD, "id": "b", "answers": "a"}, "bad_field", "field 'answers' must be a list of str"),
+    (
+        {"question": "q", "ctxs": [{"isgold": False, "hasanswer": True}]},
+        "no_long_answer",
+        "no passage of field 'ctxs' is",
+    ),
 ]
 
 
@@ -178,7 +183,7 @@ def test_a_million_rows_stream_in_little_memory(settings, tmp_path):
             passage = f"It is said of number {n} that " + "it is a number, " * (20 + n % 10)
             file.write(json.dumps({"id": f"id-{n}", "question": f"what is {n}", "passage": passage}) + "\n")
     command = [sys.executable, "-c", MEASURE, settings(source=str(source), n_questions=5500).model_dump_json()]
-    measured = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    measured = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     print(measured)
     assert measured["drawn"] == 5500 and measured["read"] == 1_000_000
     assert measured["mib"] < 500 and measured["seconds"] < 300
@@ -351,8 +356,6 @@ def test_gold_answers_are_those_of_all_annotators_each_once():
         "a",
         "b",
     )
-    with pytest.raises(InputError, match="field 'answers' must be a list of str"):
-        read_record({"id": "1", "question": "q", "passage": "p", "answers": "a"}, "page")
 
 
 def squeezed(tokens):
@@ -426,12 +429,6 @@ def test_whatever_stands_in_a_field_a_record_is_read_or_refused(page, layout, da
         assert all(isinstance(text, str) for text in [*texts, *gold])
     except InputError as error:
         assert "\n" not in str(error)
-
-
-def test_retrieved_passages_of_which_none_is_marked_give_no_question():
-    with pytest.raises(BadRecord, match="no passage") as caught:
-        read_record({"question": "q", "ctxs": [{"isgold": False, "hasanswer": True}]}, "long_answer")
-    assert caught.value.reason == "no_long_answer"
 
 
 def test_files_of_every_layout_draw_the_same_questions(load, write_rows, tmp_path):

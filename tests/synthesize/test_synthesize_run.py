@@ -27,8 +27,7 @@ from synthesize.jobs import JobReader, batches
 from synthesize.settings import Settings
 
 pytest.importorskip("torch")
-ROOT = Path(__file__).resolve().parents[2]
-NANO_BASE = ROOT / "checkpoints" / "nano-base"
+NANO_BASE = Path("checkpoints/nano-base")
 ALPHAS = [0, -0.5, -1, -1.4]
 
 
@@ -88,14 +87,14 @@ def test_sigkill_then_the_same_command(run, tiny_model, wait_until, tmp_path):
     keys = {"n_questions": 60, "max_new_tokens": 40, "batch_size": 2}
     command = [sys.executable, "-m", "synthesize", *words(tiny_model, tmp_path / "killed", **keys)]
     responses = tmp_path / "killed" / "responses.jsonl"
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     wait_until(lambda: responses.exists() and responses.read_bytes().count(b"\n") >= 5, 120, of=process)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     done = responses.read_bytes().count(b"\n")
     assert 5 <= done < 60 and not (tmp_path / "killed" / "manifest.json").exists()
     again = "import sys; from synthesize.__main__ import main; sys.exit(main(sys.argv[1:]) or 'ray' in sys.modules)"
-    subprocess.run([sys.executable, "-c", again, *command[3:]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", again, *command[3:]], check=True, stdout=subprocess.DEVNULL)
     assert run(tmp_path / "undisturbed", **keys) == 0
     assert responses.read_bytes() == (tmp_path / "undisturbed" / "responses.jsonl").read_bytes()
 
@@ -277,7 +276,7 @@ def test_bad_rows_are_refused_before_a_model_is_loaded(write_rows, tmp_path):
         "sys.exit(status)"
     )
     command = [sys.executable, "-c", code, f"source={source}", "n_questions=null"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    shown = subprocess.run(command, capture_output=True, text=True)
     assert shown.returncode == 2 and f"{source}:1: field 'passage' is missing" in shown.stderr
 
 
@@ -289,7 +288,7 @@ def test_true_support_falls_strictly_with_alpha(tmp_path):
     assert all(high > low for high, low in pairwise(supports)), supports
 
 
-@pytest.mark.parametrize("key", OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
+@pytest.mark.parametrize("key", OmegaConf.load("configs/synthesize.yaml"))
 def test_settings_check_every_key(settings, key):
     with pytest.raises(InputError, match=f"^{key}: "):
         settings(**{key: {"no": "such"}})
@@ -345,25 +344,21 @@ def test_it_holds_no_passage(made):
     assert table.column_names == ["id", "responses"] and "painter of town" not in str(table.to_pylist())
 
 
-def test_answers_of_other_settings_are_not_taken(made, run_on_file, tmp_path, capsys):
-    assert run_on_file(tmp_path, answers=made[1], max_new_tokens=9) == 2
-    assert f"{made[1]}: its answers were made with max_new_tokens=8, not 9" in capsys.readouterr().err
-    assert not (tmp_path / "responses.jsonl").read_bytes()
-
-
-def test_files_that_are_none(run_on_file, tmp_path, capsys):
+def test_answers_that_are_none_or_of_other_settings_are_not_taken(made, run_on_file, tmp_path, capsys):
     other = tmp_path / "other.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"id": "a"}]), other)
     text = tmp_path / "text.parquet"
     text.write_text("no table")
-    for path, said in (
-        (other, "is not an answer set"),
-        (text, "cannot be read as Parquet"),
-        (tmp_path / "none", "Parquet"),
+    for path, said, tokens in (
+        (other, "is not an answer set", 8),
+        (text, "cannot be read as Parquet", 8),
+        (tmp_path / "none", "Parquet", 8),
+        (made[1], "its answers were made with max_new_tokens=8, not 9", 9),
     ):
-        assert run_on_file(tmp_path / "out", answers=path) == 2
+        assert run_on_file(tmp_path / "out", answers=path, max_new_tokens=tokens) == 2
         error = capsys.readouterr().err
         assert str(path) in error and said in error
+    assert not (tmp_path / "out" / "responses.jsonl").read_bytes()
 
 
 def test_runs_that_cannot_be_written(made, run_on_file, run, tmp_path, capsys):

@@ -1,5 +1,4 @@
 import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +8,6 @@ import pytest
 
 from rag_zeval.stages import world
 from train.leftovers import MARK
-
-# verl reads these when it is first imported
-os.environ.setdefault("VERL_PLATFORM", "cpu")
-os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
 ROOT = Path(__file__).resolve().parents[2]
