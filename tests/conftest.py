@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,9 @@ from rag_zeval.scripted_judge import ScriptedJudge
 
 VOCABULARY = [f"word{i}" for i in range(60)]
 
+# verl reads these when it is first imported
+os.environ.setdefault("VERL_PLATFORM", "cpu")
+os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 settings.register_profile("steady", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("steady")
 
@@ -50,6 +55,35 @@ def scripted_judge(no_proxy: None) -> Iterator[ScriptedJudge]:
 def growth() -> Callable[[Callable[[int], Any], int], float]:
     """How many times as long a call takes with 4 n as with n: about 4 if time is linear, 16 if quadratic."""
     return lambda call, n: cpu_seconds(call, 4 * n) / cpu_seconds(call, n)
+
+
+@pytest.fixture(scope="session")
+def wait_until() -> Callable[..., None]:
+    def wait(happened: Callable[[], object], seconds: float, of: subprocess.Popen[Any] | None = None) -> None:
+        deadline = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < deadline
+            assert of is None or of.poll() is None, "the process that was waited for ended"
+            time.sleep(0.02)
+
+    return wait
+
+
+@pytest.fixture
+def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command with words that it must refuse with exit status 2; the one line that it says on stderr.
+
+    first: whether it must do so before it prints anything.
+    """
+
+    def refused(main: Callable[[Sequence[str]], int], words: Sequence[str], first: bool = True) -> str:
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.err.startswith("error: ") and shown.err.count("\n") == 1
+        assert shown.out == "" or not first
+        return shown.err
+
+    return refused
 
 
 @pytest.fixture

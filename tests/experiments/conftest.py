@@ -1,17 +1,12 @@
 """For the tests of experiments: verl on a CPU, small experiments, pages read as a browser reads them."""
 
-import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-
-# verl reads these when it is first imported
-os.environ.setdefault("VERL_PLATFORM", "cpu")
-os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 
 
 class Tags(HTMLParser):
@@ -32,23 +27,6 @@ class Tags(HTMLParser):
 @pytest.fixture
 def read_tags() -> type[Tags]:
     return Tags
-
-
-@pytest.fixture
-def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command with words that it must refuse with exit status 2; the one line that it says on stderr.
-
-    first: whether it must do so before it prints anything.
-    """
-
-    def refused(main: Callable[[Sequence[str]], int], words: Sequence[str], first: bool = True) -> str:
-        assert main(words) == 2
-        shown = capsys.readouterr()
-        assert shown.err.startswith("error: ") and shown.err.count("\n") == 1
-        assert shown.out == "" or not first
-        return shown.err
-
-    return refused
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import gzip
 import json
 import random
-from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -12,14 +11,13 @@ from rag_zeval.stages.config import check_settings
 from synthesize.settings import Settings
 from synthesize.sources import Tally, load_questions
 
-ROOT = Path(__file__).resolve().parents[2]
 MARGIN = 1e-4  # two decoders may part only where the two best mixed logits are this close
 
 
 @pytest.fixture(scope="session")
 def settings():
     """Settings as the stage's file has them, but for the keys given."""
-    defaults = OmegaConf.to_container(OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
+    defaults = OmegaConf.to_container(OmegaConf.load("configs/synthesize.yaml"))
     return lambda **keys: check_settings(Settings, {**defaults, "out_dir": "out", "device": "cpu", **keys})
 
 
@@ -122,7 +120,7 @@ def tiny_model(tmp_path_factory, random_model):
     from transformers import AutoTokenizer
 
     folder = tmp_path_factory.mktemp("model") / "tiny"
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "checkpoints" / "nano-base")
+    tokenizer = AutoTokenizer.from_pretrained("checkpoints/nano-base")
     tokenizer.save_pretrained(folder)
     shape = {"hidden_size": 64, "intermediate_size": 128, "max_position_embeddings": 1700}  # two shots take 1,500
     model = random_model("Llama", std=0.3, layers=3, vocab_size=len(tokenizer), **shape)

@@ -81,11 +81,11 @@ def test_eager_attention_is_put_back(check_against_oracle, random_model, random_
     assert model.config._attn_implementation == "eager"
 
 
-@pytest.mark.parametrize("own", [0, 3])
-def test_what_all_prompts_begin_with_is_read_once_and_changes_nothing(random_model, random_prompts, own):
-    """own: tokens behind the common beginning of the first prompt, which may be no more than that beginning."""
+@pytest.mark.parametrize("own", [0, 3, None])
+def test_answers_do_not_depend_on_the_batch_where_what_all_begin_with_is_read_once(random_model, random_prompts, own):
+    """own: tokens behind the common beginning of the first prompt, which may be no more than it; None: none."""
     model, (with_passage, without_passage) = random_model(seed=8, groups=2), random_prompts(9, 4)
-    beginning = with_passage[0]
+    beginning = [] if own is None else with_passage[0]
     prompts = [[*beginning, *prompt] for prompt in with_passage], [[*beginning, *prompt] for prompt in without_passage]
     prompts[0][0] = [*beginning, *with_passage[0][:own]]
     together, read = decode(model, *prompts, ALPHAS, NEW, [7]), []
@@ -94,17 +94,8 @@ def test_what_all_prompts_begin_with_is_read_once_and_changes_nothing(random_mod
     )
     decode(model, *prompts, ALPHAS, 1, [])
     hook.remove()
-    assert sum(rows * tokens for rows, tokens in read) <= sum(map(len, [*prompts[0], *prompts[1]])) - 6 * (
-        len(beginning) - 1
-    )
-    for *pair, responses in zip(*prompts, together, strict=True):
-        [alone] = decode(model, *([prompt] for prompt in pair), ALPHAS, NEW, [7])
-        assert [response.ids for response in alone] == [response.ids for response in responses]
-
-
-def test_answers_do_not_depend_on_the_batch(random_model, random_prompts):
-    model, prompts = random_model(seed=4), random_prompts(6, 5)
-    together = decode(model, *prompts, ALPHAS, NEW, [7])
+    saved = 6 * max(0, len(beginning) - 1)
+    assert sum(rows * tokens for rows, tokens in read) <= sum(map(len, [*prompts[0], *prompts[1]])) - saved
     for *pair, responses in zip(*prompts, together, strict=True):
         [alone] = decode(model, *([prompt] for prompt in pair), ALPHAS, NEW, [7])
         assert [response.ids for response in alone] == [response.ids for response in responses]

@@ -1,14 +1,11 @@
 """Prompts, and the batches in which they are answered."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from synthesize.jobs import TEMPLATES, Job, batches, prompt_hash, prompt_ids, qa_prompt
 
-ROOT = Path(__file__).resolve().parents[2]
 LENGTH = st.integers(1, 500)
 
 
@@ -41,7 +38,7 @@ def test_prompts_have_different_hashes():
 def test_no_mark_of_the_model_is_spelt_by_a_passage(chat_template):
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(ROOT / "checkpoints" / "nano-base")
+    tokenizer = AutoTokenizer.from_pretrained("checkpoints/nano-base")
     tokenizer.add_tokens(["<tool_call>", "<tool_", "  "])  # beside the vocabulary, but not called special
     tokenizer.chat_template = "<s>[INST] <<SYS>>be brief<</SYS>>{{ messages[0]['content'] }}[/INST]"
     marks = ["<tool_call>", "<tool_", "<|im_end|>", "<s>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>"]

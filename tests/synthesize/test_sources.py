@@ -20,7 +20,6 @@ from synthesize.natural_questions import BadRecord, read_record
 from synthesize.sources import Tally, questions_sha256
 
 GOOD = {"id": "a", "question": "who", "passage": "Somebody did."}
-ROOT = Path(__file__).resolve().parents[2]
 SURROGATE = "holds half a character (a lone surrogate)"
 FAULTS = [
     ({"id": "b", "question": "who"}, "bad_field", "field 'passage' is missing"),
@@ -37,6 +36,7 @@ FAULTS = [
     (b'{"id": "\xff"}', "not_json", "not UTF-8 text"),
     ({"prompt": "x", "text": "y"}, "unknown_layout", "no layout has the fields 'prompt', 'text'"),
     ({}, "unknown_layout", "no layout has the fields (none)"),
+    ({**GOOD, "id": "b", "answers": "a"}, "bad_field", "field 'answers' must be a list of str"),
 ]
 
 
@@ -178,15 +178,10 @@ def test_a_million_rows_stream_in_little_memory(settings, tmp_path):
             passage = f"It is said of number {n} that " + "it is a number, " * (20 + n % 10)
             file.write(json.dumps({"id": f"id-{n}", "question": f"what is {n}", "passage": passage}) + "\n")
     command = [sys.executable, "-c", MEASURE, settings(source=str(source), n_questions=5500).model_dump_json()]
-    measured = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    measured = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     print(measured)
     assert measured["drawn"] == 5500 and measured["read"] == 1_000_000
     assert measured["mib"] < 500 and measured["seconds"] < 300
-
-
-@pytest.mark.skipif("RAG_ZEVAL_DATA" not in os.environ, reason="RAG_ZEVAL_DATA is not set")
-def test_natural_questions_sample_loads(load):
-    assert len(load(Path(os.environ["RAG_ZEVAL_DATA"]) / "natural_questions" / "nq_demo_100.jsonl")) == 100
 
 
 def test_world_questions_know_their_facts(load):
@@ -214,6 +209,7 @@ def test_a_split_of_files_goes_by_the_questions_words(load, write_rows, tmp_path
 def test_the_real_questions_split_and_samples_that_everybody_saw_never_train(load):
     folder = Path(os.environ["RAG_ZEVAL_DATA"]) / "natural_questions"
     seen = {q.question for q in load(folder / "nq_demo_100.jsonl")}
+    assert len(seen) == 100
     parts = {split: load(folder / "nq_open_oracle_2200.jsonl.gz", split=split) for split in ("train", "dev", "test")}
     assert sum(map(len, parts.values())) == 2200 and len(parts["train"]) >= 1490 and len(parts["test"]) >= 500
     assert all(q.gold_answers for part in parts.values() for q in part)
@@ -355,8 +351,6 @@ def test_gold_answers_are_those_of_all_annotators_each_once():
         "a",
         "b",
     )
-    with pytest.raises(InputError, match="field 'answers' must be a list of str"):
-        read_record({"id": "1", "question": "q", "passage": "p", "answers": "a"}, "page")
 
 
 def squeezed(tokens):

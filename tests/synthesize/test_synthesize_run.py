@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import weakref
 from itertools import pairwise
 from pathlib import Path
@@ -28,8 +27,7 @@ from synthesize.jobs import JobReader, batches
 from synthesize.settings import Settings
 
 pytest.importorskip("torch")
-ROOT = Path(__file__).resolve().parents[2]
-NANO_BASE = ROOT / "checkpoints" / "nano-base"
+NANO_BASE = Path("checkpoints/nano-base")
 ALPHAS = [0, -0.5, -1, -1.4]
 
 
@@ -42,6 +40,10 @@ def words(model, out, **keys):
 def run(tiny_model):
     """Runs the stage with the tiny model; its exit status."""
     return lambda out, **keys: main(words(tiny_model, out, **keys))
+
+
+def rows_of(out):
+    return {row["id"]: row for row in read_jsonl(out / "responses.jsonl")}
 
 
 @pytest.fixture(scope="module")
@@ -81,20 +83,18 @@ def test_goes_on_after_a_torn_write_or_has_nothing_to_do(undisturbed, run, tmp_p
     assert manifest.replace(str(tmp_path), str(undisturbed)) == expected
 
 
-def test_sigkill_then_the_same_command(run, tiny_model, tmp_path):
+def test_sigkill_then_the_same_command(run, tiny_model, wait_until, tmp_path):
     keys = {"n_questions": 60, "max_new_tokens": 40, "batch_size": 2}
     command = [sys.executable, "-m", "synthesize", *words(tiny_model, tmp_path / "killed", **keys)]
     responses = tmp_path / "killed" / "responses.jsonl"
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
-    while not (responses.exists() and responses.read_bytes().count(b"\n") >= 5):
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.01)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    wait_until(lambda: responses.exists() and responses.read_bytes().count(b"\n") >= 5, 120, of=process)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     done = responses.read_bytes().count(b"\n")
     assert 5 <= done < 60 and not (tmp_path / "killed" / "manifest.json").exists()
     again = "import sys; from synthesize.__main__ import main; sys.exit(main(sys.argv[1:]) or 'ray' in sys.modules)"
-    subprocess.run([sys.executable, "-c", again, *command[3:]], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", again, *command[3:]], check=True, stdout=subprocess.DEVNULL)
     assert run(tmp_path / "undisturbed", **keys) == 0
     assert responses.read_bytes() == (tmp_path / "undisturbed" / "responses.jsonl").read_bytes()
 
@@ -115,7 +115,7 @@ def test_what_is_too_long_gets_a_status_or_takes_no_place_in_the_draw(run, write
 
     def answered(out, n_questions):
         assert run(tmp_path / out, n_questions=n_questions, **keys) == 0
-        return {row["id"]: row for row in read_jsonl(tmp_path / out / "responses.jsonl")}
+        return rows_of(tmp_path / out)
 
     whole, drawn = answered("whole", "null"), answered("drawn", 2)
     assert set(whole) == set(lengths) and set(drawn) == {"good", "good too"}
@@ -216,11 +216,9 @@ REBOUND = f"alphas=[0,-1] max_new_tokens=13 seed=1 n_questions=15 dtype=bfloat16
 
 
 @pytest.mark.parametrize("word", REBOUND)
-def test_a_folder_with_other_rows_is_refused(undisturbed, tiny_model, capsys, word):
+def test_a_folder_with_other_rows_is_refused(undisturbed, tiny_model, refusal, word):
     before = (undisturbed / "config.yaml").read_bytes()
-    assert main([*words(tiny_model, undisturbed), word]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and f"made with {word.partition('=')[0]}" in error
+    assert f"made with {word.partition('=')[0]}" in refusal(main, [*words(tiny_model, undisturbed), word], first=False)
     assert (undisturbed / "config.yaml").read_bytes() == before
 
 
@@ -250,8 +248,7 @@ def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, t
     assert (tmp_path / "responses.jsonl").read_bytes() == whole
     assert OmegaConf.load(tmp_path / "config.yaml").batch_tokens == chosen
     assert json.loads((tmp_path / "manifest.json").read_text()) == manifest
-    rows, undisturbed_rows = (read_jsonl(out / "responses.jsonl") for out in (tmp_path, undisturbed))
-    assert sorted(rows, key=str) == sorted(undisturbed_rows, key=str)
+    assert rows_of(tmp_path) == rows_of(undisturbed)
 
 
 @pytest.mark.parametrize(
@@ -266,10 +263,8 @@ def test_a_batch_as_large_as_memory_allows_is_noted_and_kept(undisturbed, run, t
         ("address=auto", "'address' is auto, but workers=1"),
     ],
 )
-def test_bad_configuration_is_one_line(tiny_model, tmp_path, capsys, word, message):
-    assert main([*words(tiny_model, tmp_path / "out"), word]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ") and error.count("\n") == 1 and message in error
+def test_bad_configuration_is_one_line(tiny_model, tmp_path, refusal, word, message):
+    assert message in refusal(main, [*words(tiny_model, tmp_path / "out"), word])
     assert not (tmp_path / "out").exists()
 
 
@@ -281,7 +276,7 @@ def test_bad_rows_are_refused_before_a_model_is_loaded(write_rows, tmp_path):
         "sys.exit(status)"
     )
     command = [sys.executable, "-c", code, f"source={source}", "n_questions=null"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    shown = subprocess.run(command, capture_output=True, text=True)
     assert shown.returncode == 2 and f"{source}:1: field 'passage' is missing" in shown.stderr
 
 
@@ -293,7 +288,7 @@ def test_true_support_falls_strictly_with_alpha(tmp_path):
     assert all(high > low for high, low in pairwise(supports)), supports
 
 
-@pytest.mark.parametrize("key", OmegaConf.load(ROOT / "configs" / "synthesize.yaml"))
+@pytest.mark.parametrize("key", OmegaConf.load("configs/synthesize.yaml"))
 def test_settings_check_every_key(settings, key):
     with pytest.raises(InputError, match=f"^{key}: "):
         settings(**{key: {"no": "such"}})
@@ -306,21 +301,13 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="module")
-def run_on_file(tiny_model, write_rows, tmp_path_factory):
-    """Runs the stage on the first questions; its exit status."""
+def run_on_file(run, write_rows, tmp_path_factory):
+    """Runs the stage on the first n questions of a file; its exit status."""
     sources = tmp_path_factory.mktemp("sources")
 
-    def run_on_file(out, *more, n=9):
+    def run_on_file(out, n=9, **keys):
         source = write_rows(sources / f"{n}.jsonl", QUESTIONS[:n])
-        fixed = [
-            f"source={source}",
-            "split=null",
-            "n_questions=null",
-            f"model={tiny_model}",
-            "max_new_tokens=8",
-            "device=cpu",
-        ]
-        return main([*fixed, f"out_dir={out}", *more])
+        return run(out, **{"source": source, "split": "null", "n_questions": "null", "max_new_tokens": 8, **keys})
 
     return run_on_file
 
@@ -335,13 +322,9 @@ def made(run_on_file, tmp_path_factory):
     return out, path
 
 
-def rows_of(out):
-    return {row["id"]: row for row in read_jsonl(out / "responses.jsonl")}
-
-
 def test_a_run_with_all_answers_there_asks_no_model(made, run_on_file, tmp_path, monkeypatch):
     monkeypatch.setattr("synthesize.__main__._answering", None)
-    assert run_on_file(tmp_path, f"answers={made[1]}") == 0
+    assert run_on_file(tmp_path, answers=made[1]) == 0
     assert rows_of(tmp_path) == rows_of(made[0])
     manifests = [json.loads((out / "manifest.json").read_text()) for out in (made[0], tmp_path)]
     assert manifests[0]["statistics"] == manifests[1]["statistics"]
@@ -351,7 +334,7 @@ def test_only_missing_questions_are_asked(made, run_on_file, tmp_path, capsys):
     few = tmp_path / "few"
     assert run_on_file(few, n=4) == 0
     assert answer_set.main([str(tmp_path / "few.parquet"), str(few)]) == 0
-    assert run_on_file(tmp_path / "out", f"answers={tmp_path / 'few.parquet'}") == 0
+    assert run_on_file(tmp_path / "out", answers=tmp_path / "few.parquet") == 0
     assert rows_of(tmp_path / "out") == rows_of(made[0])
     assert "reusing the answers to 4 of 9 questions" in capsys.readouterr().out
 
@@ -361,32 +344,27 @@ def test_it_holds_no_passage(made):
     assert table.column_names == ["id", "responses"] and "painter of town" not in str(table.to_pylist())
 
 
-def test_answers_of_other_settings_are_not_taken(made, run_on_file, tmp_path, capsys):
-    assert run_on_file(tmp_path, f"answers={made[1]}", "max_new_tokens=9") == 2
-    assert f"{made[1]}: its answers were made with max_new_tokens=8, not 9" in capsys.readouterr().err
-    assert not (tmp_path / "responses.jsonl").read_bytes()
-
-
-def test_files_that_are_none(run_on_file, tmp_path, capsys):
+def test_answers_that_are_none_or_of_other_settings_are_not_taken(made, run_on_file, tmp_path, capsys):
     other = tmp_path / "other.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"id": "a"}]), other)
     text = tmp_path / "text.parquet"
     text.write_text("no table")
-    for path, said in (
-        (other, "is not an answer set"),
-        (text, "cannot be read as Parquet"),
-        (tmp_path / "none", "Parquet"),
+    for path, said, tokens in (
+        (other, "is not an answer set", 8),
+        (text, "cannot be read as Parquet", 8),
+        (tmp_path / "none", "Parquet", 8),
+        (made[1], "its answers were made with max_new_tokens=8, not 9", 9),
     ):
-        assert run_on_file(tmp_path / "out", f"answers={path}") == 2
+        assert run_on_file(tmp_path / "out", answers=path, max_new_tokens=tokens) == 2
         error = capsys.readouterr().err
         assert str(path) in error and said in error
+    assert not (tmp_path / "out" / "responses.jsonl").read_bytes()
 
 
-def test_runs_that_cannot_be_written(made, run_on_file, tmp_path, tiny_model, capsys):
+def test_runs_that_cannot_be_written(made, run_on_file, run, tmp_path, capsys):
     unlike, world = tmp_path / "unlike", tmp_path / "world"
-    assert run_on_file(unlike, "max_new_tokens=9", n=2) == 0
-    keys = [f"model={tiny_model}", "n_questions=2", "max_new_tokens=4", "device=cpu", f"out_dir={world}"]
-    assert main(keys) == 0
+    assert run_on_file(unlike, max_new_tokens=9, n=2) == 0
+    assert run(world, n_questions=2, max_new_tokens=4) == 0
     for runs, said in (
         ([made[0], unlike], "max_new_tokens=9"),
         ([world], "generated world"),

@@ -26,8 +26,7 @@ from rag_zeval.files import read_jsonl  # noqa: E402
 from synthesize import workers  # noqa: E402
 from synthesize.__main__ import main  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-NANO_BASE = ROOT / "checkpoints" / "nano-base"
+NANO_BASE = Path("checkpoints/nano-base")
 N = 30
 MACHINE = {"num_cpus": 1, "object_store_memory": workers.OBJECT_STORE}
 SETTINGS = [f"model={NANO_BASE}", f"n_questions={N}", "batch_size=2", "max_new_tokens=16", "device=cpu"]
@@ -39,6 +38,7 @@ def short_temporary_folder():
     with tempfile.TemporaryDirectory(prefix="t_", dir="/tmp") as short, pytest.MonkeyPatch.context() as patched:
         patched.setenv("TMPDIR", short)
         patched.setenv("RAY_worker_niceness", "0")
+        patched.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "15")  # so long live agents without a driver; else 60
         patched.delenv("RAY_ADDRESS", raising=False)
         yield Path(short)
         assert not list(Path(short).glob("rz_*"))
@@ -58,23 +58,23 @@ def by_id(out):
     return {row["id"]: row for row in rows}
 
 
-def command(out, *more):
-    return [sys.executable, "-m", "synthesize", *SETTINGS, f"out_dir={out}", "workers=2", *more]
+@pytest.fixture(scope="module")
+def running(wait_until):
+    """A run with two workers that has written at least so many of its rows, not all."""
 
+    @contextmanager
+    def running(out, least):
+        command = [sys.executable, "-m", "synthesize", *SETTINGS, f"out_dir={out}", "workers=2"]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        responses = out / "responses.jsonl"
+        with subprocess.Popen(command, **pipes) as run:
+            try:
+                wait_until(lambda: responses.exists() and responses.read_bytes().count(b"\n") >= least, 300, of=run)
+                yield run
+            finally:
+                run.kill()
 
-@contextmanager
-def running(out, *more):
-    """A run with two workers that has written some of its rows, not all."""
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    responses, count = out / "responses.jsonl", random.randrange(1, N // 2)
-    with subprocess.Popen(command(out, *more), cwd=ROOT, **pipes) as run:
-        try:
-            while not (responses.exists() and responses.read_bytes().count(b"\n") >= count):
-                assert run.poll() is None, run.stderr.read()
-                time.sleep(0.02)
-            yield run
-        finally:
-            run.kill()
+    return running
 
 
 def wait_until_gone(processes):
@@ -93,28 +93,27 @@ def workers_among(processes):
     return [process for process in processes if title(process).startswith("ray::Worker")]
 
 
-def test_a_killed_worker_changes_no_row(alone, tmp_path):
-    with running(tmp_path) as run:
+def test_a_killed_driver_leaves_no_worker_and_the_same_command_goes_on_even_if_a_worker_is_killed(
+    alone, running, tmp_path, short_temporary_folder
+):
+    with running(tmp_path, random.randrange(1, N // 4)) as run:
+        orphans = psutil.Process(run.pid).children(recursive=True)
+        answering = workers_among(orphans)
+        assert answering
+        run.send_signal(signal.SIGKILL)
+    wait_until_gone(answering)
+    assert list(short_temporary_folder.glob("rz_*")) and not (tmp_path / "manifest.json").exists()
+    done = (tmp_path / "responses.jsonl").read_bytes().count(b"\n")
+    with running(tmp_path, done + random.randrange(1, N // 4)) as run:
         started = psutil.Process(run.pid).children(recursive=True)
         random.choice(workers_among(started)).kill()
         errors = run.communicate()[1]
     assert run.returncode == 0, errors
     # on a slow machine the other worker may have written the row that was waited for, and the killed one be loading
-    assert "another one is given its 2 questions" in errors or "a worker could not start" in errors
+    assert "another one is given its " in errors or "a worker could not start" in errors
     assert by_id(tmp_path) == alone
     assert json.loads((tmp_path / "manifest.json").read_text())["statistics"]["answered"] == N
-    wait_until_gone(started)
-
-
-def test_a_killed_driver_leaves_no_worker_and_the_same_command_goes_on(alone, tmp_path, short_temporary_folder):
-    with running(tmp_path) as run:
-        started = psutil.Process(run.pid).children(recursive=True)
-        assert workers_among(started)
-        run.send_signal(signal.SIGKILL)
-    wait_until_gone(started)
-    assert list(short_temporary_folder.glob("rz_*")) and not (tmp_path / "manifest.json").exists()
-    subprocess.run(command(tmp_path), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    assert by_id(tmp_path) == alone
+    wait_until_gone([*orphans, *started])
     assert not list(short_temporary_folder.glob("rz_*"))
 
 
@@ -150,13 +149,14 @@ def test_a_batch_that_always_fails_takes_no_other_with_it(alone, cluster, tmp_pa
             return super().answer(batch)
 
     monkeypatch.setattr(workers, "Worker", Fragile)
+    monkeypatch.setattr(workers, "ATTEMPTS", workers.ATTEMPTS - 1)  # a worker takes seconds to start
     out = tmp_path / "out"
     assert main([*SETTINGS, f"out_dir={out}", "workers=2", "address=auto", "batch_tokens=null"]) == 0
     rows = by_id(out)
     failed = {id_: row["status"] for id_, row in rows.items() if row["status"] != "ok"}
     assert rows.keys() == alone.keys() and 2 <= len(failed) <= 4 and {deadly, broken} <= failed.keys()
-    assert failed[broken] == "failed: with 3 workers, the last: IndexError: beyond all bounds"
-    assert failed[deadly].startswith("failed: with 3 workers, the last: The actor is dead because its worker process")
+    assert failed[broken] == "failed: with 2 workers, the last: IndexError: beyond all bounds"
+    assert failed[deadly].startswith("failed: with 2 workers, the last: The actor is dead because its worker process")
     assert all(rows[id_] == alone[id_] for id_ in rows.keys() - failed.keys())
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["statistics"]["failed"] == len(failed) and manifest["config"]["batch_tokens"] > 1000
@@ -164,19 +164,20 @@ def test_a_batch_that_always_fails_takes_no_other_with_it(alone, cluster, tmp_pa
 
 def test_what_cannot_be_started_is_one_line(cluster, tmp_path, capsys):
     auto = [*SETTINGS, f"out_dir={tmp_path / 'out'}", "address=auto"]
-    assert main([*auto, "workers=3"]) == 2
-    assert capsys.readouterr().err == "error: config: key 'workers' is 3, but ray sees 2 CPUs\n"
-    assert main([*auto, "workers=null"]) == 2
-    assert "ray sees no GPU to use" in capsys.readouterr().err
     model = tmp_path / "model"
     shutil.copytree(NANO_BASE, model)
     (model / "model.safetensors").write_bytes(b"torn")
-    assert main([*auto, f"model={model}", "workers=2"]) == 2
-    assert f"{model}: transformers cannot load it" in capsys.readouterr().err
+    for words, said in (
+        (["workers=3"], "error: config: key 'workers' is 3, but ray sees 2 CPUs\n"),
+        (["workers=null"], "ray sees no GPU to use"),
+        ([f"model={model}", "workers=2"], f"{model}: transformers cannot load it"),
+    ):
+        assert main([*auto, *words]) == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("call", ["load", "answer"])
-def test_a_machine_lost_in_a_call_changes_no_row(alone, cluster, tmp_path, monkeypatch, call):
+def test_a_machine_lost_in_a_call_changes_no_row(alone, cluster, wait_until, tmp_path, monkeypatch, call):
     second, reached, whole = cluster.second.node_id, tmp_path / "reached", getattr(workers.Worker, call)
 
     def endless(worker, *arguments):
@@ -186,8 +187,7 @@ def test_a_machine_lost_in_a_call_changes_no_row(alone, cluster, tmp_path, monke
         return whole(worker, *arguments)
 
     def lose_machine():
-        while not reached.exists():
-            time.sleep(0.02)
+        wait_until(reached.exists, 300)
         cluster.remove_node(cluster.second, allow_graceful=False)
 
     monkeypatch.setattr(workers, "Worker", type("Worker", (workers.Worker,), {call: endless}))

@@ -1,8 +1,5 @@
 import json
-import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +8,6 @@ import pytest
 
 from rag_zeval.stages import world
 from train.leftovers import MARK
-
-# verl reads these when it is first imported
-os.environ.setdefault("VERL_PLATFORM", "cpu")
-os.environ.setdefault("VERL_USE_EXTERNAL_MODULES", "train.verl_cpu")
 
 ALPHAS = (0.0, -0.5, -1.0, -1.4)
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,18 +76,6 @@ def processes_of() -> Callable[[Path], list[str]]:
         return commands
 
     return find
-
-
-@pytest.fixture(scope="session")
-def wait_until() -> Callable[..., None]:
-    def wait(happened: Callable[[], object], seconds: float, of: subprocess.Popen[bytes] | None = None) -> None:
-        deadline = time.monotonic() + seconds
-        while not happened():
-            assert time.monotonic() < deadline
-            assert of is None or of.poll() is None, "the process that was waited for ended"
-            time.sleep(0.05)
-
-    return wait
 
 
 @pytest.fixture(scope="session")

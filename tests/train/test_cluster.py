@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def files_with(secret: str, folder: Path) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def cluster(wait_until: Callable[..., None]) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A ray cluster of one node that somebody else started; its address."""
     named = ("port", "metrics-export-port", "runtime-env-agent-port")
     named += ("dashboard-agent-grpc-port", "dashboard-agent-listen-port")
@@ -95,15 +94,12 @@ def cluster() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with open(log, "wb") as output:
         started = subprocess.Popen(command, cwd=place, env=env, stdout=output, stderr=subprocess.STDOUT)
     try:
-        deadline = time.monotonic() + 600
-        while b"Ray runtime started" not in log.read_bytes():
-            assert started.poll() is None and time.monotonic() < deadline, log.read_text()
-            time.sleep(0.2)
+        wait_until(lambda: b"Ray runtime started" in log.read_bytes(), 600, of=started)
         yield f"127.0.0.1:{ports[0]}", started
     finally:
-        family = psutil.Process(started.pid).children(recursive=True) if started.poll() is None else []
-        for process in (*family, psutil.Process(started.pid)) if started.poll() is None else ():
+        for process in psutil.Process(started.pid).children(recursive=True) if started.poll() is None else ():
             process.kill()
+        started.kill()
         started.wait()
         shutil.rmtree(place, ignore_errors=True)
 

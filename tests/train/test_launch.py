@@ -1,3 +1,5 @@
+"""Verl as a process: its environment, how long it may be silent, and what it said last."""
+
 import os
 import re
 from dataclasses import replace
@@ -11,7 +13,7 @@ from train.leftovers import MARK
 from train.run_folder import RunFolder
 from train.settings import TrainSettings, read_settings
 from train.verl_config import PPO
-from train.watch import Watch
+from train.watch import Watch, names_error
 
 
 def test_environment_keeps_to_a_ray_of_its_own(
@@ -43,7 +45,8 @@ def test_environment_keeps_to_a_ray_of_its_own(
 def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "silent.py").write_text("import time; print('RuntimeError: no room', flush=True); time.sleep(60)")
+    said = "print('RuntimeError: no room', flush=True)"  # later than the watch begins, on a busy machine too
+    (tmp_path / "silent.py").write_text(f"import time; time.sleep(2); {said}; time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(TrainSettings, "trainer", replace(PPO, program=["silent"]))
     monkeypatch.setattr(Watch, "_patience", lambda self: 1.0 if self.failed else 60.0)
@@ -57,41 +60,134 @@ def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     )
 
 
-def test_last_words_are_the_errors_of_the_last_attempt(tmp_path: Path) -> None:
-    log = tmp_path / "verl.log"
-    log.write_text(
-        f"{ATTEMPT}1\nKeyError: 'of an earlier attempt'\n{ATTEMPT}2\n"
-        "\x1b[36m(TaskRunnerV1 pid=77)\x1b[0m some output\nTraceback (most recent call last):\n"
-        "\x1b[36m(TaskRunnerV1 pid=77)\x1b[0m torch.OutOfMemoryError: no room\n"
-        "ray.exceptions.RayTaskError(ValueError): \x1b[36mray::run()\x1b[0m\nValueError: bad batch size\n"
-        "ValueError: bad batch size\nSet HYDRA_FULL_ERROR=1\n"
-    )
-    words = last_words(log)
-    assert words[0] == "torch.OutOfMemoryError: no room" and words[-1] == "ValueError: bad batch size"
-    assert len(words) == 3
-    log.write_text(f"{ATTEMPT}1\nError executing job with overrides: []\nAssertionError('strategy x not supported')\n")
-    assert last_words(log) == ["AssertionError('strategy x not supported')"]
-    log.write_text(f"{ATTEMPT}1\nKilled\n")
-    assert last_words(log) == ["Killed"]
+LOOP, RUNNER, SERVER = (f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server"))
+BUFFER = "RuntimeError: Sync replay buffer selected terminal groups with no materializable trajectories."
+CAUSE = "ValueError: Prompt length (9000) leaves no room to generate"
 
 
-def test_the_first_cause_of_rollouts_that_all_failed_is_among_the_last_words(tmp_path: Path) -> None:
-    """As verl 0.9.1 ends a run without rollouts: each is told of where it failed, the end speaks of a buffer."""
-    loop, runner, server = (
-        f"\x1b[36m({name} pid=7)\x1b[0m " for name in ("AgentLoopWorkerTQ", "TaskRunnerV1", "Server")
-    )
-    cause = "ValueError: Prompt length (9000) leaves no room to generate"
-    failed = [
-        f"{loop}Error in _run_prompt for uid=a",
-        f"{loop}ray.exceptions.RayTaskError(ValueError): \x1b[36mray::vLLMHttpServer.generate()\x1b[0m (pid=9)",
-        f"{loop}{cause}",
-        f"{server}OSError: [Errno 32] broken pipe",
-        f"{server}KeyError: 'of what went down with it'",
-    ]
-    buffer = "RuntimeError: Sync replay buffer selected terminal groups with no materializable trajectories."
-    end = [f"{runner}ray.exceptions.RayTaskError(RuntimeError): ray::TaskRunnerV1.run()", f"{runner}{buffer}", buffer]
-    mended = [f"{loop}TimeoutError: of a step that went well all the same", f"{runner}step:3 - actor/kl_loss:0.01"]
+@pytest.mark.parametrize(
+    ("lines", "first", "last", "n"),
+    [
+        (
+            [
+                f"{ATTEMPT}1", "KeyError: 'of an earlier attempt'", f"{ATTEMPT}2",
+                f"{RUNNER}some output", "Traceback (most recent call last):",
+                f"{RUNNER}torch.OutOfMemoryError: no room",
+                "ray.exceptions.RayTaskError(ValueError): \x1b[36mray::run()\x1b[0m", "ValueError: bad batch size",
+                "ValueError: bad batch size", "Set HYDRA_FULL_ERROR=1",
+            ],
+            "torch.OutOfMemoryError: no room", "ValueError: bad batch size", 3,
+        ),
+        (
+            [f"{ATTEMPT}1", "Error executing job with overrides: []", "AssertionError('strategy x not supported')"],
+            "AssertionError('strategy x not supported')", "AssertionError('strategy x not supported')", 1,
+        ),
+        ([f"{ATTEMPT}1", "Killed"], "Killed", "Killed", 1),
+        (  # as verl 0.9.1 ends a run without rollouts: each is told of where it failed, the end speaks of a buffer
+            [
+                f"{ATTEMPT}1",
+                f"{LOOP}TimeoutError: of a step that went well all the same", f"{RUNNER}step:3 - actor/kl_loss:0.01",
+                f"{LOOP}Error in _run_prompt for uid=a",
+                f"{LOOP}ray.exceptions.RayTaskError(ValueError): \x1b[36mray::vLLMHttpServer.generate()\x1b[0m (pid=9)",
+                f"{LOOP}{CAUSE}",
+                f"{SERVER}OSError: [Errno 32] broken pipe", f"{SERVER}KeyError: 'of what went down with it'",
+                f"{RUNNER}ray.exceptions.RayTaskError(RuntimeError): ray::TaskRunnerV1.run()",
+                f"{RUNNER}{BUFFER}", BUFFER,
+            ],
+            CAUSE, BUFFER, 3,
+        ),
+    ],
+)  # fmt: skip
+def test_last_words_are_the_errors_of_the_last_attempt_the_first_cause_among_them(
+    tmp_path: Path, lines: list[str], first: str, last: str, n: int
+) -> None:
     log = tmp_path / "verl.log"
-    log.write_text("\n".join([f"{ATTEMPT}1", *mended, *failed, *end]) + "\n")
+    log.write_text("\n".join(lines) + "\n")
     words = last_words(log)
-    assert words[0] == cause and words[-1] == buffer and len(words) == 3
+    assert (words[0], words[-1], len(words)) == (first, last, n)
+
+
+STEP = {"timing_s/step": 200.0, "timing_s/testing": 10.0}
+RAISED = b"\x1b[36m(Server pid=1)\x1b[0m (Worker pid=2) CUDA\n\x1b[36m(WorkerDict pid=3)\x1b[0m RuntimeError: no room\n"
+
+
+class Run:
+    """A log, and a clock that goes on when it is told to."""
+
+    def __init__(self, folder: Path):
+        self.log, self.now = folder / "verl.log", 0.0
+        self.log.write_bytes(b"ValueError: of an attempt before\n")
+        self.watch = Watch(self.log, lambda: self.now)
+
+    def write(self, text: bytes) -> None:
+        with open(self.log, "ab") as log:
+            log.write(text)
+
+    def silent_for(self, seconds: float) -> bool:
+        self.watch.silence()
+        self.now += seconds
+        return self.watch.silence() is not None
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+SHORT = {"timing_s/step": 2.0}
+WORKER = b"(Worker pid=2) ERROR 11-22 21:00:49 [multiproc_executor.py:1000] WorkerProc hit an exception.\n"
+
+
+@pytest.mark.parametrize(
+    ("steps", "written", "patience"),
+    [
+        ([], b"", 1800),
+        ([], RAISED, 600),
+        ([STEP], b"", 2100),
+        ([STEP], RAISED, 630),
+        ([SHORT], RAISED, 60),
+        ([STEP], WORKER, 60),  # a worker of vLLM raised: nobody may be told, however long the steps are
+    ],
+)
+def test_more_silence_than_a_healthy_run_has(
+    run: Run, steps: list[dict[str, float]], written: bytes, patience: float
+) -> None:
+    for step in steps:
+        run.watch.step(step)
+    run.write(written)
+    assert not run.silent_for(patience - 1)
+    assert run.silent_for(2)
+
+
+def test_a_line_or_a_step_ends_the_silence(run: Run) -> None:
+    run.watch.step(SHORT)
+    run.write(RAISED)
+    assert not run.silent_for(50)
+    run.write(b"still here\n")
+    assert not run.silent_for(50)
+    run.watch.step(SHORT)  # the error did not stop it
+    assert not run.silent_for(300)
+
+
+def test_an_error_is_seen_when_its_line_has_ended(run: Run) -> None:
+    run.watch.step(SHORT)
+    run.write(RAISED[:-9])
+    assert not run.silent_for(300)
+    run.write(RAISED[-9:])
+    assert run.silent_for(61)
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory", True),
+        ("\x1b[36m(TaskRunnerV1 pid=7)\x1b[0m ray.exceptions.RayTaskError(ValueError): oh", True),
+        ("(Server pid=1) (Worker pid=2) ERROR 11-22 21:00:49 [multiproc_executor.py:1000] RuntimeError: no room", True),
+        ("(Worker pid=2) ERROR 11-22 21:00:49 [multiproc_executor.py:1000]     raise RuntimeError(", False),
+        ("Error executing job with overrides: []", False),
+        ("WARNING 11-22 21:00:49 [cuda.py:230] Failed to import: ModuleNotFoundError('x')", False),
+        ("step 3: 0 errors", False),
+    ],
+)
+def test_which_lines_name_an_error(line: str, named: bool) -> None:
+    assert names_error(line) is named

@@ -55,16 +55,14 @@ def test_the_card_says_what_the_run_was(profile: str, model: Path) -> None:
     assert "verl 0.9.1" in text and "Natural Questions: CC BY-SA 3.0" in text
 
 
-def test_a_base_on_this_machine_is_named_without_its_path(model: Path, tmp_path: Path) -> None:
+def test_neither_paths_nor_addresses_of_machines_are_shown(model: Path, tmp_path: Path) -> None:
     base = tmp_path / "models" / "my-base"
     base.mkdir(parents=True)
-    text = card(model, f"base_model={base}", f"out_dir={tmp_path}/out", f"responses={tmp_path}/answers.jsonl")
-    assert str(tmp_path) not in text and "| base model | my-base, sha256 of the folder " + "b" * 64 in text
+    words = [f"base_model={base}", f"out_dir={tmp_path}/out", f"responses={tmp_path}/answers.jsonl"]
+    text = card(model, *words, "verl.ray_kwargs.ray_init.address=10.0.0.7:6379")
+    assert str(tmp_path) not in text and "10.0.0.7" not in text
+    assert "| base model | my-base, sha256 of the folder " + "b" * 64 in text
     assert "base_model:" not in text.split("---\n")[1]
-
-
-def test_no_address_of_a_machine_is_shown(model: Path) -> None:
-    assert "10.0.0.7" not in card(model, "verl.ray_kwargs.ray_init.address=10.0.0.7:6379")
 
 
 def test_a_world_of_its_own_is_said(model: Path) -> None:

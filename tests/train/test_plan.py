@@ -108,6 +108,7 @@ TINY = {
     "model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
     "num_key_value_heads": 1, "vocab_size": 10,
 }  # fmt: skip
+TINY_SHAPE = shape_of(TINY, "")
 
 
 def model_of(config: dict[str, Any]) -> Any:
@@ -161,7 +162,7 @@ def test_a_folder_says_its_own_shape(nano_base: Path, tmp_path: Path) -> None:
     named = tmp_path / "Qwen2.5-7B-Instruct"  # what is there counts, whatever its name
     named.mkdir()
     (named / "config.json").write_text(json.dumps(TINY))
-    assert read_shape(str(named)) == (shape_of(TINY, ""), str(named / "config.json"))
+    assert read_shape(str(named)) == (TINY_SHAPE, str(named / "config.json"))
 
 
 def test_a_model_of_another_family_has_no_shape(tmp_path: Path) -> None:
@@ -179,13 +180,9 @@ def test_a_size_that_is_none_is_named_with_its_field(size: Any, tmp_path: Path) 
 
 def test_a_module_that_is_not_there_is_refused() -> None:
     with pytest.raises(InputError, match="no linear module 'qkv'; there is q_proj"):
-        shape_of(TINY, "").adapter(4, ["qkv"])
+        TINY_SHAPE.adapter(4, ["qkv"])
 
 
-TINY_SHAPE = shape_of(
-    {"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "vocab_size": 10,
-     "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4}, "",
-)  # fmt: skip
 ACTOR, FSDP = "verl.actor_rollout_ref.actor", "verl.actor_rollout_ref.actor.fsdp_config"
 ROLLOUT, MODEL = "verl.actor_rollout_ref.rollout", "verl.actor_rollout_ref.model"
 OFFLOAD = [f"{FSDP}.param_offload=true", f"{FSDP}.optimizer_offload=true"]
@@ -266,38 +263,37 @@ def test_a_setting_changes_its_part(words: list[str], moment: str, part: str, ti
     assert tiny_needs(*words)[moment].get(part, 0) == pytest.approx(times * tiny_needs()[moment][part])
 
 
+HALF, ONE, TWO = (f"{ROLLOUT}.gpu_memory_utilization=0.5", *(f"verl.trainer.n_gpus_per_node={n}" for n in (1, 2)))
+
+
 @pytest.mark.parametrize(
-    ("size", "gpus", "words", "fits"),
-    [  # verl's examples/tuning, on GPUs of 80 GB
-        ("7B", 2, [*OFFLOAD, *LENGTHS, f"{ROLLOUT}.gpu_memory_utilization=0.5"], True),
-        ("7B", 1, [*OFFLOAD, *LENGTHS, f"{ROLLOUT}.gpu_memory_utilization=0.5"], False),
-        ("7B", 1, [*OFFLOAD, *LENGTHS, f"{ROLLOUT}.gpu_memory_utilization=0.2", f"{MODEL}.lora_rank=32"], True),
-        ("1.5B", 1, [f"{ROLLOUT}.gpu_memory_utilization=0.4", "verl.data.max_prompt_length=1024"], True),
+    ("profile", "size", "gpu_gib", "words", "message"),
+    [  # the first four are verl's examples/tuning, on GPUs of 80 GB
+        ("paper", "7B", 80, [*OFFLOAD, *LENGTHS, HALF, TWO], None),
+        ("paper", "7B", 80, [*OFFLOAD, *LENGTHS, HALF, ONE], "gpu_memory_gib=80: '"),
+        (
+            "paper", "7B", 80,
+            [*OFFLOAD, *LENGTHS, f"{ROLLOUT}.gpu_memory_utilization=0.2", f"{MODEL}.lora_rank=32", ONE], None,
+        ),
+        (
+            "paper", "1.5B", 80,
+            [f"{ROLLOUT}.gpu_memory_utilization=0.4", "verl.data.max_prompt_length=1024", ONE], None,
+        ),
+        ("paper", "7B", 80, [], None),
+        ("single", "1.5B", 24, [], None),
+        ("paper", "7B", 24, [], "gpu_memory_gib=24: 'update' needs 35.3 GiB on each GPU .activations 8.2"),
+        ("single", "7B", 24, [], "gpu_memory_gib=24: 'update' needs 4[78].. GiB on each GPU .weights 28.7"),
+        (
+            "single", "1.5B", 24, [f"{ROLLOUT}.gpu_memory_utilization=0.13"],
+            ".*room for 6584 tokens, less than one row of .*max_model_len=16384",
+        ),
     ],
-)
-def test_it_agrees_with_the_hardware_that_verl_says_is_needed(
-    size: str, gpus: int, words: list[str], fits: bool
+)  # fmt: skip
+def test_what_fits_passes_and_what_cannot_is_one_line(
+    profile: str, size: str, gpu_gib: float, words: list[str], message: str | None
 ) -> None:
-    assert (misfit(qwen(size), setup_of(*words, f"verl.trainer.n_gpus_per_node={gpus}"), 80) is None) == fits
-
-
-@pytest.mark.parametrize(
-    ("profile", "size", "gpu_gib", "message"),
-    [
-        ("paper", "7B", 80, None),
-        ("single", "1.5B", 24, None),
-        ("paper", "7B", 24, "gpu_memory_gib=24: 'update' needs 35.3 GiB on each GPU .activations 8.2"),
-        ("single", "7B", 24, "gpu_memory_gib=24: 'update' needs 4[78].. GiB on each GPU .weights 28.7"),
-    ],
-)
-def test_what_cannot_fit_is_one_line(profile: str, size: str, gpu_gib: float, message: str | None) -> None:
-    said = misfit(qwen(size), setup_of(profile=profile), gpu_gib)
+    said = misfit(qwen(size), setup_of(*words, profile=profile), gpu_gib)
     assert said is None if message is None else said is not None and re.match(message, said) and "\n" not in said
-
-
-def test_a_cache_without_room_for_one_row_is_said() -> None:
-    said = misfit(qwen("1.5B"), setup_of(f"{ROLLOUT}.gpu_memory_utilization=0.13", profile="single"), 24)
-    assert said is not None and "room for 6584 tokens, less than one row of " in said and "max_model_len=16384" in said
 
 
 def test_a_dtype_of_unknown_size_is_refused() -> None:

@@ -1,10 +1,11 @@
-"""Real GRPO through verl on the shipped base: 4 steps undisturbed, and 4 steps with a SIGKILL in between."""
+"""Real steps through verl on the shipped base, GRPO and supervised: undisturbed, and with a SIGKILL in between."""
 
 import functools
 import json
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,13 +28,19 @@ def run(repository: Path, arguments: list[str]) -> subprocess.CompletedProcess[s
     return subprocess.run(arguments, cwd=repository, capture_output=True, text=True, timeout=400)
 
 
+def finish(repository: Path, arguments: list[str]) -> str:
+    """What a run that must end well prints."""
+    done = run(repository, arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def undisturbed(command: Command, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out_dir = tmp_path_factory.mktemp("undisturbed") / "run"
-    done = run(repository, command(out_dir))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 steps of 2 prompts x 4 rollouts: K=3 from step 1, K=4 from step 3" in done.stdout
-    assert f"step 4/{STEPS}" in done.stdout and "min left" in done.stdout
+    said = finish(repository, command(out_dir))
+    assert "4 steps of 2 prompts x 4 rollouts: K=3 from step 1, K=4 from step 3" in said
+    assert f"step 4/{STEPS}" in said and "min left" in said
     return out_dir
 
 
@@ -57,12 +64,10 @@ def killed_and_resumed(
         finally:
             stage.send_signal(signal.SIGKILL)
     assert not (out_dir / "manifest.json").exists()
-    resumed = run(repository, arguments)  # at once: what is left of ray may still be going down
-    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    resumed = finish(repository, arguments)  # at once: what is left of ray may still be going down
     assert not processes_of(out_dir)
-    assert f"resuming after step 2 of {STEPS}" in resumed.stdout  # so step 3 is done, and logged, twice
-    again = run(repository, arguments)
-    assert again.returncode == 0 and "done already" in again.stdout
+    assert f"resuming after step 2 of {STEPS}" in resumed  # so step 3 is done, and logged, twice
+    assert "done already" in finish(repository, arguments)
     return out_dir
 
 
@@ -70,6 +75,14 @@ def steps(out_dir: Path) -> dict[int, dict[str, float]]:
     rows = [json.loads(line) for line in (out_dir / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == list(range(STEPS + 1))  # 0 is the validation before training
     return {row["step"]: row["data"] for row in rows}
+
+
+def farthest(first: Path, second: Path) -> float:
+    """How far two weights of the same name are apart at most."""
+    from safetensors.torch import load_file
+
+    one, other = (load_file(run / "model" / "model.safetensors") for run in (first, second))
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
 def test_each_step_logs_what_one_wants_to_see(undisturbed: Path) -> None:
@@ -106,10 +119,7 @@ def test_the_run_leaves_a_plain_model_and_a_manifest(
 
 
 def test_a_killed_run_ends_as_an_undisturbed_one(undisturbed: Path, killed_and_resumed: Path) -> None:
-    from safetensors.torch import load_file
-
-    expected, found = (load_file(run / "model" / "model.safetensors") for run in (undisturbed, killed_and_resumed))
-    assert max(float((expected[name] - found[name]).abs().max()) for name in expected) <= 1e-5
+    assert farthest(undisturbed, killed_and_resumed) <= 1e-5
     logged, relogged = steps(undisturbed), steps(killed_and_resumed)
     for step in range(1, STEPS + 1):
         for name in ("curriculum/first_row", "curriculum/last_row", "reward_extra/score/mean", "response_length/mean"):
@@ -142,6 +152,43 @@ def test_verls_own_refusal_is_shown(
     assert failed.returncode == 1 and not processes_of(tmp_path / "run")
     assert failed.stderr.startswith("error: verl ended with code 1; its output is in ")
     assert "ValueError: [actor_rollout_ref.ref] Please set at least one of" in failed.stderr
+
+
+def test_a_killed_supervised_run_ends_as_an_undisturbed_one(
+    processes_of: Processes,
+    wait_until: Callable[..., None],
+    check_trained: Callable[[Path], None],
+    nano_responses: Callable[..., str],
+    repository: Path,
+    tmp_path: Path,
+) -> None:
+    words = [f"responses={nano_responses(12)}", "rows=[{k: 4, rows: 12}]", "verl.trainer.total_epochs=1"]
+    words += ["verl.data.train_batch_size=4", "verl.data.micro_batch_size_per_gpu=4", "verl.trainer.save_freq=1"]
+    words += ["verl.checkpoint.save_contents=[hf_model,model,optimizer,extra]"]
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    whole, taken_up = ([sys.executable, "-m", "train.sft", *words, f"out_dir={out}"] for out in (undisturbed, killed))
+    assert "step 3/3  loss " in finish(repository, whole)
+    logged = killed / "metrics" / "attempt-1.jsonl"
+    with subprocess.Popen(taken_up, cwd=repository, stdout=subprocess.DEVNULL) as stage:
+        wait_until(lambda: logged.exists() and '"step":2,' in logged.read_text(), 300, of=stage)
+        stage.send_signal(signal.SIGKILL)
+    assert not (killed / "manifest.json").exists()
+    rows_before = (killed / "data" / "train.parquet").stat().st_mtime_ns
+    assert "of 3" in finish(repository, taken_up).partition("resuming after step ")[2]
+    assert not processes_of(killed)
+    assert (killed / "data" / "train.parquet").stat().st_mtime_ns == rows_before  # written once
+    assert "done already" in finish(repository, taken_up)
+
+    check_trained(undisturbed / "model")
+    assert farthest(undisturbed, killed) == 0
+    card = json.loads((undisturbed / "model" / "rag_zeval.json").read_text())
+    assert card == {"world": "nano", "variant": "ranking-only"}
+    manifest = json.loads((undisturbed / "manifest.json").read_text())
+    assert manifest["steps"] == 3 and manifest["counts"]["train_rows"] == 12
+    assert not list((undisturbed / "checkpoints").glob("global_step_*"))  # the model folder is what is left
+    for folder in (undisturbed, killed):
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -38,6 +38,12 @@ def test_command_line_over_profile_over_stage(configs):
         (["profile=own"], "stag:\n  n: 2\n", "own.yaml: unknown stage 'stag' (did you mean 'stage'?)"),
         (["profile=own"], "stage: [\n", "own.yaml: cannot be read as YAML: "),
         (["profile=own"], "- a\n", "own.yaml: expected keys with values, found a list"),
+        (
+            ["profile=own"],
+            "stage:\n  name: ${oc.env:CANARY}\n",
+            "key 'name': '${oc.env:CANARY}' refers to something other",
+        ),
+        (["verl.a='$'", "verl.b='${verl.a}{oc.env:CANARY}'"], "", "key 'verl.b': '${oc.env:CANARY}' refers to"),
     ],
 )
 def test_what_is_wrong_gets_one_line_with_the_nearest_name(configs, words, own_profile, message):
@@ -97,18 +103,6 @@ def test_no_word_reads_an_environment_variable(configs, monkeypatch, word):
     with pytest.raises(InputError) as error:
         load_config("stage", [word], configs)
     assert "/canary" not in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_reference_is_not_made_of_pieces(configs):
-    with pytest.raises(InputError, match=r"key 'verl\.b': '\$\{oc\.env:CANARY\}' refers to something other"):
-        load_config("stage", ["verl.a='$'", "verl.b='${verl.a}{oc.env:CANARY}'"], configs)
-
-
-def test_a_profile_reads_no_other_variable(configs, monkeypatch):
-    monkeypatch.setenv("CANARY", "/canary")
-    (configs / "profile/nano.yaml").write_text("stage:\n  name: ${oc.env:CANARY}\n")
-    with pytest.raises(InputError, match=r"configuration: key 'name': '\$\{oc\.env:CANARY\}' refers to"):
-        load_config("stage", [], configs)
 
 
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))

@@ -1,29 +1,25 @@
-"""A process and its children end with the caller, however that ends."""
+"""A process and its children end with the caller, however that ends; the memory they took; ray leaves no folder."""
 
+import itertools
 import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from rag_zeval.stages import memory
 from rag_zeval.stages.processes import last_line, last_lines, python_module, run, started
+from rag_zeval.stages.ray_folder import ray_folder
 
 SLEEPER = "import time; time.sleep(60)"
 PARENT = (
     f"import subprocess, sys; c = subprocess.Popen([sys.executable, '-c', {SLEEPER!r}]); print(c.pid, flush=True)\n"
 )
-
-
-def wait_until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_gone(pid: int) -> bool:
@@ -50,7 +46,7 @@ def test_lines_are_shown_and_logged_and_the_status_is_returned(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("by", ["time", "stop", "its end"])
-def test_nothing_of_it_is_left(tmp_path: Path, by: str) -> None:
+def test_nothing_of_it_is_left(tmp_path: Path, wait_until: Callable[..., None], by: str) -> None:
     stop, children = threading.Event(), list[int]()
 
     def see(line: str) -> None:
@@ -61,7 +57,7 @@ def test_nothing_of_it_is_left(tmp_path: Path, by: str) -> None:
     code = PARENT + ("" if by == "its end" else SLEEPER)
     status = run(python(code), tmp_path / "log", see, seconds=3 if by == "time" else 60, stop=stop)
     assert status == (0 if by == "its end" else None)
-    wait_until(lambda: is_gone(children[0]))
+    wait_until(lambda: is_gone(children[0]), 20)
 
 
 def test_an_error_of_the_caller_ends_it(tmp_path: Path) -> None:
@@ -73,7 +69,7 @@ def test_an_error_of_the_caller_ends_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="other systems do not tell a process of its parent's end"
 )
-def test_it_dies_when_its_caller_is_killed(tmp_path: Path) -> None:
+def test_it_dies_when_its_caller_is_killed(tmp_path: Path, wait_until: Callable[..., None]) -> None:
     code = (
         "from pathlib import Path; from rag_zeval.stages.processes import started, python_module\n"
         f"with started({python(SLEEPER)}, Path({str(tmp_path / 'log')!r})) as process:\n"
@@ -84,4 +80,44 @@ def test_it_dies_when_its_caller_is_killed(tmp_path: Path) -> None:
         assert caller.stdout is not None
         child = int(caller.stdout.readline())
         caller.kill()
-    wait_until(lambda: is_gone(child))
+    wait_until(lambda: is_gone(child), 20)
+
+
+def let_there_be(monkeypatch: pytest.MonkeyPatch, free: Iterable[int]) -> None:
+    """GiB that the system can give, one look after the other."""
+    looks = iter(free)
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=next(looks) * 2**30))
+
+
+def test_the_least_there_was_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_there_be(monkeypatch, [20, 9, 3, 12])
+    memory_of_this = memory.Memory()
+    assert memory_of_this.taken == 0
+    for taken in (11, 17, 17):
+        memory_of_this.look()
+        assert memory_of_this.taken == taken
+
+
+def test_it_is_looked_at_while_the_block_runs(monkeypatch: pytest.MonkeyPatch, wait_until: Callable[..., None]) -> None:
+    monkeypatch.setattr(memory, "SECONDS", 0.01)
+    let_there_be(monkeypatch, itertools.chain([20, 5], itertools.repeat(18)))
+    with memory.watched() as memory_of_this:
+        wait_until(lambda: memory_of_this.taken, 5)
+    assert memory_of_this.taken == 15
+
+
+def test_ray_folder_is_short_and_removed_even_after_a_kill(tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    with ray_folder(deep) as first:
+        assert first.is_dir() and len(str(first)) < 45
+    assert not first.exists()
+    code = (
+        f"import os, pathlib, sys; sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
+        "from rag_zeval.stages.ray_folder import ray_folder\n"
+        f"with ray_folder(pathlib.Path({str(deep)!r})) as f: print(f, flush=True); os.kill(os.getpid(), 9)"
+    )
+    left = Path(subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True).stdout.strip())
+    assert left.is_dir()
+    with ray_folder(deep) as second:
+        assert second != left and not left.exists()
