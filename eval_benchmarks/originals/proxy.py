@@ -8,7 +8,7 @@ import hashlib
 import json
 import threading
 from collections import defaultdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -17,7 +17,7 @@ from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.embeddings import embedding_of
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Reply
-from rag_zeval.ports import send
+from rag_zeval.ports import listen, send
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 
@@ -35,7 +35,7 @@ class CountingProxy:
         self._cache_path, self._trial = cache, trial
         self._replies: dict[str, list[Reply]] = defaultdict(list)
         self._loop = asyncio.new_event_loop()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = listen("127.0.0.1", 0, "HTTP/1.1", POST=self.answer)
         self._server.daemon_threads = True
         self._threads = [
             threading.Thread(target=self._loop.run_forever, daemon=True),
@@ -94,16 +94,3 @@ def _whole(answer: Any) -> tuple[str, str]:
     if not isinstance(answer, dict):
         raise ValueError("the endpoint's answer is no JSON object")
     return json.dumps(answer), "ok"
-
-
-def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            proxy.answer(self)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    return Handler
