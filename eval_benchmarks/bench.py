@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.text import Text
 
 from eval_benchmarks.bench_manifest import write_manifest
-from eval_benchmarks.bench_settings import BenchSettings, read_settings
+from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import BothOrders, has_pairs
 from eval_benchmarks.datasets.registry import load_benchmarks
@@ -34,7 +34,7 @@ from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.statuses import status_kinds
-from rag_zeval.stages.config import stored
+from rag_zeval.stages.config import check_settings, stored
 
 REASONS = 5  # reasons for missing scores shown of each scorer
 LEFT_OUT = "left out: "
@@ -49,7 +49,7 @@ def run(config: DictConfig) -> int:
     Raises InputError, before any model is loaded, for configuration, data or models that cannot be used.
     """
     console = open_console()
-    settings = read_settings(config, BenchSettings)
+    settings = check_settings(BenchSettings, config)
     prices = read_prices(settings.prices) if settings.prices is not None else {}
     if settings.dry_run:
         show(console, *expected_calls_table(settings, prices))

@@ -1,17 +1,19 @@
-"""The settings of a benchmark run, checked once: a wrong value is one line that names its key."""
+"""The settings of a benchmark run, checked once: a wrong value is one line that names its key.
+
+`configs/bench.yaml` explains the keys.
+"""
 
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from omegaconf import DictConfig, OmegaConf
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from eval_benchmarks.originals.packages import ORIGINALS
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.registry import JUDGE, MEASURES
-from rag_zeval.stages.config import check_settings
+from rag_zeval.stages.config import Section, Text
 
 CALLS = ("concurrency", "timeout", "connect_timeout", "max_body_mib", "api_key_env")  # how endpoints are called
 
@@ -34,18 +36,11 @@ Seed = Annotated[int, Field(ge=0, lt=2**63, description="a whole number from 0 t
 Limit = Annotated[int | float, _number(0.001, 1e6)]
 Dollars = Annotated[int | float | None, _number(0.001, 1e6)]
 Flag = Annotated[bool, Field(description="true or false")]
-Text = Annotated[str, Field(min_length=1)]
 Folder = Annotated[Text, Field(description="a folder")]
 FolderOrNull = Annotated[Text | None, Field(description="a folder")]
 KeyName = Annotated[Text | None, Field(description="the name of an environment variable")]
 VariantName = Annotated[Text | None, AfterValidator(_check_variant), Field(description="the name of a prompt variant")]
 Server = Annotated[str, Field(pattern="^https?://", description="an address that begins with http:// or https://")]
-
-
-class Section(BaseModel):
-    """A part of `configs/bench.yaml`, where its keys are explained."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
 
 
 class Judge(Section):
@@ -149,19 +144,6 @@ class DownloadSettings(Section):
 
     data_dir: Folder
     download: Servers
-
-
-S = TypeVar("S", bound=Section)
-
-
-def read_settings(config: DictConfig, kind: type[S]) -> S:
-    """The settings of a kind; other keys are left alone. Raises InputError naming the key whose value does not fit.
-
-    >>> read_settings(load_config("bench", ["bootstrap.draws=0"]), BenchSettings)
-    InputError: bootstrap.draws: must be a whole number of at least 1, found 0
-    """
-    values: Any = OmegaConf.to_container(config, resolve=True)
-    return check_settings(kind, values)
 
 
 def check_names(key: str, names: Sequence[str], known: Collection[str]) -> None:

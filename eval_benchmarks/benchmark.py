@@ -5,13 +5,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import ConfigDict, FiniteFloat
 
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored, Scorer
+from rag_zeval.stages.config import Section, Text
 from rag_zeval.statistics.bootstrap import Clusters, Mask, Ratio, Statistic, columns_of, mean
 from rag_zeval.statistics.weighted_correlations import Floats
 
@@ -79,13 +80,17 @@ class MeanOfMetrics(Statistic):
         return np.unique(columns_of(self, keep)[metric.scored[keep]])
 
 
-class PublishedValues(BaseModel):
+class Described(Section):
+    """A description of data, or a part of one. Keys that are not known are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PublishedValues(Described):
     """Values of one metric that others print for this benchmark, by the name of the judge; source: where."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    metric: Annotated[str, Field(min_length=1)]
-    source: Annotated[str, Field(min_length=1)]
+    metric: Text
+    source: Text
     values: dict[str, FiniteFloat]
 
 

@@ -5,14 +5,13 @@ FIRST and SECOND are scorers as the tables name them: `bleu`, or with its model 
 """
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 ABOUT = """$ python -m eval_benchmarks.compare runs/bench/nano bleu rouge_l
 
@@ -24,16 +23,12 @@ The scorer alone is enough if it has only one model.
 HEADS = ("metric", "difference", "95% interval", "p", "n", "coverage")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Print a table for each benchmark with scores of both. Raises InputError for a name that is not one scorer's."""
-    return run_command(compare_scorers, argv, "eval_benchmarks.compare", ABOUT)
-
-
 def compare_scorers(
     run: Annotated[Path, typer.Argument(help="The folder of a finished benchmark run.")],
     first: Annotated[str, typer.Argument(help="A scorer, as the tables name it.")],
     second: Annotated[str, typer.Argument(help="The scorer to compare it with.")],
 ) -> None:
+    """Print a table for each benchmark with scores of both. Raises InputError for a name that is not one scorer's."""
     from eval_benchmarks.bench_manifest import read_run
     from eval_benchmarks.output.columns import TEST_COLUMNS, make_table
     from eval_benchmarks.output.comparisons import pair_rows
@@ -67,5 +62,7 @@ def _find(wanted: str, names: dict[str, str]) -> str:
     return fitting[0]
 
 
+main = command_line(compare_scorers, "eval_benchmarks.compare", ABOUT)
+
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

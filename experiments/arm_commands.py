@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from eval_benchmarks.bench_settings import check_names
 from rag_zeval.errors import InputError
 from rag_zeval.files import flat
-from rag_zeval.stages.config import check_settings, load_config, stored
+from rag_zeval.stages.config import Section, check_settings, load_config, stored
 
 MODULES = {"synthesize": "synthesize", "sft": "train.sft", "train": "train", "bench": "eval_benchmarks"}  # by stage
 RL = "train"
@@ -75,13 +75,11 @@ class ArmRun:
         return None
 
 
-class Experiment(BaseModel):
+class Experiment(Section):
     """The keys of configs/experiments.yaml, which explains them, and those of one of its experiments.
 
     arms: those to train; recipes: all that the experiment has, each with its stages and their settings.
     """
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
     profile: str
     name: str

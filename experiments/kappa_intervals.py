@@ -5,7 +5,6 @@ interval, and its coverage: the share of intervals that contain the true kappa. 
 """
 
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -13,7 +12,7 @@ import typer
 
 from rag_zeval.audit.agreement import Ratings, estimate, kappa
 from rag_zeval.statistics.weighted_correlations import Floats
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 KAPPAS = (0.5, 0.7, 0.9)
 SUPPORTED = 0.8  # share of rows that each rater supports
@@ -58,9 +57,7 @@ def kappa_intervals(
         print(f"| {rows} | {' | '.join(f'{width:.2f} ({share:.1%})' for width, share in cells)} |", flush=True)
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(kappa_intervals, argv, "experiments.kappa_intervals", __doc__)
-
+main = command_line(kappa_intervals, "experiments.kappa_intervals", __doc__)
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -12,7 +12,7 @@ from statistics import mean
 
 from omegaconf import DictConfig
 
-from eval_benchmarks.bench_settings import BenchSettings, read_settings
+from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.model_checks import check_models
@@ -37,7 +37,7 @@ from experiments.arm_results import (
 )
 from rag_zeval.files import Row, read_json, write_json
 from rag_zeval.stages import processes
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import check_settings, load_config
 
 LAST_WORDS = 3  # lines of a failed stage's output that are shown
 
@@ -63,7 +63,7 @@ class ExperimentWork:
         self.answers = answers_command(experiment)
         self.runs = arm_runs(experiment)
         bench = bench_command(experiment, self.runs[0])
-        settings = read_settings(load_config("bench", bench.words), BenchSettings)
+        settings = check_settings(BenchSettings, load_config("bench", bench.words))
         check_models(settings)
         self.benchmarks: Sequence[Benchmark] = load_benchmarks(settings)[0]
         check_ratios(self.benchmarks)

@@ -14,10 +14,10 @@ from eval_benchmarks.output.curves import png, step_axes
 from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.figures import FIGURES, draw, window
 from experiments.dynamics.run import read_runs
-from experiments.markdown import figure
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, read_json, write_text
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
+from rag_zeval.text import with_interval
 from synthesize.faithfulness import MEASURES
 
 FILES = {
@@ -83,7 +83,7 @@ def side_by_side(summary: Sequence[Row], benchmark: str) -> list[Row]:
 
 def _figure(row: Row, value: str = "value", low: str = "ci_low", high: str = "ci_high") -> str:
     """`0.412 [0.371, 0.455]` of these three fields, or a dash for what is missing."""
-    return "–" if row[value] is None else figure({"value": row[value], "ci_low": row[low], "ci_high": row[high]})
+    return with_interval(row[value], row[low], row[high], none="–")
 
 
 def support_chart(by_alpha: Sequence[Row]) -> bytes:
@@ -101,15 +101,11 @@ def support_chart(by_alpha: Sequence[Row]) -> bytes:
     return png(figure)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 the report of the run folder is written, 2 the input is wrong, 130 interrupted."""
-    about = "Write the report of a whole run again."
-    return exit_status(lambda: run_command(report, argv, "experiments.run_report", about))
-
-
 def report(run: Annotated[Path, typer.Argument(help="The folder of the run, such as runs/reproduce.")]) -> None:
     print(f"report: {write_run_report(run)}")
 
 
+main = command_line(report, "experiments.run_report", "Write the report of a whole run again.")
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

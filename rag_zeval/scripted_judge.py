@@ -90,7 +90,7 @@ class ScriptedJudge:
         self._keep = keep
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._server = listen("127.0.0.1", port, _handler(self))
+        self._server = listen("127.0.0.1", port, GET=self._list_models, POST=self._post)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
         self.thread = threading.Thread(
@@ -105,6 +105,13 @@ class ScriptedJudge:
         self._stopped.set()
         self._server.shutdown()
         self._server.server_close()
+
+    def _list_models(self, handler: BaseHTTPRequestHandler) -> None:
+        send(handler, self.models_status, {"object": "list", "data": self.models})
+
+    def _post(self, handler: BaseHTTPRequestHandler) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a client that does not wait
+            self.answer(handler)
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Take a request's body and answer it, or fail as the next fault says."""
@@ -179,21 +186,6 @@ class ScriptedJudge:
         else:
             return False
         return True
-
-
-def _handler(judge: ScriptedJudge) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            send(self, judge.models_status, {"object": "list", "data": judge.models})
-
-        def do_POST(self) -> None:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a client that does not wait
-                judge.answer(self)
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    return Handler
 
 
 def read_replies(path: Path) -> dict[str, str]:

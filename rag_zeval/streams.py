@@ -140,3 +140,17 @@ def run_command(command: Callable[..., None], words: Sequence[str], module: str,
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(help=re.sub(r"(?<!\n)\n(?![\n-]) *", " ", about or ""))(command)
     return run_app(app, list(words), f"python -m {module}")
+
+
+def command_line(command: Callable[..., None], module: str, about: str | None) -> Callable[..., int]:
+    """The `main` of a module with one command: `run_command` on the words that it is given, else on those after
+    `python -m module`. It returns the command's `exit_status`.
+
+        main = command_line(write, "synthesize.answer_set", "Keep the answers of finished runs.")
+        sys.exit(main())
+    """
+
+    def main(words: Sequence[str] | None = None) -> int:
+        return exit_status(lambda: run_command(command, sys.argv[1:] if words is None else words, module, about))
+
+    return main

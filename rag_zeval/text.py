@@ -1,4 +1,4 @@
-"""Text from users and models: put on one line, checked for being blank, made valid for an encoding."""
+"""Text from users and models: put on one line, checked for being blank, made valid for an encoding. And intervals."""
 
 import re
 from collections.abc import Sequence
@@ -30,3 +30,16 @@ def is_blank(value: str | Sequence[str] | None) -> bool:
 def without_surrogates(text: str) -> str:
     """The text with each lone surrogate replaced. JSON can hold them (half an emoji); no encoding of a model can."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def with_interval(
+    value: float | None, low: float | None, high: float | None, form: str = ".3f", none: str = "-"
+) -> str:
+    """A number with its interval, or alone where either end is None, each in the same form; `none` for no number.
+
+    >>> with_interval(0.4123, 0.3712, 0.4555)
+    '0.412 [0.371, 0.456]'
+    """
+    if value is None:
+        return none
+    return f"{value:{form}}" + (f" [{low:{form}}, {high:{form}}]" if low is not None and high is not None else "")

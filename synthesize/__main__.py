@@ -56,8 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(asked: DictConfig) -> int:
-    values: Any = OmegaConf.to_container(asked, resolve=True)
-    settings, config = check_settings(Settings, values), stored(asked)
+    settings, config = check_settings(Settings, asked), stored(asked)
     tally, reader = Tally(settings.strict), JobReader(settings)
     questions = _load(settings, tally, reader)
     made_with = {

@@ -17,7 +17,7 @@ import typer
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, first_difference, iter_jsonl, parse_row, read_json, write_bytes
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
 # Of a manifest's `made_with` and `config`: what the answer to one question follows from.
@@ -85,19 +85,14 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
     return len(rows)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """0: written; 2: a run cannot be taken."""
-    words = sys.argv[1:] if argv is None else argv
-    about = "Keep the answers of finished synthesis runs in one Parquet file."
-    return exit_status(lambda: run_command(write, words, "synthesize.answer_set", about))
-
-
 def write(
     file: Annotated[Path, typer.Argument(help="The file to write, Parquet.")],
     runs: Annotated[list[Path], typer.Argument(help="The folders of the synthesis runs.")],
 ) -> None:
     print(f"{file}: the answers to {write_answers(file, runs)} questions")
 
+
+main = command_line(write, "synthesize.answer_set", "Keep the answers of finished synthesis runs in one Parquet file.")
 
 if __name__ == "__main__":
     sys.exit(main())

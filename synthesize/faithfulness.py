@@ -6,14 +6,14 @@ is the passage's words in order, how near its meaning is. None is faithfulness i
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from statistics import fmean
-from typing import Any, TypedDict
+from typing import Any
 
 from rag_zeval.files import Row
 from rag_zeval.judge.scoring import strictly_ranked
 from rag_zeval.progress import Progress
 from rag_zeval.stages.answer_quality import answer_words, common_subsequence, contains_answer
-from synthesize.statistics import print_table, shown_interval
+from rag_zeval.text import with_interval
+from synthesize.statistics import mean_of, print_table
 
 MEASURES = {
     "gold_answer": "gold answer contained",
@@ -22,15 +22,6 @@ MEASURES = {
     "cosine": "cosine to the passage",
 }
 Values = Mapping[float, float]  # of a question's answers by alpha, those that have one
-
-
-class Interval(TypedDict):
-    """A mean of n values with its 95% interval; None for no values."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    n: int
 
 
 def passage_words(text: str, passage: str) -> float | None:
@@ -49,8 +40,8 @@ def measure_faithfulness(rows: Sequence[Row], embeddings: str | None = None) -> 
     """For each measure of MEASURES that the rows allow: its mean by alpha, its order in pairs of alphas, and overall.
 
     rows: of `responses.jsonl`; those without answers are left out. embeddings: a folder or endpoint of sentence vectors
-    for the cosine. A measure has `by_alpha` (an Interval with its `alpha`, largest first), `pairs` (for two alphas
-    `higher` and `tied`: Intervals of the share of questions whose answer at the larger alpha has more, or as much) and
+    for the cosine. A measure has `by_alpha` (a `mean_of` with its `alpha`, largest first), `pairs` (for two alphas
+    `higher` and `tied`: `mean_of` the share of questions whose answer at the larger alpha has more, or as much) and
     `ordered` (the share whose answers fall with every step of alpha).
     """
     answered = [row for row in rows if row["status"] == "ok"]
@@ -99,9 +90,9 @@ def _cosines(rows: Sequence[Row], embeddings: str) -> dict[tuple[str, str], floa
 def _fall(questions: Sequence[Values], alphas: Sequence[float]) -> dict[str, Any]:
     whole = [values for values in questions if len(values) == len(alphas)]
     return {
-        "by_alpha": [{"alpha": alpha, **_interval([v[alpha] for v in questions if alpha in v])} for alpha in alphas],
+        "by_alpha": [{"alpha": alpha, **mean_of([v[alpha] for v in questions if alpha in v])} for alpha in alphas],
         "pairs": [_pair(questions, *pair) for pair in combinations(alphas, 2)],
-        "ordered": _interval([float(strictly_ranked([*values.values()], [*values])) for values in whole]),
+        "ordered": mean_of([float(strictly_ranked([*values.values()], [*values])) for values in whole]),
     }
 
 
@@ -109,22 +100,9 @@ def _pair(questions: Sequence[Values], larger: float, smaller: float) -> dict[st
     both = [(values[larger], values[smaller]) for values in questions if larger in values and smaller in values]
     return {
         "alphas": [larger, smaller],
-        "higher": _interval([float(first > second) for first, second in both]),
-        "tied": _interval([float(first == second) for first, second in both]),
+        "higher": mean_of([float(first > second) for first, second in both]),
+        "tied": mean_of([float(first == second) for first, second in both]),
     }
-
-
-def _interval(values: Sequence[float]) -> Interval:
-    """Wilson's interval for shares (all values 0 or 1), else the bootstrap's."""
-    from rag_zeval.statistics.bootstrap import mean_interval, share_interval  # numpy: only once all is answered
-
-    if not values:
-        return Interval(mean=None, low=None, high=None, n=0)
-    if set(values) <= {0.0, 1.0}:
-        low, high = share_interval(int(sum(values)), len(values))
-    else:
-        low, high = mean_interval([[value] for value in values])
-    return Interval(mean=fmean(values), low=low, high=high, n=len(values))
 
 
 def print_faithfulness(measures: Mapping[str, Any]) -> None:
@@ -146,16 +124,12 @@ def _pair_rows(measures: Mapping[str, Any]) -> list[list[str]]:
     rows = [
         [
             " / ".join(f"{alpha:g}" for alpha in cells[0]["alphas"]),
-            *(f"{_shown(cell['higher'])} ({_share(cell['tied'])})" for cell in cells),
+            *(f"{_shown(cell['higher'])} ({with_interval(cell['tied']['mean'], None, None)})" for cell in cells),
         ]
         for cells in zip(*(measure["pairs"] for measure in measures.values()), strict=True)
     ]
     return [*rows, ["all fall", *(_shown(measure["ordered"]) for measure in measures.values())]]
 
 
-def _shown(interval: Interval) -> str:
-    return shown_interval(interval["mean"], interval["low"], interval["high"])
-
-
-def _share(interval: Interval) -> str:
-    return "-" if interval["mean"] is None else f"{interval['mean']:.3f}"
+def _shown(interval: Row) -> str:
+    return with_interval(interval["mean"], interval["low"], interval["high"])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, PositiveInt, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, PositiveInt, model_validator
 
 from rag_zeval.stages.answer_quality import AnswerFilter
+from rag_zeval.stages.config import Section, Share, Text
 
 NANO = "nano"
-Text = Annotated[str, Field(min_length=1)]
-Limit = Annotated[float, Field(gt=0, le=1)]
 
 
 def _different(alphas: list[float]) -> list[float]:
@@ -19,10 +18,8 @@ def _different(alphas: list[float]) -> list[float]:
     return alphas
 
 
-class Settings(BaseModel):
+class Settings(Section):
     """The keys of `configs/synthesize.yaml`, where they are explained."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
     out_dir: Text
     source: Text
@@ -45,9 +42,9 @@ class Settings(BaseModel):
     workers: PositiveInt | None
     address: Literal["local", "auto"]
     embeddings: Text | None
-    flag_near_identical: Limit
-    flag_repetition: Limit
-    flag_passage: Limit
+    flag_near_identical: Share
+    flag_repetition: Share
+    flag_passage: Share
 
     @model_validator(mode="after")
     def _check_address(self) -> Settings:

@@ -23,6 +23,7 @@ from rag_zeval.stages.answer_quality import (
     find_flags,
     repetition,
 )
+from rag_zeval.text import with_interval
 
 Supports = Mapping[float, float | None]  # true support of a question's answers by alpha; None on real text
 
@@ -132,14 +133,23 @@ def _of_size(k: int, alphas: Sequence[float], flags: Sequence[Flags], supports: 
 
 
 def _share(outcomes: Sequence[bool]) -> dict[str, Any]:
-    """`{"share", "low", "high", "n"}`: the share of n outcomes that are true, in [0, 1], with its 95% interval
-    (Wilson 1927); None for no outcomes."""
-    from rag_zeval.statistics.bootstrap import share_interval
+    """`{"share", "low", "high", "n"}`: the share of n outcomes that are true, in [0, 1], as `mean_of` has it."""
+    share = mean_of(outcomes)
+    return {"share": share.pop("mean"), **share}
 
-    if not outcomes:
-        return {"share": None, "low": None, "high": None, "n": 0}
-    low, high = share_interval(sum(outcomes), len(outcomes))
-    return {"share": fmean(outcomes), "low": low, "high": high, "n": len(outcomes)}
+
+def mean_of(values: Sequence[float]) -> dict[str, Any]:
+    """`{"mean", "low", "high", "n"}`: the mean of n values with its 95% interval; None for no values.
+
+    The interval is Wilson's (1927) for shares (all values 0 or 1), else the bootstrap's.
+    """
+    from rag_zeval.statistics.bootstrap import mean_interval, share_interval  # numpy: only once all is answered
+
+    low = high = None
+    if values:
+        is_share = set(values) <= {0.0, 1.0}
+        low, high = share_interval(int(sum(values)), len(values)) if is_share else mean_interval([[v] for v in values])
+    return {"mean": _mean(values), "low": low, "high": high, "n": len(values)}
 
 
 def print_report(statistics: Mapping[str, Any], winnable: Mapping[str, Any], title: str) -> None:
@@ -163,14 +173,14 @@ def print_report(statistics: Mapping[str, Any], winnable: Mapping[str, Any], tit
 
 def _answers_row(at: Row) -> list[str]:
     shares = ("-" if at[key] is None else f"{at[key]:.3f}" for key in ("unfinished", "empty", "repetition"))
-    support = shown_interval(at["true_support"], at["true_support_low"], at["true_support_high"])
+    support = with_interval(at["true_support"], at["true_support_low"], at["true_support_high"])
     return [f"{at['alpha']:g}", str(at["answers"]), f"{at['n_tokens']:.1f}", *shares, support]
 
 
 def _pair_row(pair: Row) -> list[str]:
     shares = (pair[key] for key in ("identical", "near_identical", "tied", "near_identical_tied"))
     alphas = " / ".join(f"{alpha:g}" for alpha in pair["alphas"])
-    return [alphas, *(shown_interval(share["share"], share["low"], share["high"]) for share in shares)]
+    return [alphas, *(with_interval(share["share"], share["low"], share["high"]) for share in shares)]
 
 
 def _set_row(size: Row) -> list[str]:
@@ -188,8 +198,3 @@ def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
     for row in rows:
         table.add_row(*row)
     console.print(table)
-
-
-def shown_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """`0.512 [0.480, 0.544]`, or a dash where there is no value."""
-    return "-" if value is None else f"{value:.3f} [{low:.3f}, {high:.3f}]"

@@ -19,6 +19,7 @@ from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
+from rag_zeval.templates import templates
 from train.curriculum import build_curriculum, prompt_counter, read_questions
 from train.derived_keys import derived_keys
 from train.gpu_memory import BYTES, GIB, Setup, cache_tokens, memory_needs, misfit, read_setup
@@ -27,7 +28,7 @@ from train.run_folder import RunFolder
 from train.settings import Stage, TrainSettings
 from train.verl_config import build, validate
 
-TEMPLATE = Path(__file__).parent / "templates" / "plan.txt"
+TEMPLATES = Path(__file__).parent / "templates"
 
 
 def count_steps(verl: DictConfig, rows: int) -> int:
@@ -149,7 +150,6 @@ def print_plan(settings: TrainSettings) -> int:
 
 def render(values: Mapping[str, Any]) -> str:
     """The text of the plan."""
-    from jinja2 import Environment, StrictUndefined
 
     def gib(size: float) -> str:
         return f"{size / GIB:.1f}"
@@ -157,10 +157,8 @@ def render(values: Mapping[str, Any]) -> str:
     def sizes(parts: Mapping[str, float], shown: Callable[[float], str]) -> str:
         return ", ".join(f"{name} {shown(size)}" for name, size in parts.items() if size)
 
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"gib": gib, "sized": sized, "sizes": sizes}
-    environment.globals |= {"gib": gib, "sized": sized}
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
+    layout = templates(TEMPLATES, filters={"gib": gib, "sized": sized, "sizes": sizes}, trim_blocks=True)
+    return layout.get_template("plan.txt").render(values, gib=gib, sized=sized)
 
 
 def checked_by_verl(verl: DictConfig) -> str | None:

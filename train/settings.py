@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveInt, StrictInt, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, PositiveInt, StrictInt, model_validator
 from pydantic.dataclasses import dataclass
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256
 from rag_zeval.judge.prompt import PROMPTS, RANKING, find_variant
 from rag_zeval.stages.answer_quality import AnswerFilter
-from rag_zeval.stages.config import check_settings, stored
+from rag_zeval.stages.config import Section, Share, check_settings, stored
 from rewards.accuracy import AccuracyRule
 from train.verl_config import PPO, SFT, Trainer, check_keys
 
@@ -40,9 +40,6 @@ NOT_BINDING = (
 )
 
 
-Share = Annotated[float, Field(gt=0, le=1)]
-
-
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Stage:
     """`rows` training rows with `k` candidates each; no number of rows: all there are."""
@@ -54,13 +51,13 @@ class Stage:
 Stages = Annotated[list[Stage], Field(description="a list of {k: a number, rows: a number, or null for all}")]
 
 
-class Settings(BaseModel):
+class Settings(Section):
     """The keys that `configs/train.yaml` and `configs/sft.yaml` share, where they are explained.
 
     A filter that is null is off. That is the default of all but the first, so that older runs can be resumed.
     """
 
-    model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
     trainer: ClassVar[Trainer]
     not_binding: ClassVar[Sequence[str]]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from http.client import HTTPException
 from pathlib import Path
 
-from eval_benchmarks.bench_settings import DownloadSettings, read_settings
+from eval_benchmarks.bench_settings import DownloadSettings
 from eval_benchmarks.datasets.labelled.description import DataFile, descriptions
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_bytes
@@ -154,7 +154,7 @@ def _fetch(url: str, part: Path) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 done, 2 after a line on stderr for each file that could not be had."""
-    settings = read_settings(load_config("bench", argv), DownloadSettings)
+    settings = check_settings(DownloadSettings, load_config("bench", argv))
     data_dir, status = Path(settings.data_dir), 0
     for file, licence in downloads():
         try:

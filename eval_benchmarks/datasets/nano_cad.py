@@ -19,7 +19,7 @@ from eval_benchmarks.datasets.nano_eval import PAIRS, RANKED, NanoWorld
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, read_jsonl, write_text
 from rag_zeval.stages import world
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 ROWS = Path(__file__).with_name("nano_cad.jsonl")
 N = 500  # prompts for each K
@@ -68,10 +68,6 @@ def choose(responses: Sequence[Row], n: int = N) -> list[Row]:
     return [*chosen[RANKED], *chosen[PAIRS]]
 
 
-def main(argv: Sequence[str]) -> int:
-    return run_command(write_rows, argv, "eval_benchmarks.datasets.nano_cad", "Choose the prompts of nano_cad.")
-
-
 def write_rows(responses: Annotated[Path, typer.Argument(help="A responses.jsonl of the split test.")]) -> None:
     answered = read_jsonl(responses, {"id": str, "status": str})
     rows = choose([row for row in answered if row["status"] == "ok"])
@@ -79,5 +75,7 @@ def write_rows(responses: Annotated[Path, typer.Argument(help="A responses.jsonl
     print(f"{len(rows)} prompts: {ROWS}")
 
 
+main = command_line(write_rows, "eval_benchmarks.datasets.nano_cad", "Choose the prompts of nano_cad.")
+
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1:])))
+    sys.exit(main())

@@ -8,16 +8,16 @@ import hashlib
 import json
 import threading
 from collections import defaultdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from rag_zeval.models.cache import ReplyCache
-from rag_zeval.models.embeddings import Embedding
+from rag_zeval.models.embeddings import embedding_of
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Reply
-from rag_zeval.ports import send
+from rag_zeval.ports import listen, send
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 
@@ -33,9 +33,9 @@ class CountingProxy:
     def __init__(self, chat: Endpoint, embeddings: Endpoint | None, cache: Path, trial: int = 0):
         self._endpoints = {CHAT: chat, **({EMBEDDINGS: embeddings} if embeddings else {})}
         self._cache_path, self._trial = cache, trial
-        self._replies: dict[str, list[Reply | Embedding]] = defaultdict(list)
+        self._replies: dict[str, list[Reply]] = defaultdict(list)
         self._loop = asyncio.new_event_loop()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = listen("127.0.0.1", 0, "HTTP/1.1", POST=self.answer)
         self._server.daemon_threads = True
         self._threads = [
             threading.Thread(target=self._loop.run_forever, daemon=True),
@@ -61,8 +61,8 @@ class CountingProxy:
         """The base URL for a client that asks about an example."""
         return f"http://127.0.0.1:{self._server.server_port}/{quote(example, safe='')}/v1"
 
-    def take(self, example: str) -> list[Reply | Embedding]:
-        """The replies that an example has got, vectors without their numbers; they are then forgotten."""
+    def take(self, example: str) -> list[Reply]:
+        """The replies that an example has got; they are then forgotten."""
         return self._replies.pop(example, [])
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
@@ -78,7 +78,7 @@ class CountingProxy:
             reply = asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except Exception as error:  # the model cannot be reached at all: so with every request
             reply = Reply(None, f"failed: {error}")
-        self._replies[unquote(example)].append(_vector(reply) if path == EMBEDDINGS else reply)
+        self._replies[unquote(example)].append(embedding_of(reply) if path == EMBEDDINGS else reply)
         if reply.text is None:
             send(handler, 400, {"error": {"message": reply.status}})
         else:
@@ -90,26 +90,7 @@ class CountingProxy:
         return await self._cache.reply(key, lambda: endpoint.post(path, body, _whole))
 
 
-def _vector(reply: Reply) -> Embedding:
-    vector = None if reply.text is None else ()
-    costs = reply.prompt_tokens, reply.calls, reply.retries, reply.seconds, reply.cached
-    return Embedding(vector, reply.status, *costs)
-
-
 def _whole(answer: Any) -> tuple[str, str]:
     if not isinstance(answer, dict):
         raise ValueError("the endpoint's answer is no JSON object")
     return json.dumps(answer), "ok"
-
-
-def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            proxy.answer(self)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    return Handler

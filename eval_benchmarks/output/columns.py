@@ -12,6 +12,7 @@ from eval_benchmarks.datasets.labelled.benchmark import AUROC, BY_THRESHOLD, MAC
 from eval_benchmarks.output.table import NONE, Table
 from eval_benchmarks.trials import scorer_name
 from rag_zeval.files import Row
+from rag_zeval.text import with_interval
 
 TableColumns = Mapping[str, Callable[[Row], str]]  # head -> cell of a row
 
@@ -35,8 +36,7 @@ def _labelled(metric: str) -> Callable[[Row], str]:
         row = line["by_metric"].get(metric)
         if row is None or row["value"] is None:
             return NONE if row is None else _number("published")(row)
-        limits = "" if row["ci_low"] is None else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
-        return f"{row['value']:.3f}{limits}"
+        return with_interval(row["value"], row["ci_low"], row["ci_high"])
 
     return cell
 

@@ -42,8 +42,11 @@ def density_figure(results: BenchResults) -> Any | None:
         coverage = scorer.metrics[KINDS[0]].mean_coverage
         ax.set_title(f"{textwrap.fill(scorer.name, TITLE_WIDTH)}\ncoverage {coverage:.1%}", fontsize=9)
         deltas, labels = _deltas_and_labels(scorer)
-        for label in LABELS:
-            _draw(ax, deltas[labels == label], label)
+        for label, colour in LABELS.items():
+            of_label = deltas[labels == label]
+            draw_density(ax, of_label, X, colour, shade=0.08, width=1.6)
+            if len(of_label):
+                ax.plot(of_label.mean(), 0, marker="^", color=colour, clip_on=False, zorder=5)
         ax.set_xlim(X[0], X[-1])
         ax.set_ylim(bottom=0)
     for ax in panels[len(shown) :]:
@@ -69,16 +72,19 @@ def _deltas_and_labels(scorer: ScorerTrials) -> tuple[Floats, Floats]:
     return deltas[there], np.broadcast_to(labels.ravel(), deltas.shape)[there]
 
 
-def _draw(ax: Any, deltas: Floats, label: int) -> None:
+def draw_density(
+    ax: Any, values: Floats, x: Floats, colour: str, shade: float, label: str | None = None, width: float | None = None
+) -> None:
+    """A kernel density at the places `x`, with the area below it; nothing for no values.
+
+    Values that are all the same have no density: they are a dotted line at their place. shade: opacity of the area, in
+    [0, 1]; label: in the legend; width: of the curve, in points, None for matplotlib's own.
+    """
     from scipy.stats import gaussian_kde
 
-    if not len(deltas):
-        return
-    colour = LABELS[label]
-    if np.ptp(deltas) > ROUNDING:
-        density = gaussian_kde(deltas)(X)
-        ax.plot(X, density, color=colour, linewidth=1.6)
-        ax.fill_between(X, density, color=colour, alpha=0.08)
-    else:
-        ax.axvline(deltas[0], color=colour, linestyle=":")
-    ax.plot(deltas.mean(), 0, marker="^", color=colour, clip_on=False, zorder=5)
+    if len(values) and np.ptp(values) > ROUNDING:
+        density = gaussian_kde(values)(x)
+        ax.plot(x, density, color=colour, label=label, linewidth=width)
+        ax.fill_between(x, density, color=colour, alpha=shade)
+    elif len(values):
+        ax.axvline(values[0], color=colour, linestyle=":", label=label)

@@ -14,9 +14,7 @@ CSS_DPI = 96
 
 def fill(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
     """The text of a template; in HTML all values are escaped."""
-    environment = shared.templates(TEMPLATES, shared.TEMPLATES)
-    environment.filters.update(filters or {})
-    return environment.get_template(template).render(**values)
+    return shared.templates(TEMPLATES, shared.TEMPLATES, filters=filters).get_template(template).render(**values)
 
 
 def render(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from omegaconf import OmegaConf
+from typing import TYPE_CHECKING
 
 from rag_zeval.stages.config import check_settings, load_config
 from rag_zeval.streams import exit_status
@@ -25,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def paper(words: Sequence[str]) -> int:
-    config: Any = OmegaConf.to_container(load_config("paper", words), resolve=True)
+    config = load_config("paper", words)
     from experiments.paper.bench_runs import plan_tables  # after --help: brings the scorers
     from experiments.paper.paper_settings import PaperSettings, mock_judge
 

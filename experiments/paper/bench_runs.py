@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from eval_benchmarks.bench_manifest import MANIFEST, data_hashes
-from eval_benchmarks.bench_settings import RunSettings, check_names, read_settings
+from eval_benchmarks.bench_settings import RunSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
 from eval_benchmarks.originals.packages import ORIGINALS
@@ -21,7 +21,7 @@ from rag_zeval.files import flat, read_json, write_json
 from rag_zeval.models.open import check_spec
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.registry import MEASURES, TEXT_SCORERS
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import check_settings, load_config
 
 NO_MODEL = "no-model"
 VLLM = "vllm:"  # before a folder: decoded on this machine's GPUs
@@ -47,7 +47,7 @@ class BenchRun:
     def check_data(self) -> None:
         """Raises InputError if it has ended and scored other data than there are now (RAG_ZEVAL_DATA)."""
         path = self.folder / MANIFEST
-        benchmark, _ = BENCHMARKS[self.benchmark](read_settings(load_config("bench", self.words), RunSettings))
+        benchmark, _ = BENCHMARKS[self.benchmark](check_settings(RunSettings, load_config("bench", self.words)))
         if benchmark and self.has_ended and data_hashes(path).get(self.benchmark) != benchmark.data_hash:
             raise InputError(
                 f"{path}: field 'data': {self.benchmark} is not what was scored: choose another out_dir, "
@@ -146,7 +146,7 @@ def _original_lacking(row: PaperRow, spec: str) -> str | None:
 def _benchmark(profile: str, name: str) -> tuple[Benchmark | None, list[str]]:
     check_names("benchmark_of_arms", [name], BENCHMARKS)
     words = [f"profile={profile}", f"benchmarks=[{name}]"]
-    return BENCHMARKS[name](read_settings(load_config("bench", words), RunSettings))
+    return BENCHMARKS[name](check_settings(RunSettings, load_config("bench", words)))
 
 
 def _bench_run(rows: list[PaperRow], settings: PaperSettings, judges: TrainedJudges) -> BenchRun:

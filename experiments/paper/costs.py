@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from eval_benchmarks.bench_settings import BenchSettings
-from eval_benchmarks.bench_settings import read_settings as read_bench
 from eval_benchmarks.expected_calls import HEADS, expected_calls_table
 from eval_benchmarks.output.table import NONE, Table
 from experiments.arm_commands import RL, StageCommand
@@ -11,7 +10,7 @@ from experiments.paper.bench_runs import BenchRun
 from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
 from rag_zeval.scoring.prices import read_prices
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import check_settings, load_config
 from train.derived_keys import derived_keys
 from train.model_shape import read_shape
 from train.plan import check_answers_to_come, checked_by_verl, count_steps, plan_disk, sized
@@ -28,7 +27,7 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
     prices = read_prices(settings.prices) if settings.prices else {}
     lines: list[tuple[str, ...]] = []
     for run in runs:
-        bench = read_bench(load_config("bench", run.words), BenchSettings)
+        bench = check_settings(BenchSettings, load_config("bench", run.words))
         [table], _ = expected_calls_table(bench, prices)
         lines += [(run.judge, *line) for line in table.lines]
     return Table("what would run", ("run", *HEADS), lines)

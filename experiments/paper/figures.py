@@ -8,6 +8,7 @@ import numpy as np
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.output.cases import Case, find_case
 from eval_benchmarks.output.curves import COLOURS, png, style
+from eval_benchmarks.output.densities import draw_density
 from eval_benchmarks.trials import ScorerTrials
 from experiments.arm_report import grounding_figure, reward_figure
 from experiments.paper.cells import Line
@@ -21,7 +22,6 @@ CURRICULA = (TRAINED, "static-3", "static-4")  # of Figure 4
 SMOOTHING = 5  # steps of the moving average
 PANELS = (("TruLens", "qwen-72b"), ("RAGAS", "qwen-72b"), ("RAG-Checker", "qwen-72b"), ("RAG-Zeval", "qwen-7b"))
 X = np.linspace(-0.1, 1.1, 241)
-ALIKE = 1e-9  # scores closer than this are the same
 JUDGES = ("RAG-Zeval w/o RL", "RAG-Zeval")  # of Figures 6 and 7, both of 7B
 
 
@@ -73,7 +73,7 @@ def score_densities(lines: Sequence[Line]) -> bytes | None:
         style(ax, "score")
         ax.set_title(f"{method}, {model}", fontsize=9)
         for scores, colour, label in zip(_scores(scorer), COLOURS, ("faithful", "unfaithful"), strict=False):
-            _draw(ax, scores, colour, label)
+            draw_density(ax, scores, X, colour, shade=0.12, label=label)
         ax.set_xlim(X[0], X[-1])
         ax.set_ylim(bottom=0)
         ax.legend(fontsize=8, frameon=False)
@@ -85,14 +85,3 @@ def _scores(scorer: ScorerTrials) -> Any:
     assert isinstance(benchmark, Wikieval)
     pairs = [pair for trial in scorer.trials for pair in benchmark.scores(trial.scored, NEGATIVE)]
     return np.array(pairs, dtype=float).reshape(-1, 2).T
-
-
-def _draw(ax: Any, scores: Any, colour: str, label: str) -> None:
-    from scipy.stats import gaussian_kde
-
-    if len(scores) and np.ptp(scores) > ALIKE:
-        density = gaussian_kde(scores)(X)
-        ax.plot(X, density, color=colour, label=label)
-        ax.fill_between(X, density, color=colour, alpha=0.12)
-    elif len(scores):
-        ax.axvline(scores[0], color=colour, linestyle=":", label=label)

@@ -2,21 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from rag_zeval.files import locate
+from rag_zeval.stages.config import Section, Text
 
-Text = Annotated[str, Field(min_length=1)]
 LITERAL = "literal"  # in the place of a model: the rule-based mock judge
 MOCK_JUDGE = f"openai:{LITERAL}-"  # how its spec begins
 
 
-class PaperSettings(BaseModel):
+class PaperSettings(Section):
     """The keys of `configs/paper.yaml`, where they are explained."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
     profile: str
     out_dir: Text

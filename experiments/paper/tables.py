@@ -20,6 +20,7 @@ from experiments.paper.methods import ARM_TABLES, RANKER, PaperRow
 from rag_zeval.files import read_json, write_bytes, write_text
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages.config import load_config
+from rag_zeval.text import with_interval
 
 TITLES = {
     1: "Table 1: WikiEval, how often the grounded answer scores higher; ties count as right, half, wrong",
@@ -101,11 +102,8 @@ def _cells(line: Line, intervals: bool) -> list[str]:
 
 
 def _shown(cell: Cell, intervals: bool) -> str:
-    if cell.value is None:
-        return NONE
-    known = intervals and cell.ci_low is not None and cell.ci_high is not None
-    limits = f" [{cell.ci_low:.3f}, {cell.ci_high:.3f}]" if known else ""
-    return f"{cell.value:.3f}{limits}{'†' if cell.significant else ''}"
+    low, high = (cell.ci_low, cell.ci_high) if intervals else (None, None)
+    return with_interval(cell.value, low, high) + ("†" if cell.significant else "")
 
 
 def open_rows(needs: Mapping[PaperRow, str]) -> list[str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rag_zeval.errors import needed
 from rag_zeval.statistics.bootstrap import DRAWS, Mask, multiplicities
 from rag_zeval.statistics.weighted_correlations import Floats
+from rag_zeval.text import with_interval
 
 Ints = NDArray[np.intp]
 
@@ -68,9 +69,8 @@ class Statistic:
     n: int
 
     def __str__(self) -> str:
-        if self.value is None:
-            return "undefined"
-        return f"{self.value:.3f}" + (" [{:.3f}, {:.3f}]".format(*self.interval) if self.interval else "")
+        low, high = self.interval or (None, None)
+        return with_interval(self.value, low, high, none="undefined")
 
 
 Measure = Callable[[Ratings, Floats], Floats]  # its value for each draw: the rows' weights are (draws, rows)

@@ -3,7 +3,7 @@
 import tempfile
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -62,17 +62,13 @@ def serve_report(
         write_report(page, ResultFile(results, SHOWN))
         content = page.read_bytes()
 
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if self.path in ("/", "/report.html"):
-                send(self, 200, content, {"Content-Type": "text/html; charset=utf-8"})
-            else:
-                send(self, 404, b"not found; the report is at /", {"Content-Type": "text/plain"})
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path in ("/", "/report.html"):
+            send(handler, 200, content, {"Content-Type": "text/html; charset=utf-8"})
+        else:
+            send(handler, 404, b"not found; the report is at /", {"Content-Type": "text/plain"})
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = listen(host, port, Page)
+    server = listen(host, port, GET=answer)
     print(f"report: http://{host}:{server.server_port}/   (Ctrl-C stops it)", flush=True)
     with server:
         server.serve_forever()

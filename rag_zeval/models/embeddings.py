@@ -23,16 +23,13 @@ Vector = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """The embedding of one text. status: "ok" or "failed: reason" (the vector is None). The rest is as in `Reply`."""
+class Embedding(Reply):
+    """The embedding of one text: a Reply whose text is a `packed` vector, without tokens of a completion."""
 
-    vector: Vector | None
-    status: str
-    tokens: int | None = None
-    calls: int = 0
-    retries: int = 0
-    seconds: float = 0.0
-    cached: bool = False
+    @property
+    def vector(self) -> Vector | None:
+        """None if the text failed."""
+        return None if self.text is None else tuple(array("f", base64.b64decode(self.text)))
 
 
 class Embedder(Model, Protocol):
@@ -82,9 +79,9 @@ def packed(vector: Iterable[float]) -> str:
 
 
 def embedding_of(reply: Reply) -> Embedding:
-    """The embedding in a reply whose text is a `packed` vector."""
-    vector = None if reply.text is None else tuple(array("f", base64.b64decode(reply.text)))
-    return Embedding(vector, reply.status, reply.prompt_tokens, reply.calls, reply.retries, reply.seconds, reply.cached)
+    """The same reply as an Embedding; what `Reply` has for a bill is left out."""
+    costs = reply.calls, reply.retries, reply.seconds, reply.cached
+    return Embedding(reply.text, reply.status, reply.prompt_tokens, None, *costs)
 
 
 class LocalEmbedder:
@@ -117,8 +114,7 @@ class LocalEmbedder:
         except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # out of memory, or no such encoder
             return Embedding(None, f"failed: {one_line(str(error))}", tokens, calls=1)
         pooled = states[0] if self._first_token else states.mean(dim=0)
-        vector = tuple(array("f", pooled.tolist()))
-        return Embedding(vector, "ok", tokens, calls=1, seconds=time.perf_counter() - started)
+        return Embedding(packed(pooled.tolist()), "ok", tokens, calls=1, seconds=time.perf_counter() - started)
 
     def fits(self, text: str) -> bool:
         return len(self._encode(text)["input_ids"]) <= self.max_tokens
@@ -163,14 +159,7 @@ class CachedEmbedder:
 
     async def embed(self, text: str) -> Embedding:
         key = hashlib.sha256(json.dumps(["embedding", self.identity, text]).encode()).hexdigest()
-
-        async def ask() -> Reply:
-            embedding = await self._embedder.embed(text)
-            vector = None if embedding.vector is None else packed(embedding.vector)
-            costs = embedding.calls, embedding.retries, embedding.seconds
-            return Reply(vector, embedding.status, embedding.tokens, None, *costs)
-
-        return embedding_of(await self._cache.reply(key, ask))
+        return embedding_of(await self._cache.reply(key, lambda: self._embedder.embed(text)))
 
     def fits(self, text: str) -> bool:
         return self._embedder.fits(text)

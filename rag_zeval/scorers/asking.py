@@ -17,7 +17,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import texts_of
 from rag_zeval.judge.prompt import Prompt, inputs_json
 from rag_zeval.models.as_finished import as_finished
-from rag_zeval.models.embeddings import Embedder, Embedding, Vector, cosine
+from rag_zeval.models.embeddings import Embedder, Vector, cosine
 from rag_zeval.models.language_model import Backend, Reply, Request, Sampling
 from rag_zeval.replies.asked import Asked
 from rag_zeval.replies.loose_json import Unreadable
@@ -48,7 +48,7 @@ class Judge:
     ):
         self._model, self._embedder, self._sampling = model, embedder, sampling
         self._end, self._timeout = time.monotonic() + timeout, timeout
-        self.answers: list[Reply | Embedding] = []
+        self.answers: list[Reply] = []
         self.late = False
 
     async def ask(
@@ -97,9 +97,10 @@ class Judge:
         self._check_time()
         embedding = await self._embedder.embed(text)
         self.answers.append(embedding)
-        if embedding.vector is None:
+        vector = embedding.vector
+        if vector is None:
             raise Failed(f"embedding: {embedding.status.removeprefix('failed: ')}")
-        return embedding.vector
+        return vector
 
     async def similarity(self, first: str, second: str) -> float:
         """Cosine of two texts' vectors, in [-1, 1]. Raises Failed when there is none."""

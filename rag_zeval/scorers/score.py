@@ -85,32 +85,31 @@ class Scored:
         return Scored(**{**known, "scores": scores, "paid_tokens": tuple(paid) if paid else None})
 
 
-def costs(replies: Sequence[Reply | Embedding]) -> dict[str, Any]:
+def costs(replies: Sequence[Reply]) -> dict[str, Any]:
     """The fields of a Scored that say what its replies cost, and whether all of them came ("final")."""
-    lost = sum((reply.text if isinstance(reply, Reply) else reply.vector) is None for reply in replies)
+    lost = sum(reply.text is None for reply in replies)
     return {
         "calls": sum(reply.calls for reply in replies),
-        "prompt_tokens": known_total([one.prompt_tokens if isinstance(one, Reply) else one.tokens for one in replies]),
-        "completion_tokens": known_total([one.completion_tokens for one in replies if isinstance(one, Reply)]),
+        "prompt_tokens": known_total([one.prompt_tokens for one in replies]),
+        "completion_tokens": known_total([one.completion_tokens for one in _of_judge(replies)]),
         "final": lost == 0,
         "cached": sum(reply.cached for reply in replies),
         "retries": sum(reply.retries for reply in replies),
         "failures": lost,
         "seconds": round(sum(reply.seconds for reply in replies), 3),
         "paid_tokens": paid_tokens(replies),
-        "bounded": sum(reply.bounded for reply in replies if isinstance(reply, Reply)),
+        "bounded": sum(reply.bounded for reply in replies),
         "unasked": sum(reply.status == NOT_ASKED for reply in replies),
     }
 
 
-def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:
+def paid_tokens(replies: Sequence[Reply]) -> tuple[int, int] | None:
     """Tokens of prompts and of replies that the judge bills; None if those of one call are unknown.
 
     For a scorer that calls no judge: what the embedding model bills.
     """
-    every = list(replies)
     prompt = completion = 0
-    for one in [one for one in every if isinstance(one, Reply)] or every:
+    for one in _of_judge(replies) or replies:
         paid = _paid(one)
         if paid is None:
             return None
@@ -118,12 +117,16 @@ def paid_tokens(replies: Iterable[Reply | Embedding]) -> tuple[int, int] | None:
     return prompt, completion
 
 
-def _paid(one: Reply | Embedding) -> tuple[int, int] | None:
+def _of_judge(replies: Sequence[Reply]) -> list[Reply]:
+    return [reply for reply in replies if not isinstance(reply, Embedding)]
+
+
+def _paid(one: Reply) -> tuple[int, int] | None:
     if not one.calls:
         return 0, 0
-    if isinstance(one, Reply) and one.paid_tokens is not None:
+    if one.paid_tokens is not None:
         return one.paid_tokens
-    told = (one.prompt_tokens, one.completion_tokens) if isinstance(one, Reply) else (one.tokens, 0)
+    told = one.prompt_tokens, 0 if isinstance(one, Embedding) else one.completion_tokens
     if one.status.startswith("failed"):
         return told[0] or 0, told[1] or 0
     return None if told[0] is None or told[1] is None else (told[0], told[1])

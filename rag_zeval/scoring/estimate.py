@@ -15,7 +15,7 @@ from rag_zeval.budget import Price
 from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import count_tokens, literal_reply, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.embeddings import CachedEmbedder, Embedding
+from rag_zeval.models.embeddings import CachedEmbedder, Embedding, packed
 from rag_zeval.models.language_model import Messages, Reply, Request
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
@@ -52,7 +52,7 @@ class WordEmbedder:
 
     async def embed(self, text: str) -> Embedding:
         self.calls += 1
-        return Embedding(tuple(word_vector(text)), "ok", count_tokens(text), calls=1)
+        return Embedding(packed(word_vector(text)), "ok", count_tokens(text), calls=1)
 
     def fits(self, text: str) -> bool:
         return True

@@ -2,19 +2,19 @@
 
 A profile may name another under `extends`, whose sections it then changes.
 
-And typed settings made of it: `check_settings`; and what a run's files keep of it: `stored`.
+And typed settings made of it: a `Section`, checked by `check_settings`; and what a run's files keep of it: `stored`.
 """
 
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Annotated, Any, TypeVar, get_origin
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag_zeval.errors import InputError, nearest
 from rag_zeval.text import one_line
@@ -22,10 +22,18 @@ from rag_zeval.text import one_line
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 HELP = ("-h", "--help")
 Settings = TypeVar("Settings", bound=BaseModel)
+Text = Annotated[str, Field(min_length=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
 FREE = "verl"  # the subtree that is verl's own: the train stage checks its keys against verl's schema
 NOTHING, OTHER_KEY = r"(?!)", r"\$\{[\w.]+\}"
 # The one environment variable that configuration may read, and in files of ours alone: the folder of the public data.
 DATA = r"\$\{oc\.env:RAG_ZEVAL_DATA(?:,[^${}\\]*)?\}"
+
+
+class Section(BaseModel):
+    """A part of the configuration, whose file explains its keys. Values are not coerced: `"1"` is no number."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
 
 
 def load_config(stage: str, argv: Sequence[str], configs: Path = CONFIGS) -> DictConfig:
@@ -161,9 +169,13 @@ def check_settings(kind: type[Settings], values: Mapping[str, Any]) -> Settings:
 
     Raises InputError for the first value that does not fit: its key, what it must be, and what it is. A field's
     description ends the sentence "must be ..."; without one, pydantic says what is wrong.
+
+    >>> check_settings(BenchSettings, load_config("bench", ["bootstrap.draws=0"]))
+    InputError: bootstrap.draws: must be a whole number from 1 to 1,000,000, found 0
     """
+    plain = OmegaConf.to_container(values, resolve=True) if isinstance(values, DictConfig) else values
     try:
-        return kind.model_validate(values)
+        return kind.model_validate(plain)
     except ValidationError as error:
         raise InputError(_first_fault(kind, error)) from error
 

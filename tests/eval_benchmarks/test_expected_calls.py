@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from eval_benchmarks.__main__ import main
-from eval_benchmarks.bench_settings import BenchSettings, read_settings
+from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.datasets.registry import load_benchmarks
 from eval_benchmarks.expected_calls import expected_calls
 from rag_zeval.literal_judge import count_tokens, literal_reply
 from rag_zeval.scripted_judge import ScriptedJudge
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import check_settings, load_config
 
 LABELLED = "benchmarks=[aggrefact,ragtruth,faithbench,wice]"
 
@@ -46,7 +46,7 @@ def test_the_plan_counts_what_a_run_then_asks(tmp_path: Path, scripted_judge: Sc
     scripted_judge.replies, scripted_judge.count = literal_reply, count_tokens
     scorers = "scorers=[bleu,rag_zeval,ragas_faithfulness,answered]"
     words = ["benchmarks=[wice]", scorers, f"models=['{scripted_judge.spec()}']", f"data_dir={tmp_path}"]
-    settings = read_settings(load_config("bench", words), BenchSettings)
+    settings = check_settings(BenchSettings, load_config("bench", words))
     planned = {one.scorer: one for one in expected_calls(settings, load_benchmarks(settings)[0])}
     assert main([*words, f"out_dir={tmp_path / 'out'}", "bootstrap.draws=20"]) == 0
     rows = json.loads((tmp_path / "out/summary.json").read_text())

@@ -20,6 +20,7 @@ import pytest
 import typer
 from markdown_it import MarkdownIt
 
+from rag_zeval import streams
 from rag_zeval.cli import app
 from rag_zeval.errors import InputError
 from rag_zeval.scorers.registry import SCORERS
@@ -150,7 +151,7 @@ def check_module(module: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
     source = path.read_text(encoding="utf-8")
     dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     stage = re.search(r"load_config\(\"(\w+)\"", source)
-    if "run_command(" in source or "parse_args" in source:
+    if "run_command(" in source or "command_line(" in source or "parse_args" in source:
         parse = argparse.ArgumentParser.parse_args
 
         def parse_only(parser: Any, *given: Any) -> NoReturn:
@@ -164,7 +165,9 @@ def check_module(module: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
             raise Parsed
 
         monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
-        monkeypatch.setattr(import_module(dotted), "run_command", parse_words, raising=False)
+        monkeypatch.setattr(streams, "exit_status", lambda stage: stage())
+        for caller in (streams, import_module(dotted)):
+            monkeypatch.setattr(caller, "run_command", parse_words, raising=False)
         with pytest.raises(Parsed):
             import_module(dotted).main(list(words))
     elif stage:

@@ -189,7 +189,7 @@ def test_what_is_paid_is_that_of_both_kinds_of_tokens_and_unknown_where_one_is()
 
 def test_all_calls_to_the_judge_are_paid_for_and_nothing_else() -> None:
     told, cached = Reply("x", "ok", 7, 5, calls=1), Reply("x", "ok", 7, 5, cached=True)
-    lost, vector = Reply(None, "failed: HTTP 500", calls=6), Embedding((1.0,), "ok", 3, calls=1)
+    lost, vector = Reply(None, "failed: HTTP 500", calls=6), Embedding("", "ok", 3, calls=1)
     bounded = Reply(None, "failed: no answer", calls=2, paid_tokens=(100, 50), bounded=1)
     unasked = Reply(None, NOT_ASKED)
     assert paid_tokens([told, cached, lost, vector, told, unasked]) == (14, 10)

@@ -17,7 +17,7 @@ import typer
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_card, write_json
-from rag_zeval.streams import exit_status, run_command
+from rag_zeval.streams import command_line
 from train.export.plain_model import complete
 
 if TYPE_CHECKING:
@@ -92,7 +92,10 @@ def save_adapter(model: Any, variant: str, folder: Path) -> None:
     write_json(folder / "rag_zeval.json", {"variant": variant})
 
 
-def merge(adapters: Sequence[Path], target: Path) -> None:
+def merge(
+    adapters: Annotated[list[Path], typer.Argument(help="The folders of the adapters.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to write the merged model to.")],
+) -> None:
     """Write a plain model in fp32: the base that the first adapter names, and all adapters added to it in turn.
 
     Raises InputError if an adapter or the base is not there.
@@ -109,9 +112,9 @@ def merge(adapters: Sequence[Path], target: Path) -> None:
         raise InputError(f"{adapters[0]}: its base {base} cannot be loaded; `make model` makes it") from error
     for adapter in adapters:
         model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
-    model.save_pretrained(target)
-    complete(target, [Path(base)], base, read_card(adapters[-1])["variant"])
-    print(target)
+    model.save_pretrained(folder)
+    complete(folder, [Path(base)], base, read_card(adapters[-1])["variant"])
+    print(folder)
 
 
 def _base(base: str) -> Any:
@@ -121,19 +124,7 @@ def _base(base: str) -> Any:
     return AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """0: merged; 2: the adapter or its base is not there."""
-    words = sys.argv[1:] if argv is None else argv
-    about = "Merge adapters, in this order, into the base of the first one."
-    return exit_status(lambda: run_command(merge_adapters, words, "train.export.lora", about))
-
-
-def merge_adapters(
-    adapters: Annotated[list[Path], typer.Argument(help="The folders of the adapters.")],
-    folder: Annotated[Path, typer.Argument(help="The folder to write the merged model to.")],
-) -> None:
-    merge(adapters, folder)
-
+main = command_line(merge, "train.export.lora", "Merge adapters, in this order, into the base of the first one.")
 
 if __name__ == "__main__":
     sys.exit(main())

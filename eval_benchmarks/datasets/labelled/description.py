@@ -11,26 +11,19 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from eval_benchmarks.benchmark import FETCH, PublishedValues
+from eval_benchmarks.benchmark import FETCH, Described, PublishedValues
 from rag_zeval.files import locate
 from rag_zeval.judge.schema import LETTERS
-from rag_zeval.stages.config import check_settings
+from rag_zeval.stages.config import Text, check_settings
 from rag_zeval.stages.yaml_file import read_yaml
 
 SETS = Path(__file__).parent / "sets"
 SUFFIX = ".yaml"
 # Texts judged by one call. Claims are short; of answers as many as the judge is trained on (the paper's curriculum).
 PER_CALL = {"claims": len(LETTERS), "answers": 4}
-Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-
-
-class Described(BaseModel):
-    """A description, or a part of one. Keys that are not known are refused."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
 class DataFile(Described):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.bench_settings import RunSettings, read_settings
+from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.datasets.labelled.benchmark import Labelled
 from eval_benchmarks.datasets.labelled.description import Description, descriptions
 from eval_benchmarks.datasets.labelled.spans import overlap, unsupported_spans
@@ -22,7 +22,7 @@ from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import BenchResults, group_trials
 from rag_zeval.errors import InputError
 from rag_zeval.scorers.score import Score, Scored
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import check_settings, load_config
 
 # document, claim, label, the score it will get (None: there is none)
 CLAIMS: dict[str, list[tuple[str, str, int, float | None]]] = {
@@ -49,7 +49,7 @@ def write_claims(path: Path, part: Any) -> None:
 
 def settings(data: Path, *benchmarks: str) -> RunSettings:
     words = [f"data_dir={data}", f"benchmarks={list(benchmarks)}"]
-    return read_settings(load_config("bench", words), RunSettings)
+    return check_settings(RunSettings, load_config("bench", words))
 
 
 def load(data: Path, name: str) -> tuple[Any, list[str]]:

@@ -44,7 +44,7 @@ def test_a_zero_vector_has_no_cosine() -> None:
 def test_an_endpoint_gives_vectors_with_their_accounting(scripted_judge: Any) -> None:
     one, other = embedded(open_embedder(scripted_judge.spec("small")), "Ann was born", "Ann was born in May")
     assert one.vector == tuple(word_vector("Ann was born")) and one != other
-    assert (one.status, one.tokens, one.calls, one.retries, one.cached) == ("ok", 3, 1, 0, False)
+    assert (one.status, one.prompt_tokens, one.calls, one.retries, one.cached) == ("ok", 3, 1, 0, False)
     assert {request["model"] for request in scripted_judge.requests} == {"small"}
 
 
@@ -74,7 +74,7 @@ def test_a_vector_is_paid_for_once_and_is_the_same_from_the_cache(scripted_judge
     scripted_judge.faults = ["500"] * 12
     kept = embedded(CachedEmbedder(open_embedder(scripted_judge.spec()), cache), "bb", "a")
     assert [e.vector for e in kept] == [fresh[1].vector, fresh[0].vector]
-    assert [(e.calls, e.tokens, e.cached) for e in kept] == [(0, 3, True)] * 2
+    assert [(e.calls, e.prompt_tokens, e.cached) for e in kept] == [(0, 3, True)] * 2
     other = CachedEmbedder(OpenAIEmbedder("other", scripted_judge.url, max_retries=0), cache)
     assert [e.status for e in embedded(other, "a")] == ["failed: HTTP 500: broken"]  # another model, another vector
 
@@ -102,7 +102,7 @@ def test_a_local_vector_is_the_mean_or_the_first_token_as_the_folder_says(model_
         embedder = open_embedder(str(model_copy))
         (found,) = embedded(embedder, "ann was born")
         assert found.vector == pytest.approx(expected.tolist(), abs=1e-6)
-        assert (found.status, found.tokens, found.calls) == ("ok", 12, 1)
+        assert (found.status, found.prompt_tokens, found.calls) == ("ok", 12, 1)
         identities.add(embedder.identity)
     assert len(identities) == 2
     for mode, more, message in (("max_tokens", (), "pools by"), ("mean_tokens", ("Dense",), "module 'Dense'")):

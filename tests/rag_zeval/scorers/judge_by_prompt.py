@@ -8,7 +8,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.literal_judge import read_prompt, word_vector
 from rag_zeval.models.batched import BatchedModel
 from rag_zeval.models.cache import CachedBackend, ReplyCache
-from rag_zeval.models.embeddings import Embedding
+from rag_zeval.models.embeddings import Embedding, packed
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.nli import Pair
 from rag_zeval.scorers.asking import AskingScorer
@@ -24,7 +24,7 @@ class JudgeByPrompt(BatchedModel):
     """
 
     name = identity = "judge"
-    card: dict[str, str] = {}  # noqa: RUF012
+    card: dict[str, str] = {}
     max_context = None
     batched = False
 
@@ -82,7 +82,7 @@ class Vectors:
     async def embed(self, text: str) -> Embedding:
         vector = self.vector_of(text)
         status = "failed: HTTP 400" if vector is None else "ok"
-        return Embedding(None if vector is None else tuple(vector), status, 4, calls=1, seconds=1)
+        return Embedding(None if vector is None else packed(vector), status, 4, calls=1, seconds=1)
 
 
 class CheckerStub:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from scripted_backend import ScriptedBackend
 
-from eval_benchmarks.bench_settings import BenchSettings, read_settings
+from eval_benchmarks.bench_settings import BenchSettings
 from eval_benchmarks.datasets.nano_eval import NanoEval
 from eval_benchmarks.jobs import judge_scorer
 from rag_zeval.judge.example import Example
@@ -14,7 +14,7 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Score, Scored
 from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.stages import world
-from rag_zeval.stages.config import load_config
+from rag_zeval.stages.config import check_settings, load_config
 
 GREEDY = Sampling(temperature=0)
 CARD = {"world": "nano", "variant": "ranking-only"}
@@ -60,7 +60,7 @@ def test_a_perfect_ranker_is_perfect_on_the_nano_world_and_has_no_verdicts() -> 
 @pytest.mark.parametrize("section", ["judge", "nano_eval"])
 def test_the_card_says_that_a_model_is_a_ranker(section: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def judge(words: list[str], card: dict[str, str]) -> Any:
-        settings = read_settings(load_config("bench", words), BenchSettings)
+        settings = check_settings(BenchSettings, load_config("bench", words))
         benchmark = NanoEval(1, 1, 2)
         benchmark.world = "nano" if section == "nano_eval" else None
         return judge_scorer(settings, benchmark, ScriptedBackend([], card=card))
