@@ -30,17 +30,17 @@ SAMPLE = 2  # questions that transformers' guidance answers
 GIB = 2**30
 
 
-def measure(shape: str) -> Row:
-    """All figures of one run. Seconds, bytes per second, tokens per second."""
+def device_speed() -> None:
     import torch
 
     cuda = torch.cuda.is_available()
+    shape = "qwen2.5-7b" if cuda else "small"
     dtype = "bfloat16" if cuda else "float32"
     device = torch.cuda.get_device_name() if cuda else f"CPU: {cpu_name()}"
     print(f"making {shape} with random weights on {device}", flush=True)
     model = decoding_speed.random_qwen2(SHAPES[shape], "cuda" if cuda else "cpu", dtype)
     bandwidth = copy_bandwidth(model.device)
-    return {
+    run: Row = {  # seconds, bytes per second, tokens per second
         "shape": shape,
         "device": device,
         "dtype": dtype,
@@ -52,6 +52,10 @@ def measure(shape: str) -> Row:
         "bandwidth": bandwidth,
         "rows": [measure_passage(model, tokens, bandwidth) for tokens in PASSAGES],
     }
+    name = re.sub("[^a-z0-9]", "-", f"{shape} {device}".lower())
+    write_json(FOLDER / f"{name}.json", run)
+    write_text(PAGE, fill("measurements.md.j2", runs=[read_json(path) for path in sorted(FOLDER.glob("*.json"))]))
+    print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
 
 
 def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
@@ -118,16 +122,6 @@ def finished() -> None:
 def cpu_name() -> str:
     model = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     return model[1] if model else platform.machine()
-
-
-def device_speed() -> None:
-    import torch
-
-    run = measure("qwen2.5-7b" if torch.cuda.is_available() else "small")
-    name = re.sub("[^a-z0-9]", "-", f"{run['shape']} {run['device']}".lower())
-    write_json(FOLDER / f"{name}.json", run)
-    write_text(PAGE, fill("measurements.md.j2", runs=[read_json(path) for path in sorted(FOLDER.glob("*.json"))]))
-    print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
 
 
 def main(argv: Sequence[str]) -> int:
