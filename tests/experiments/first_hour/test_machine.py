@@ -35,7 +35,7 @@ def test_too_little_of_anything_fails_and_is_named(
     needs = {"memory": 1.0, "/not/there/yet": 1.0}  # of a folder that is not there yet, the disk it will be on
     monkeypatch.setattr(machine, "machine_needs", lambda scene: needs)
     machine.machine(scene_of())
-    assert re.search(r"PASS memory: [\d.]+ GiB free, 0.0 GiB needed", capsys.readouterr().out)
+    assert re.search(r"PASS memory: [\d.]+ GiB free, 0.0 MiB needed", capsys.readouterr().out)
     needs["/not/there/yet"] = 2.0**70
     with pytest.raises(CheckFailed, match=r"^/not/there/yet: [\d.]+ GiB free, [\d.]+ GiB needed by the plan$"):
         machine.machine(scene_of())
