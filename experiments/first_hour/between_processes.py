@@ -7,8 +7,6 @@ waits for ever (`verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`)
 do. That a tensor is larger is no rare case: the embedding of 7B has 2,079 MiB in fp32, the bucket 2,048.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile
@@ -17,14 +15,13 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from experiments.first_hour.processes import call, run_together
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.leftovers import SHARED, unused
-
-if TYPE_CHECKING:
-    import torch
 
 GPU_MIB, CPU_MIB = 512, 4
 ROUNDS = 5
@@ -51,28 +48,25 @@ def collectives(scene: Scene) -> None:
 
 def add_up(rank: int, processes: int, meeting: str, backend: str, mib: int) -> None:
     """One process: the sum of 1..processes in every place, several times over; prints its pace."""
-    import torch
-    import torch.distributed as dist
-
     cuda = backend == "nccl"
     device = torch.device("cuda", rank) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
-    dist.init_process_group(
+    torch.distributed.init_process_group(
         backend, f"file://{meeting}", timeout=timedelta(seconds=SUM_SECONDS), world_size=processes, rank=rank
     )
     wanted, seconds = processes * (processes + 1) / 2, []
     for _ in range(ROUNDS):
         numbers = torch.full((mib * 2**18,), float(rank + 1), device=device)
-        dist.barrier()
+        torch.distributed.barrier()
         begun = time.monotonic()
-        dist.all_reduce(numbers)
+        torch.distributed.all_reduce(numbers)
         if cuda:
             torch.cuda.synchronize()
         seconds.append(time.monotonic() - begun)
         if not bool((numbers == wanted).all()):
             raise SystemExit(f"the sum over {processes} processes is {numbers.unique().tolist()[:3]}, not {wanted:g}")
-    dist.destroy_process_group()
+    torch.distributed.destroy_process_group()
     moved = 2 * (processes - 1) / processes * mib * 2**20  # what each process sends and gets
     print(f"the sum is right in each of {ROUNDS} rounds; {moved / min(seconds) / 1e9:.2f} GB/s each way at best")
 
@@ -117,8 +111,6 @@ def tensors(bucket: int, largest: int, device: torch.device) -> Iterator[tuple[s
 
     An odd number of half-width numbers comes before the first full-width ones, which must then be aligned.
     """
-    import torch
-
     half = bucket * MIB * 3 // 5
     sizes = {"norm": (torch.bfloat16, 7), "query": (torch.float32, half // 4), "value": (torch.float32, half // 4)}
     sizes |= {"gate": (torch.bfloat16, half // 2)}
@@ -141,8 +133,6 @@ def send(address: str, bucket: int, largest: int) -> None:
 
 def receive(address: str, bucket: int, largest: int) -> None:
     """verl's receiver; exits with a line that names the first tensor that is missing or differs."""
-    import torch
-
     module, shared, device = _verl()
     arrived: dict[str, torch.Tensor] = {}
     module.BucketedWeightReceiver(address, device, shared).receive_weights(
@@ -165,7 +155,6 @@ def _verl() -> tuple[Any, bool, Any]:
 
     The module is loaded from its file: its package cannot be imported without vLLM, which the module does not need.
     """
-    import torch
     import verl
     from verl.utils.device import get_device_name, is_support_ipc
 

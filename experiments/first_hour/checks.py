@@ -79,8 +79,9 @@ def run_checks(config: DictConfig, words: Sequence[str]) -> int:
     Raises InputError as `read_scene`, `run_alone` and `clear` do.
     """
     scene = read_scene(config)
-    if scene.lane == REHEARSAL:
-        set_variables()
+    if scene.lane == REHEARSAL:  # what its processes need in their environment; what the user has set stays
+        os.environ.update({**VARIABLES, **os.environ})
+        os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # ninja
     if config.only is not None:
         return run_alone(scene, str(config.only))
     if scene.lane == REHEARSAL:
@@ -99,6 +100,7 @@ def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[H
     facts["checks"] = f"PROFILE={scene.profile}, {scene.scale}"
     stored = scene.folder / RESULTS
     known = {row["name"]: CheckResult(**row) for row in (read_json(stored, list) if stored.exists() else [])}
+    report, title = scene.folder / "report.md", "Rehearsal" if scene.lane == REHEARSAL else "The first hour"
     results: list[CheckResult] = []
     for check in checks:
         result = known.get(check.name)
@@ -111,18 +113,13 @@ def run_hour(scene: Scene, alone: Callable[[str], list[str]], checks: Sequence[H
             print(f"{check.name}: {result.status} in {result.seconds:.0f} s{reason}", flush=True)
             write_json(stored, [asdict(row) for row in known.values()])
         results.append(result)
-        report = write_report(scene, results, len(checks), facts)
+        said = summary(results, len(checks))
+        write_text(report, fill("first_hour.md.j2", title=title, facts=facts, results=results, summary=said))
         if result.status == FAIL:
             break
     print(f"report: {report}")
-    print(summary(results, len(checks)))
+    print(said)
     return int(results[-1].status == FAIL)
-
-
-def set_variables() -> None:
-    """What the processes of a rehearsal need in their environment; what the user has set stays."""
-    os.environ.update({name: os.environ.get(name, value) for name, value in VARIABLES.items()})
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # ninja
 
 
 def clear(folder: Path) -> None:
@@ -169,14 +166,6 @@ def run_alone(scene: Scene, name: str) -> int:
         print(reason)
         return EXITS[FAIL if isinstance(reason, CheckFailed) else CANNOT]
     return EXITS[PASS]
-
-
-def write_report(scene: Scene, results: list[CheckResult], total: int, facts: dict[str, str]) -> Path:
-    """`report.md` of the folder."""
-    report, title = scene.folder / "report.md", "Rehearsal" if scene.lane == REHEARSAL else "The first hour"
-    said = summary(results, total)
-    write_text(report, fill("first_hour.md.j2", title=title, facts=facts, results=results, summary=said))
-    return report
 
 
 def summary(results: list[CheckResult], total: int) -> str:

@@ -3,15 +3,17 @@
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
+import torch
+
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.gpu_memory import GIB, misfit, read_setup
 from train.leftovers import SHARED
-from train.model_shape import Shape
 from train.plan import count_steps, host_memory, plan_disk, sized
 from train.settings import TrainSettings
 from train.verl_config import build
@@ -48,9 +50,6 @@ def list_gpus() -> list[GPU]:
 
 def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
     """What a report says of the machine, and what results belong to: names and versions alone."""
-    import psutil
-    import torch
-
     facts = {
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "processor": f"{psutil.cpu_count()} cores, {psutil.virtual_memory().total / GIB:.0f} GiB of memory",
@@ -67,14 +66,15 @@ def machine_facts(gpus: Sequence[GPU]) -> dict[str, str]:
 
 
 def machine(scene: Scene) -> None:
-    """Memory, disk and shared memory against what the training needs at most."""
-    import psutil
-
+    """Memory, disk and shared memory against what the training needs. Raises CheckFailed naming what is too small."""
     needs = machine_needs(scene)
     has = {"memory": float(psutil.virtual_memory().available), f"{SHARED}": float(shutil.disk_usage(SHARED).free)}
     for place in sorted(set(needs) - has.keys()):
         has[place] = float(shutil.disk_usage(standing(Path(place))).free)
-    check_room(needs, has)
+    conclude(
+        Finding(place, has[place] >= needed, f"{sized(has[place])} free, {sized(needed)} needed by the plan")
+        for place, needed in needs.items()
+    )
 
 
 def machine_needs(scene: Scene) -> dict[str, float]:
@@ -102,42 +102,29 @@ def steps_of(settings: TrainSettings) -> int | None:
     return None if None in rows else count_steps(settings.verl, sum(row or 0 for row in rows))
 
 
-def check_room(needs: Mapping[str, float], has: Mapping[str, float]) -> None:
-    """Raises CheckFailed naming all places that are too small."""
-    conclude(
-        Finding(place, has[place] >= needed, f"{sized(has[place])} free, {sized(needed)} needed by the plan")
-        for place, needed in needs.items()
-    )
-
-
 def standing(place: Path) -> Path:
     """The folder itself, or the one above it that is there."""
-    place = place.resolve()
-    return place if place.exists() else standing(place.parent)
+    return next(folder for folder in (place.resolve(), *place.resolve().parents) if folder.exists())
 
 
 def gpus(scene: Scene) -> None:
-    """As many GPUs as the profile trains on, each of its size, each unused."""
+    """As many GPUs as the profile trains on, of its size, unused. Raises CheckFailed naming all that is wrong."""
     listed = list_gpus()
     if listed and not scene.gpus and scene.settings.platform == "gpu":
         raise CheckFailed(
             f"the driver lists {len(listed)} GPUs and torch sees none: a build without CUDA, or an old driver"
         )
     scene.need_gpu()
-    check_gpus(listed, scene.gpus, scene.settings, scene.shape())
-
-
-def check_gpus(listed: Sequence[GPU], seen: int, settings: TrainSettings, shape: Shape) -> None:
-    """Raises CheckFailed naming all that is wrong. seen: GPUs that torch sees."""
+    settings = scene.settings
     for at, gpu in enumerate(listed):
         print(f"{at}: {gpu.name}, {gpu.total:.1f} GiB, {gpu.used:.1f} in use, driver {gpu.driver}")
     wanted, nominal = settings.verl.trainer.n_gpus_per_node, settings.gpu_memory_gib
-    found = [Finding("GPUs", seen >= wanted, f"torch sees {seen}; verl.trainer.n_gpus_per_node={wanted}")]
+    found = [Finding("GPUs", scene.gpus >= wanted, f"torch sees {scene.gpus}; verl.trainer.n_gpus_per_node={wanted}")]
     if listed and nominal:
         smallest = min(gpu.total for gpu in listed)
         large = smallest >= NOMINAL * nominal
         found.append(Finding("size", large, f"a GPU has {smallest:.1f} GiB; gpu_memory_gib={nominal:g}"))
-        problem = misfit(shape, read_setup(build(settings.verl, {})), smallest) if large else None
+        problem = misfit(scene.shape(), read_setup(build(settings.verl, {})), smallest) if large else None
         found.append(Finding("fit", not problem, problem or "as planned"))
     used = [f"{at}: {gpu.used:.1f} GiB" for at, gpu in enumerate(listed) if gpu.used > IN_USE]
     found.append(Finding("memory in use by others", not used, ", ".join(used) or "none"))

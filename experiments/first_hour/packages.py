@@ -1,16 +1,13 @@
 """Whether what is installed is what was tested, and whether torch and flash-attn compute on these GPUs."""
 
-from __future__ import annotations
-
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import TYPE_CHECKING
+
+import torch
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from experiments.first_hour.scene import CheckFailed, Finding, Scene, conclude
 from train.launch import ROOT
-
-if TYPE_CHECKING:
-    import torch
 
 LOCKS = ROOT / "requirements"
 SHOWN = 5
@@ -20,29 +17,20 @@ CLOSE_BF16 = 0.05  # of attention's outputs, which are numbers around 1 in bf16
 
 
 def packages(scene: Scene) -> None:
-    """Each package of the lock in its version."""
+    """Each package of the lock in its version. Raises CheckFailed naming the first that are missing or differ."""
     lock = LOCKS / ("gpu.txt" if scene.gpus else "nano.txt")
-    check_versions(lock)
-
-
-def check_versions(lock: Path) -> None:
-    """Raises CheckFailed naming the first packages that are missing or have another version."""
-    from packaging.requirements import Requirement
-    from packaging.version import Version
-
     lines = (line.partition("#")[0].strip() for line in lock.read_text(encoding="utf-8").splitlines())
-    wrong, count = [], 0
-    for wanted in map(Requirement, filter(None, lines)):
-        if wanted.marker and not wanted.marker.evaluate():
-            continue
-        count += 1
+    listed = map(Requirement, filter(None, lines))
+    locked = [wanted for wanted in listed if wanted.marker is None or wanted.marker.evaluate()]
+    wrong = []
+    for wanted in locked:
         try:
             found = Version(version(wanted.name)).public  # torch's has the CUDA version behind a +
         except PackageNotFoundError:
             found = None
         if found is None or not wanted.specifier.contains(found, prereleases=True):
             wrong.append(f"{wanted.name} {found or 'missing'} (locked{wanted.specifier})")
-    print(f"{count - len(wrong)} of {count} packages are as in {lock.name}")
+    print(f"{len(locked) - len(wrong)} of {len(locked)} packages are as in {lock.name}")
     if wrong:
         more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         raise CheckFailed(f"not as in {lock.name}: {', '.join(wrong[:SHOWN])}{more}; `make env` installs the lock")
@@ -51,8 +39,6 @@ def check_versions(lock: Path) -> None:
 def kernels(scene: Scene) -> None:
     """A product on each GPU; flash-attn's attention and cross-entropy against plain torch in fp32."""
     scene.need_gpu()
-    import torch
-
     found = []
     for device in range(scene.gpus):
         left = torch.randn(512, 512, device=f"cuda:{device}")
@@ -64,7 +50,6 @@ def kernels(scene: Scene) -> None:
 
 def log_probabilities(vocabulary: int) -> Finding:
     """verl's log-probabilities of bf16 logits must be those of fp32: only flash-attn's kernel gives these."""
-    import torch
     from verl.utils import torch_functional
 
     if not torch_functional.FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE:
@@ -78,7 +63,6 @@ def log_probabilities(vocabulary: int) -> Finding:
 
 def attention(head: int) -> Finding:
     """flash-attn is built for this GPU and this size of a head."""
-    import torch
     from flash_attn import flash_attn_func
 
     query, key, value = torch.randn(3, 1, ROWS, 4, head, device="cuda").bfloat16()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
 from omegaconf import DictConfig
 
 from rag_zeval.errors import InputError
@@ -88,8 +89,6 @@ def read_scene(config: DictConfig) -> Scene:
 
     Raises InputError as the settings of `train` do, for an unknown lane, and if there is nothing to rehearse.
     """
-    import torch
-
     if config.lane not in LANES:
         raise InputError(f"lane={config.lane}: there is {', '.join(LANES)}")
     settings, folder, words = profile_settings(config.profile), Path(config.out_dir).resolve(), config.rehearsal

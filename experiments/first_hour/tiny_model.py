@@ -4,6 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
+
 WINDOW = 32_768  # tokens, of Qwen2.5: the profile's own lengths must fit
 TOLERANCE = 1e-3  # of logits, which go up to about 20
 NOT_COPIED = ("config.json", "model.safetensors", "README.md", "training.json")
@@ -11,7 +13,6 @@ NOT_COPIED = ("config.json", "model.safetensors", "README.md", "training.json")
 
 def make(base: Path, folder: Path) -> Path:
     """Write the model into `folder`, which is returned. Raises RuntimeError if it does not compute the same."""
-    import torch
     from transformers import AutoModelForCausalLM, Qwen2ForCausalLM
 
     llama = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
@@ -47,8 +48,6 @@ def _qwen2_config(config: Any) -> Any:
 def _qwen2_weights(llama: Any) -> dict[str, Any]:
     """The base's weights by Qwen2's names. Qwen2 has no bias on the attention's output: as the attention weights of a
     token sum to 1, one on its values does the same."""
-    import torch
-
     weights = dict(llama.state_dict())
     weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
     for layer in range(llama.config.num_hidden_layers):

@@ -6,6 +6,9 @@ from math import nan
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet
+import torch
+from safetensors.torch import load_file
 
 from experiments.first_hour.scene import Finding
 from rag_zeval.files import read_json, read_jsonl
@@ -109,8 +112,6 @@ def resumed_as_before(run: Path, before: Mapping[str, list[str]], step: int) -> 
 
 def greedy_is_transformers(run: Path) -> Finding:
     """The last validation, which is greedy and of the exported model's weights, writes what transformers writes."""
-    import pyarrow.parquet
-    import torch
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     from rag_zeval.models.decoding import stop_ids
@@ -136,8 +137,6 @@ def greedy_is_transformers(run: Path) -> Finding:
 
 def exported(run: Path, base: Path, exact: bool) -> Finding:
     """`model/` is a plain model that was trained away from its base; of an exact run, in fp32."""
-    from safetensors.torch import load_file
-
     weights, before = (load_file(folder / "model.safetensors") for folder in (run / "model", base))
     if weights.keys() != before.keys():
         return Finding("a plain model is exported", False, f"{len(weights.keys() ^ before.keys())} names differ")

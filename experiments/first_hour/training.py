@@ -65,8 +65,8 @@ class TinyTraining:
 
 def tiny_train(scene: Scene) -> None:
     """The profile's own training with a tiny model: killed, resumed, exported; in a rehearsal computed in fp32."""
-    kill_after = REHEARSED_STEP if scene.lane == REHEARSAL else 1
-    check_training(tiny_run(scene, "tiny-train", *scene.fp32), kill_after)
+    run = tiny_run(scene, "tiny-train", *scene.fp32)
+    check_training(run, kill_after=REHEARSED_STEP if scene.lane == REHEARSAL else 1)
 
 
 def own_precision(scene: Scene) -> None:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+import torch
+
 from experiments.first_hour.processes import run_well, wait_for
 from experiments.first_hour.scene import REHEARSAL, CannotRun, CheckFailed, Finding, Scene, conclude
 from rag_zeval.serve import served_name
@@ -33,7 +35,6 @@ def sleep(scene: Scene) -> None:
     """Generate, sleep at level 2 as verl lets it, wake the weights, load them again, wake the cache, generate."""
     scene.need_gpu()
     need_vllm()
-    import torch
     from vllm import LLM, SamplingParams
 
     share = scene.here.verl.actor_rollout_ref.rollout.gpu_memory_utilization

@@ -16,31 +16,93 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from experiments.timing.guidance import Prompts, guided_answers, our_answers, random_prompts, random_qwen2
 from experiments.timing.pairs import TimedPairs, share_different, table, time_in_turn
 from rag_zeval.errors import InputError
 from rag_zeval.streams import exit_status, run_command
 
 NEW_TOKENS = 64
+ALPHAS = (0.0, -0.5, -1.0, -1.4)
+SMALL = {  # a shape for a CPU
+    "vocab_size": 8000,
+    "hidden_size": 256,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "intermediate_size": 768,
+}
+
+
+Decode = Callable[..., Any]  # of token ids in both streams, alphas and a number of new tokens
+
+
+class Prompts(NamedTuple):
+    """Token ids of the same questions in both streams."""
+
+    with_passage: list[list[int]]
+    without_passage: list[list[int]]
+
+
+def random_qwen2(shape: dict[str, int] = SMALL, device: str = "cpu", dtype: str = "float32") -> Any:
+    """A Qwen2 of this shape (keys of its config) with random weights, which never ends a text."""
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen2Config
+
+    torch.manual_seed(0)
+    config = Qwen2Config(**shape, tie_word_embeddings=False, eos_token_id=None)
+    with torch.device(device):  # a copy of 7B parameters may not fit beside them
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype)).eval().requires_grad_(False)
+    for weights in model.parameters():
+        if weights.dim() == 2:
+            torch.nn.init.normal_(weights, std=0.05)
+    return model
+
+
+def random_prompts(questions: int, passage_tokens: int, vocabulary: int = SMALL["vocab_size"]) -> Prompts:
+    rng = random.Random(1)
+    without = [[rng.randrange(3, vocabulary) for _ in range(rng.randrange(24, 40))] for _ in range(questions)]
+    return Prompts([[rng.randrange(3, vocabulary) for _ in range(passage_tokens)] + one for one in without], without)
+
+
+def our_answers(decode: Decode, prompts: Prompts, new_tokens: int) -> list[list[int]]:
+    """Token ids for each question and alpha, by one of our decoders: all in one call."""
+    answers = decode(*prompts, ALPHAS, new_tokens, stops=())
+    return [list(response.ids) for responses in answers for response in responses]
+
+
+def guided_answers(model: Any, prompts: Prompts, new_tokens: int) -> list[list[int]]:
+    """The same by transformers' guidance: one call for each question and alpha."""
+    import torch
+
+    answers = []
+    for prompt, negative in zip(*prompts, strict=True):
+        ids, negative_ids = (torch.tensor([tokens], device=model.device) for tokens in (prompt, negative))
+        settings: dict[str, Any] = {"do_sample": False, "max_new_tokens": new_tokens, "pad_token_id": 0}
+        for alpha in ALPHAS:
+            guidance = {"guidance_scale": 1 + alpha, "negative_prompt_ids": negative_ids} if alpha else {}
+            out = model.generate(ids, attention_mask=torch.ones_like(ids), **settings, **guidance)
+            answers.append(out[0, len(prompt) :].tolist())
+    return answers
+
+
+def packed(model: Any) -> Decode:
+    """The packed decoder of a model."""
+    from synthesize.cad import decode
+
+    return partial(decode, model)
 
 
 def cad(questions: int = 8, passage_tokens: int = 1500, new_tokens: int = NEW_TOKENS, pairs: int = 5) -> TimedPairs:
-    from synthesize.cad import decode
-
     model = random_qwen2()
-    prompts = random_prompts(questions, passage_tokens)
-    return against_guidance("cad", model, partial(decode, model), prompts, new_tokens, pairs)
+    return against_guidance("cad", model, packed(model), random_prompts(questions, passage_tokens), new_tokens, pairs)
 
 
 def cad_real(questions: int = 4, new_tokens: int = NEW_TOKENS, pairs: int = 3) -> TimedPairs:
-    from synthesize.cad import decode
-
     model, prompts = small_profile(questions)
-    return against_guidance("cad_real", model, partial(decode, model), prompts, new_tokens, pairs)
+    return against_guidance("cad_real", model, packed(model), prompts, new_tokens, pairs)
 
 
 def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> TimedPairs:
@@ -60,7 +122,7 @@ def cad_vllm(name: str = "cad_vllm", passage_tokens: int = 1500) -> TimedPairs:
 
 
 def against_guidance(
-    name: str, model: Any, decode: Callable[..., Any], prompts: Prompts, new_tokens: int, pairs: int
+    name: str, model: Any, decode: Decode, prompts: Prompts, new_tokens: int, pairs: int
 ) -> TimedPairs:
     import torch
 
@@ -71,7 +133,6 @@ def against_guidance(
 
 def small_profile(questions: int) -> tuple[Any, Prompts]:
     """The model of the small profile, and the prompts of its first test questions."""
-    import torch
     from omegaconf import OmegaConf
     from transformers import AutoModelForCausalLM
 
@@ -80,14 +141,13 @@ def small_profile(questions: int) -> tuple[Any, Prompts]:
     from synthesize.settings import Settings
     from synthesize.sources import Tally, load_questions
 
-    torch.set_num_threads(1)
     words = ["profile=small", "split=test", f"n_questions={questions}", "out_dir=unused"]
     config: Any = OmegaConf.to_container(load_config("synthesize", words), resolve=True)
     settings = check_settings(Settings, config)
     reader = JobReader(settings)
     jobs = [reader.read(question) for question in load_questions(settings, Tally(), lambda question: False)]
     with model_path(settings) as path:
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+        model = AutoModelForCausalLM.from_pretrained(path, dtype="float32").eval()
     model.generation_config.eos_token_id = None  # both sides write all tokens
     return model, Prompts([job.with_passage for job in jobs], [job.without_passage for job in jobs])
 

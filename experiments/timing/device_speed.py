@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.markdown import fill
-from experiments.timing import guidance
-from experiments.timing.guidance import ALPHAS, SMALL, Prompts
+from experiments.timing import decoding_speed
+from experiments.timing.decoding_speed import ALPHAS, NEW_TOKENS, SMALL, Prompts
 from experiments.timing.pairs import share_different, timed
 from rag_zeval.files import Row, read_json, write_json, write_text
 from rag_zeval.streams import exit_status, run_command
@@ -25,22 +25,22 @@ from train.model_shape import KEPT, shape_of
 QWEN_7B = read_json(KEPT)["Qwen2.5-7B-Instruct"]
 SHAPES = {"qwen2.5-7b": {key: QWEN_7B[key] for key in SMALL}, "small": SMALL}
 FOLDER, PAGE = Path("docs/measurements"), Path("docs/measurements.md")
-PASSAGES, NEW_TOKENS, QUESTIONS = (500, 4000), 64, 16
+PASSAGES, QUESTIONS = (500, 4000), 16
 SAMPLE = 2  # questions that transformers' guidance answers
 GIB = 2**30
 
 
-def measure(shape: str) -> Row:
-    """All figures of one run. Seconds, bytes per second, tokens per second."""
+def device_speed() -> None:
     import torch
 
     cuda = torch.cuda.is_available()
+    shape = "qwen2.5-7b" if cuda else "small"
     dtype = "bfloat16" if cuda else "float32"
     device = torch.cuda.get_device_name() if cuda else f"CPU: {cpu_name()}"
     print(f"making {shape} with random weights on {device}", flush=True)
-    model = guidance.random_qwen2(SHAPES[shape], "cuda" if cuda else "cpu", dtype)
+    model = decoding_speed.random_qwen2(SHAPES[shape], "cuda" if cuda else "cpu", dtype)
     bandwidth = copy_bandwidth(model.device)
-    return {
+    run: Row = {  # seconds, bytes per second, tokens per second
         "shape": shape,
         "device": device,
         "dtype": dtype,
@@ -52,23 +52,25 @@ def measure(shape: str) -> Row:
         "bandwidth": bandwidth,
         "rows": [measure_passage(model, tokens, bandwidth) for tokens in PASSAGES],
     }
+    name = re.sub("[^a-z0-9]", "-", f"{shape} {device}".lower())
+    write_json(FOLDER / f"{name}.json", run)
+    write_text(PAGE, fill("measurements.md.j2", runs=[read_json(path) for path in sorted(FOLDER.glob("*.json"))]))
+    print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
 
 
 def measure_passage(model: Any, passage: int, bandwidth: float) -> Row:
     """The packed decoder, guidance and the bound for passages of this many tokens; bandwidth: bytes per second."""
     import torch
 
-    from synthesize.cad import decode
-
-    prompts = guidance.random_prompts(QUESTIONS, passage, model.config.vocab_size)
+    prompts = decoding_speed.random_prompts(QUESTIONS, passage, model.config.vocab_size)
     sample = Prompts(*(stream[:SAMPLE] for stream in prompts))
     cached = sum(len(prompt) for stream in prompts for prompt in stream)
     cuda = model.device.type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    packed, answers = writing_speed(partial(guidance.our_answers, partial(decode, model), prompts))
+    packed, answers = writing_speed(partial(decoding_speed.our_answers, decoding_speed.packed(model), prompts))
     peak = torch.cuda.max_memory_allocated() / GIB if cuda else None
-    peer, peer_answers = writing_speed(partial(guidance.guided_answers, model, sample))
+    peer, peer_answers = writing_speed(partial(decoding_speed.guided_answers, model, sample))
     ratio = packed["tokens_per_s"] / peer["tokens_per_s"]
     print(f"passage {passage}: packed {packed['tokens_per_s']:.0f} tokens/s, ratio {ratio:.1f}", flush=True)
     return {
@@ -120,16 +122,6 @@ def finished() -> None:
 def cpu_name() -> str:
     model = re.search(r"^model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     return model[1] if model else platform.machine()
-
-
-def device_speed() -> None:
-    import torch
-
-    run = measure("qwen2.5-7b" if torch.cuda.is_available() else "small")
-    name = re.sub("[^a-z0-9]", "-", f"{run['shape']} {run['device']}".lower())
-    write_json(FOLDER / f"{name}.json", run)
-    write_text(PAGE, fill("measurements.md.j2", runs=[read_json(path) for path in sorted(FOLDER.glob("*.json"))]))
-    print(f"\n{fill('measurements.md.j2', runs=[run])}\n{PAGE}")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,25 +1,122 @@
-"""The sides of the training step that `step_speed` times.
+"""A GRPO step on one CPU thread, part by part, by two sides: what `step_speed` times.
 
 verl's worker in this process, as the nano profile has it, and what the trainer asks of it in a step. For the plain side
 decoding token by token, and verl's own engine.
+
+Imported only where torch and verl are needed: VERL_PLATFORM must be set before.
 """
 
-from __future__ import annotations
-
+import io
 import os
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 from unittest import mock
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+import torch
+from omegaconf import DictConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from verl.utils import tensordict_utils as tu
+from verl.workers.engine import EngineRegistry
+from verl.workers.engine_workers import ActorRolloutRefWorker
+from verl.workers.utils.padding import response_from_nested
 
-Rollouts = list[tuple[list[int], list[float]]]  # token ids, and their log-probabilities
+from experiments.timing.pairs import TimedPairs, share_different, time_in_turn, total
+from rag_zeval.judge.prompt import judge_messages
+from rag_zeval.models.decoding import Generated, generate, growing_cache, stop_ids
+from rag_zeval.models.language_model import chat_ids
+from rag_zeval.stages import world
+from rag_zeval.stages.config import load_config
+from train.launch import ROOT
+from train.linear_decay import LinearDecayEngine
+from train.rollouts import rollout_seed
+from train.verl_config import build
+from train.verl_cpu.engine import CPUEngine
+
+CANDIDATES = 3
+TEMPERATURE = 1.0
+# verl's own engine, with only those parts of ours that let it run on a CPU
+VERLS = ("_build_module", "prepare_model_inputs", "prepare_model_outputs", "forward_step")
+PaddedEngine = type("PaddedEngine", (CPUEngine,), {name: getattr(LinearDecayEngine, name) for name in VERLS})
 
 
-def generate(
+def measure_step(prompts: int, rollouts: int, new_tokens: int, pairs: int) -> list[TimedPairs]:
+    """The parts of a step, and their sum: `rollouts` of at most `new_tokens` tokens for each prompt."""
+    torch.set_num_threads(1)
+    config = worker_config(rollouts)
+    path, attention = config.model.path, config.model.override_config.attn_implementation
+    with one_process():
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # verl and transformers print a lot
+            tokenizer = AutoTokenizer.from_pretrained(path)
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
+            plain, ours = Worker(config, PaddedEngine), Worker(config, CPUEngine)
+
+        asked = [prompt for prompt in nano_prompts(tokenizer, prompts) for _ in range(rollouts)]
+        sampling: Any = {
+            "temperature": TEMPERATURE,
+            "seeds": [rollout_seed(0, 0, prompt, at % rollouts) for at, prompt in enumerate(asked)],
+            "eos": stop_ids(model, tokenizer),
+            "pad": tokenizer.pad_token_id,
+        }
+        plainly = partial(decode_plainly, model.eval(), asked, new_tokens, **sampling)
+        drafted = partial(generate, model.eval(), asked, new_tokens, **sampling)
+
+        batch = batch_of(asked, drafted(), TEMPERATURE)
+        own_log_probs = batch["old_log_probs"] = batch["rollout_log_probs"]
+        batch["ref_log_prob"] = ours.log_probs(batch, reference=True)
+
+        parts = [
+            time_in_turn("rollouts", plainly, drafted, share_of_other_tokens, pairs),
+            time_in_turn(
+                "old log-probabilities",
+                lambda: plain.log_probs(batch),
+                lambda: own_log_probs,
+                largest_difference,
+                pairs,
+            ),
+            time_in_turn(
+                "reference log-probabilities",
+                lambda: plain.log_probs(batch, reference=True),
+                lambda: ours.log_probs(batch, reference=True),
+                largest_difference,
+                pairs,
+            ),
+            time_in_turn(
+                "update",
+                lambda: plain.update(batch),
+                lambda: ours.update(batch),
+                relative_difference,
+                pairs,
+            ),
+        ]
+    return [*parts, total("step", parts)]
+
+
+def share_of_other_tokens(plain: Generated, ours: Generated) -> float:
+    """Share of rollouts whose tokens differ."""
+    return share_different([ids for ids, _ in plain], [ids for ids, _ in ours])
+
+
+def largest_difference(plain: Any, ours: Any) -> float:
+    """The largest difference between two nested tensors of one shape."""
+    return float((plain.values() - ours.values()).abs().max())
+
+
+def relative_difference(plain: float, ours: float) -> float:
+    """How far two numbers above 0 are apart, as a share of the larger."""
+    return abs(plain - ours) / max(plain, ours)
+
+
+def nano_prompts(tokenizer: Any, n: int) -> list[list[int]]:
+    """Token ids of the judge's prompt for nano questions, each with answers of different true support."""
+    examples = world.ranked_examples("train", n, CANDIDATES, 0)
+    asked = [judge_messages("compact", e.question.question, e.question.passage, e.answers) for e in examples]
+    return [chat_ids(tokenizer, messages) for messages in asked]
+
+
+def decode_plainly(
     model: Any,
     prompts: Sequence[list[int]],
     limit: int,
@@ -28,22 +125,18 @@ def generate(
     seeds: Sequence[int],
     eos: Collection[int],
     pad: int,
-) -> Rollouts:
+) -> Generated:
     """What `rag_zeval.models.decoding.generate` gives, by one left-padded batch and one token a pass.
 
     The cache is written in place, and finished rows leave the batch.
     """
-    import torch
-
-    from rag_zeval.models.decoding import growing_cache
-
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     draws = torch.stack([torch.rand(limit, generator=one, dtype=torch.float64) for one in generators])
     cache = growing_cache()
-    rollouts: Rollouts = [([], []) for _ in prompts]
+    rollouts: Generated = [([], []) for _ in prompts]
     rows = [*range(len(prompts))]  # the rollout that each row of the batch belongs to
     with torch.inference_mode():
         for step in range(limit):
@@ -72,21 +165,8 @@ def generate(
     return rollouts
 
 
-def padded_engine() -> type:
-    """verl's own engine, with only those parts of ours that let it run on a CPU."""
-    from train.linear_decay import LinearDecayEngine
-    from train.verl_cpu.engine import CPUEngine
-
-    verls = ("_build_module", "prepare_model_inputs", "prepare_model_outputs", "forward_step")
-    return type("PaddedEngine", (CPUEngine,), {name: getattr(LinearDecayEngine, name) for name in verls})
-
-
 def worker_config(rollouts: int) -> DictConfig:
     """verl's configuration of its workers; the rollouts of a prompt are a micro-batch, and the learning rate is 0."""
-    from rag_zeval.stages.config import load_config
-    from train.launch import ROOT
-    from train.verl_config import build
-
     settings = load_config("train", ["profile=nano"])
     worker = {
         "model.path": str(ROOT / settings.base_model),
@@ -103,8 +183,6 @@ def worker_config(rollouts: int) -> DictConfig:
 @contextmanager
 def one_process() -> Iterator[None]:
     """torch's environment for one process; its process group is gone afterwards."""
-    import torch.distributed
-
     place = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     with mock.patch.dict(os.environ, place):
         try:
@@ -117,36 +195,28 @@ class Worker:
     """verl's worker for actor, rollout and reference model with this engine; no rollout server is started."""
 
     def __init__(self, config: DictConfig, engine: type):
-        from verl.workers.engine import EngineRegistry
-        from verl.workers.engine_workers import ActorRolloutRefWorker
-
         with mock.patch.dict(EngineRegistry._engines["language_model"]["fsdp2"], {"cpu": engine}):
             self.worker = ActorRolloutRefWorker(deepcopy(config), "actor_rollout_ref")  # it takes keys out of it
             self.worker.init_model()
 
-    def old_log_probs(self, batch: Any) -> Any:
-        """Log-probabilities of the responses, nested. verl's trainer asks for the entropy along with them."""
-        request = _request(batch, calculate_entropy=True, compute_loss=False)
-        return _of_responses(self.worker.compute_log_prob(request), batch)
+    def log_probs(self, batch: Any, reference: bool = False) -> Any:
+        """Log-probabilities of the responses, nested, by the actor or by the reference model.
 
-    def reference_log_probs(self, batch: Any) -> Any:
-        request = _request(batch, calculate_entropy=False, compute_loss=False)
-        return _of_responses(self.worker.compute_ref_log_prob(request), batch)
+        verl's trainer asks the actor for the entropy along with them.
+        """
+        compute = self.worker.compute_ref_log_prob if reference else self.worker.compute_log_prob
+        output = compute(_request(batch, calculate_entropy=not reference, compute_loss=False))
+        return response_from_nested(output["log_probs"], batch["response_mask"])
 
     def update(self, batch: Any) -> float:
         """Update the model; the norm of the gradient before clipping."""
-        from verl.utils import tensordict_utils as tu
-
         whole = {"global_batch_size": len(batch), "mini_batch_size": len(batch), "epochs": 1, "seed": 0}
         request = _request(batch, calculate_entropy=False, dataloader_kwargs={"shuffle": False}, **whole)
         return float(tu.get(self.worker.update_actor(request), "metrics")["grad_norm"][0])
 
 
-def batch_of(prompts: Sequence[list[int]], rollouts: Rollouts, temperature: float) -> Any:
+def batch_of(prompts: Sequence[list[int]], rollouts: Generated, temperature: float) -> Any:
     """What verl's trainer gives to its workers, as nested tensors; advantages are made up, and cost the same time."""
-    import torch
-    from verl.utils import tensordict_utils as tu
-
     advantages = torch.randn(len(prompts), generator=torch.Generator().manual_seed(0)).tolist()
     rows = [
         {
@@ -170,14 +240,6 @@ def batch_of(prompts: Sequence[list[int]], rollouts: Rollouts, temperature: floa
 
 def _request(batch: Any, **settings: Any) -> Any:
     """A copy that shares the columns: verl's workers write their own settings into what they are given."""
-    from verl.utils import tensordict_utils as tu
-
     copy = batch.copy()
     tu.assign_non_tensor(copy, **settings)
     return copy
-
-
-def _of_responses(output: Any, batch: Any) -> Any:
-    from verl.workers.utils.padding import response_from_nested
-
-    return response_from_nested(output["log_probs"], batch["response_mask"])

@@ -32,6 +32,7 @@ SLOW_TO_LOAD = HEAVY | {"datasets", "matplotlib", "openai", "pandas", "scipy", "
 # Modules that are themselves the heavy part: nothing else may import them at its top (but they may, each other).
 TORCH_MODULES = {"rag_zeval.models.decoding", "synthesize.answering", "synthesize.cad", "synthesize.vllm_cad"}
 VERL_WORKER_MODULES = {
+    *("experiments.first_hour", "experiments.timing.step_sides"),  # a check is a process of its own, which needs torch
     *("train.linear_decay", "train.rollouts.ordered_buffer", "train.rollouts.seeded_loop", "train.verl_cpu"),
     *(f"train.verl_rehearsal.{name}" for name in ("engine", "plugin", "server", "worker")),
 }

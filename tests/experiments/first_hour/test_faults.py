@@ -30,7 +30,7 @@ NewRun = Callable[..., TinyTraining]
 
 @pytest.fixture
 def new_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> NewRun:
-    """A run of the rehearsal, not begun, with a fault: one more module that verl loads."""
+    """A run of the rehearsal, not begun, with a fault of `faults/weight_faults.py`, which verl then loads too."""
     pytest.importorskip("vllm")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for variable, value in {**VARIABLES, "PATH": path, "PYTHONPATH": str(Path(__file__).parent / "faults")}.items():
@@ -38,7 +38,8 @@ def new_run(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
     folder = tmp_path_factory.getbasetemp() / "rehearsal"  # all share one model and its answers
 
     def make(name: str, fault: str = "", profile: str = "paper", exact: bool = True) -> TinyTraining:
-        monkeypatch.setenv(MODULES, fault)
+        monkeypatch.setenv(MODULES, "weight_faults" if fault else "")
+        monkeypatch.setenv("FAULT", fault)
         scene = read_scene(load_config("first_hour", [f"profile={profile}", "lane=rehearsal", f"out_dir={folder}"]))
         return tiny_run(scene, name, *(scene.fp32 if exact else ()))
 

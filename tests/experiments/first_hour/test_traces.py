@@ -9,7 +9,11 @@ from multiprocessing import shared_memory
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from experiments.first_hour import traces
 from rag_zeval.judge.prompt import judge_messages
@@ -119,11 +123,6 @@ def test_resumed_rollouts_are_compared_sample_by_sample(tmp_path: Path) -> None:
 
 
 def test_greedy_validation_is_held_against_transformers(tmp_path: Path) -> None:
-    import pyarrow
-    import pyarrow.parquet
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     (tmp_path / "model").symlink_to(NANO_BASE)
     (tmp_path / "verl.yaml").write_text("data: {max_response_length: 640}\n")
     tokenizer, model = AutoTokenizer.from_pretrained(NANO_BASE), AutoModelForCausalLM.from_pretrained(NANO_BASE)
@@ -148,8 +147,6 @@ def test_greedy_validation_is_held_against_transformers(tmp_path: Path) -> None:
 
 
 def test_an_exported_model_must_be_another_than_its_base(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     model = tmp_path / "model"
     model.mkdir()
     (tmp_path / "manifest.json").write_text('{"steps": 4}')

@@ -1,5 +1,6 @@
-"""What the trainings of each lane are; and, slowly, the whole hour at nano scale, and the rehearsals."""
+"""What the trainings of each lane are, the tiny model, one question to it; slowly, the whole hour and rehearsals."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,10 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
+from experiments.first_hour import tiny_model
 from experiments.first_hour.scene import CannotRun, CheckFailed, Scene, read_scene
-from experiments.first_hour.training import TinyTraining, differences, first_steps, kill, plan
+from experiments.first_hour.training import BASE, TinyTraining, differences, first_steps, kill, plan
+from experiments.first_hour.vllm_engine import smoke
 from rag_zeval.errors import InputError
+from rag_zeval.files import read_json
 from rag_zeval.stages.config import load_config
 from train.verl_config import build
 
@@ -64,8 +70,6 @@ def test_a_tiny_training_is_its_profiles_but_for_what_is_listed(profile: str, la
 
 
 def test_a_scene_without_a_gpu_is_of_nano(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
     words = ["profile=paper", f"out_dir={tmp_path}"]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     scene = read_scene(load_config("first_hour", words))
@@ -78,6 +82,30 @@ def test_a_scene_without_a_gpu_is_of_nano(tmp_path: Path, monkeypatch: pytest.Mo
     assert (rehearsed.gpus, rehearsed.here.profile, rehearsed.tiny[0]) == (0, "paper", "platform=rehearsal")
     with pytest.raises(InputError, match="profile=nano trains on a CPU as it is; what is rehearsed is paper or single"):
         read_scene(load_config("first_hour", ["lane=rehearsal"]))
+
+
+def test_a_model_must_be_there_and_must_write_the_format(
+    scene_of: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    scene = scene_of()
+    with pytest.raises(CannotRun, match=r"tiny-train/model is not there: tiny-train makes it$"):
+        smoke(scene)
+    model = shutil.copytree(ROOT / "checkpoints/nano-judge", scene.folder / "tiny-train" / "model")
+    smoke(scene)
+    weights = model / "model.safetensors"
+    save_file({name: 0 * tensor for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
+    with pytest.raises(CheckFailed, match=r"^rag-zeval smoke ended with 1: "):
+        smoke(scene)
+
+
+def test_it_is_qwen2_with_an_untied_head_and_computes_what_its_base_computes(tmp_path: Path) -> None:
+    folder = tiny_model.make(BASE, tmp_path / "model")  # compares the logits itself
+    config, weights = read_json(folder / "config.json"), load_file(folder / "model.safetensors")
+    assert config["architectures"] == ["Qwen2ForCausalLM"] and config["tie_word_embeddings"] is False
+    assert weights["lm_head.weight"].equal(weights["model.embed_tokens.weight"])
+    assert "model.layers.0.self_attn.v_proj.bias" in weights and not [n for n in weights if n.endswith("o_proj.bias")]
+    assert (folder / "tokenizer.json").read_bytes() == (BASE / "tokenizer.json").read_bytes()
 
 
 @pytest.mark.slow

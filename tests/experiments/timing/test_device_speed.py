@@ -5,16 +5,16 @@ import re
 
 import pytest
 
-from experiments.timing import device_speed, guidance
+from experiments.timing import decoding_speed, device_speed
 
 torch = pytest.importorskip("torch")
-TOY = {**guidance.SMALL, "vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
+TOY = {**decoding_speed.SMALL, "vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 64}
 
 
 def test_a_step_reads_the_weights_and_the_cache():
     from transformers.cache_utils import DynamicCache
 
-    model = guidance.random_qwen2(TOY, dtype="bfloat16")
+    model = decoding_speed.random_qwen2(TOY, dtype="bfloat16")
     cache = DynamicCache(config=model.config)
     model(torch.arange(10)[None], past_key_values=cache)
     held = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)

@@ -22,21 +22,22 @@ PARTS = ["rollouts", "old log-probabilities", "reference log-probabilities", "up
 def test_both_sides_of_the_real_thing_agree_and_exit_1_says_if_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    step = speed.measure_step(prompts=2, rollouts=2, new_tokens=96, pairs=1)
+    step = step_sides.measure_step(prompts=2, rollouts=2, new_tokens=96, pairs=1)
     assert not torch.distributed.is_initialized()  # nothing is left for other tests
     assert [part.name for part in step] == PARTS and all(part.equal for part in step)
     assert sum(part.pairs[0][0] for part in step[:-1]) == pytest.approx(step[-1].pairs[0][0])
-    monkeypatch.setattr(speed, "measure_step", lambda *sizes: step)
+    monkeypatch.setattr(step_sides, "measure_step", lambda *sizes: step)
     assert speed.main([]) == 0
     assert re.findall(r"^\| ([\w -]+) \|.*\| yes,", capsys.readouterr().out, re.M) == PARTS
-    monkeypatch.setattr(speed, "measure_step", lambda *sizes: [replace(step[0], difference=0.5)])
+    monkeypatch.setattr(step_sides, "measure_step", lambda *sizes: [replace(step[0], difference=0.5)])
     assert speed.main([]) == 1 and "NO, within 5e-01" in capsys.readouterr().out
 
 
 def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
-    padded = step_sides.padded_engine()
     names = vars(CPUEngine).keys() - {"__module__", "__doc__"}
-    ours = {name for name in names if getattr(padded, name) is not getattr(LinearDecayEngine, name, None)}
+    ours = {
+        name for name in names if getattr(step_sides.PaddedEngine, name) is not getattr(LinearDecayEngine, name, None)
+    }
     assert ours == {"served", "get_per_tensor_param", "_merged_lora_per_tensor_param", "optimizer_step"}
 
 
@@ -54,7 +55,7 @@ def model() -> Any:
 @given(prompts=prompts, limit=st.integers(6, 12), seed=st.integers(0, 2**40))
 def test_plain_decoding_gives_what_ours_gives(model: Any, prompts: list[list[int]], limit: int, seed: int) -> None:
     sampling: Any = {"temperature": 1.0, "seeds": [seed + at for at in range(len(prompts))], "eos": [1], "pad": 0}
-    plain, ours = (generator(model, prompts, limit, **sampling) for generator in (step_sides.generate, generate))
+    plain, ours = (generator(model, prompts, limit, **sampling) for generator in (step_sides.decode_plainly, generate))
     assert [ids for ids, _ in plain] == [ids for ids, _ in ours]
     for (_, mine), (_, others) in zip(plain, ours, strict=True):
         assert mine == pytest.approx(others, abs=1e-4)
