@@ -58,10 +58,11 @@ class Sleeping:
             await asyncio.sleep(0)
             return self.first()
         try:
-            return await asyncio.sleep(60)
+            await asyncio.sleep(60)
         except asyncio.CancelledError:
             self.given_up.append(item)
             raise
+        return None
 
     def run(self, in_a_loop: bool) -> None:
         """Ask about three items, in plain code or in a notebook's cell, and leave with the first answer."""
