@@ -18,7 +18,7 @@ DATA = Path(os.environ.get("RAG_ZEVAL_DATA", "data"))
 FILE = DATA / "faithbench" / "FaithBench.csv"
 MODELS = Path(os.environ.get("RAG_ZEVAL_MODELS", "models"))
 MODEL = MODELS / "all-MiniLM-L6-v2"
-SOURCES = 20
+SOURCES = 5
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="RAG_ZEVAL_DATA names no folder with FaithBench")
 
 

@@ -7,8 +7,9 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -47,33 +48,47 @@ def test_each_item_is_answered_once_by_its_index_and_no_more_are_taken_than_can_
 
 
 class Sleeping:
-    """Sleeps for a minute over each item, and notes those that were given up; over `failing` it raises instead."""
+    """Sleeps for a minute over each item and notes those given up; over the first it does `first`, if there is one."""
 
-    def __init__(self, failing: int | None = None):
-        self.failing, self.given_up = failing, list[int]()
+    def __init__(self, first: Callable[[], object] | None = None):
+        self.first, self.given_up = first, list[int]()
 
-    async def ask(self, item: int) -> None:
+    async def ask(self, item: int) -> object:
+        if item == 0 and self.first is not None:
+            await asyncio.sleep(0)
+            return self.first()
         try:
-            await asyncio.sleep(0 if item == self.failing else 60)
+            await asyncio.sleep(60)
         except asyncio.CancelledError:
             self.given_up.append(item)
             raise
-        raise LookupError("the first")
+        return None
 
     def run(self, in_a_loop: bool) -> None:
-        """Ask about three items, in plain code or in a notebook's cell."""
+        """Ask about three items, in plain code or in a notebook's cell, and leave with the first answer."""
+
+        def leave_early() -> None:
+            with contextlib.closing(as_finished(self.ask, range(3), 3)) as results:  # type: ignore[type-var]
+                next(results)
 
         async def cell() -> None:
-            list(as_finished(self.ask, range(3), 3))
+            leave_early()
 
         with contextlib.closing(asyncio.new_event_loop()) as loop:
-            loop.run_until_complete(cell()) if in_a_loop else list(as_finished(self.ask, range(3), 3))
+            loop.run_until_complete(cell()) if in_a_loop else leave_early()
 
 
 @pytest.mark.parametrize("in_a_loop", [False, True])
-def test_an_exception_comes_out_and_the_rest_is_given_up(in_a_loop: bool) -> None:
-    model = Sleeping(failing=0)
-    with pytest.raises(LookupError, match="the first"):
+@pytest.mark.parametrize(
+    ("first", "outcome"),
+    [({}.clear, contextlib.nullcontext()), ({}.popitem, pytest.raises(KeyError, match="dictionary is empty"))],
+    ids=["answered", "raised"],
+)
+def test_with_one_answer_or_exception_that_is_enough_the_rest_is_given_up(
+    first: Callable[[], object], outcome: Any, in_a_loop: bool
+) -> None:
+    model = Sleeping(first)
+    with outcome:
         model.run(in_a_loop)
     assert sorted(model.given_up) == [1, 2]
 

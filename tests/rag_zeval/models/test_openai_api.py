@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import re
 import resource
@@ -41,12 +42,13 @@ def test_a_reply_comes_back_with_its_accounting(endpoint: Any) -> None:
     assert "response_format" not in sent and sent["seed"] == request().seed
 
 
-def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any) -> None:
-    endpoint.faults = [{"status": 429, "headers": {"Retry-After": "1"}}]
+@pytest.mark.parametrize("fault", [{"status": 429}, {"status": 200, "body": {"error": {"message": "no", "code": 429}}}])
+def test_rate_limit_waits_as_told_and_counts_both_calls(endpoint: Any, fault: Any) -> None:
+    endpoint.faults, endpoint.replies = [{**fault, "headers": {"Retry-After": "1"}}], "fine"
     started = time.monotonic()
     (reply,) = ask(endpoint)
     assert time.monotonic() - started >= 1  # the client's own first pause is at most half a second
-    assert (reply.status, reply.calls, reply.retries, len(endpoint.requests)) == ("ok", 2, 1, 2)
+    assert (reply.text, reply.status, reply.calls, reply.retries, len(endpoint.requests)) == ("fine", "ok", 2, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -180,8 +182,10 @@ def test_a_reply_that_ends_before_it_begins_says_so(message: Any, end: str, reas
 
 
 def test_of_several_choices_the_first_counts_wherever_it_stands(endpoint: Any) -> None:
-    choices = [{"index": at, "message": {"content": str(at)}, "finish_reason": "stop"} for at in (1, 0)]
-    assert ask(answering(endpoint, *choices))[0].text == "0"
+    ends = {1: "stop", 0: "length"}
+    choices = [{"index": at, "message": {"content": str(at)}, "finish_reason": end} for at, end in ends.items()]
+    (reply,) = ask(answering(endpoint, *choices))
+    assert (reply.text, reply.status) == ("0", "truncated")
 
 
 RIGHT = {"message": {"content": "[1]"}, "finish_reason": "stop"}
@@ -298,11 +302,17 @@ def test_a_reply_longer_than_a_judge_can_mean_is_not_read(endpoint: Any) -> None
     assert (longer.text, longer.status) == (None, told)
 
 
-def test_requests_overlap_up_to_the_limit(endpoint: Any) -> None:
+def test_requests_overlap_up_to_the_limit_in_one_event_loop_after_the_other(endpoint: Any) -> None:
     endpoint.delay = 0.15
     backend = OpenAIBackend("judge", endpoint.url, concurrency=3)
-    replies = as_finished(backend.complete, map(request, "abcdefghi"), at_once=9)
-    assert [reply.status for _, reply in replies] == ["ok"] * 9
+
+    def statuses() -> list[str]:
+        return [reply.status for _, reply in as_finished(backend.complete, map(request, "abcdefghi"), at_once=9)]
+
+    async def notebook() -> list[str]:
+        return statuses()
+
+    assert statuses() == statuses() == asyncio.run(notebook()) == ["ok"] * 9
     assert endpoint.open_most == 3
 
 
