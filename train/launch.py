@@ -72,8 +72,8 @@ def run_verl(
     try:
         with ray_folder(folder.path) as ray_tmp:
             env = environment(variables, own_ray=ray_tmp if starts_ray(verl) else None)
-            with running_verl(folder, env, program) as process, lines.console.status("training"):
-                for step, data in logged_steps(process, attempt, folder):
+            with running_verl(folder, env, program) as (process, watch), lines.console.status("training"):
+                for step, data in logged_steps(process, watch, attempt, folder):
                     lines.step(step, data)
                     if warning := agreement.step(step, data):
                         lines.console.print(warning, soft_wrap=True)
@@ -116,10 +116,10 @@ class StoodStill(Exception):
 
 
 def logged_steps(
-    process: subprocess.Popen[bytes], attempt: Path, folder: RunFolder
+    process: subprocess.Popen[bytes], watch: Watch, attempt: Path, folder: RunFolder
 ) -> Iterator[tuple[int, dict[str, float]]]:
     """Each step and its metrics as soon as they are logged, until the process ends. Raises StoodStill."""
-    logged, ended, watch = 0, False, Watch(folder.log)
+    logged, ended = 0, False
     noted = -NOTE_SECONDS
     while not ended:
         ended = process.poll() is not None  # asked first: what was logged before the end is then read
@@ -174,8 +174,8 @@ def environment(variables: Mapping[str, str], own_ray: Path | None) -> dict[str,
 @contextmanager
 def running_verl(
     folder: RunFolder, env: Mapping[str, str], program: Sequence[str]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """`python -m <program>` on the run's config of verl, its output appended to the run's log.
+) -> Iterator[tuple[subprocess.Popen[bytes], Watch]]:
+    """`python -m <program>` on the run's config of verl, its output appended to the run's log, and a watch over that.
 
     All its processes are gone afterwards, also those that left its process group.
     """
@@ -184,9 +184,10 @@ def running_verl(
     command += ["hydra/job_logging=disabled", "hydra/hydra_logging=disabled"]
     with open(folder.log, "a", encoding="utf-8") as output:
         output.write(f"{ATTEMPT}{env['VERL_FILE_LOGGER_PATH']}\n")
+    watch = Watch(folder.log)  # before the start, so that it hears the first word
     with started(command, folder.log, env, cwd=folder.path, append=True) as process:
         try:
-            yield process
+            yield process, watch
         finally:
             stop_leftovers(folder.path)
 

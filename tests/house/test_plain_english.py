@@ -102,7 +102,12 @@ DIALECT = re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES).replace(" "
 
 def pages() -> Iterator[tuple[str, int, str]]:
     """Place, first line and text of everything in prose: pages, the cards of models, and the templates of both."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), *ROOT.glob("checkpoints/*/README.md")]
+    found = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("checkpoints/*/README.md"),
+    ]
     found += [path for folder in CODE for path in (ROOT / folder).rglob("templates/*") if path.suffix != ".js"]
     for path in sorted(found):
         yield str(path.relative_to(ROOT)), 1, path.read_text(encoding="utf-8")

@@ -45,8 +45,7 @@ def test_environment_keeps_to_a_ray_of_its_own(
 def test_a_run_that_stands_still_is_stopped_with_the_error_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = "print('RuntimeError: no room', flush=True)"  # later than the watch begins, on a busy machine too
-    (tmp_path / "silent.py").write_text(f"import time; time.sleep(2); {said}; time.sleep(60)")
+    (tmp_path / "silent.py").write_text("import time; print('RuntimeError: no room', flush=True); time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(TrainSettings, "trainer", replace(PPO, program=["silent"]))
     monkeypatch.setattr(Watch, "_patience", lambda self: 1.0 if self.failed else 60.0)
