@@ -21,8 +21,9 @@ from rag_zeval.progress import Progress
 from rag_zeval.results import SPENT, ResultRows, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
-from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.registry import JUDGE
 from rag_zeval.scorers.score import Scored
+from rag_zeval.scoring.in_pieces import pieces_line
 from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
@@ -94,6 +95,9 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
         cache = out.with_name(f"{out.name}.replies.sqlite")
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
         metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies)
+        for metric in metrics:
+            if metric.in_pieces and metric.made_by["trial"] == 0:
+                print(pieces_line(metric.label, metric.in_pieces, len(metric.examples)), file=sys.stderr)
         _retry(run, metrics, writer, spending)
         with Progress() as progress:
             for metric in metrics:
@@ -160,6 +164,10 @@ def _may_score(statuses: Sequence[str], lacking: Sequence[str | None]) -> bool:
 
 def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
     now = {**metric.made_by, "input_sha256": input_sha256(example, metric.scorer.lacking(example))}
+    if row.get("identity") == metric.scorer.identity:
+        now["identity"] = (
+            metric.scorer.identity
+        )  # judged in pieces; a row that an earlier version judged whole is as good
     now.pop("model")  # a name; `identity` says what it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
         raise InputError(f"row {row['id']!r} was made with a different {differing}")
@@ -169,7 +177,7 @@ def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str,
     """The metrics of `checked_claims`, on the trajectories that the judge gave in its first trial."""
     checker = open_checker(str(run.judges.claim_checker), False)
     for metric in metrics:
-        if isinstance(metric.scorer, RagZeval) and metric.made_by["trial"] == 0:
+        if metric.scorer.name == JUDGE and metric.made_by["trial"] == 0:
             judged = {}
             for key in metric.examples:
                 if row := rows.get(metric.row_id(key)):
@@ -177,4 +185,4 @@ def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str,
             scorer = CheckedClaims(checker, judged, run.judges.model or "")
             name = metric_name(scorer.name, metric.against)
             made_by = {"metric": name, "trial": 0, "model": None, "identity": scorer.identity}
-            yield replace(metric, label=name, scorer=scorer, made_by=made_by, cached=None)
+            yield replace(metric, label=name, scorer=scorer, made_by=made_by, cached=None, in_pieces=0)

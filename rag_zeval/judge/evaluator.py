@@ -103,6 +103,10 @@ class Evaluator:
         schema = response_schema(len(example.answers), self.variant.name) if self.structured else None
         return Request(tuple(messages), self.sampling, response_schema=schema)
 
+    def fits(self, example: Example) -> bool:
+        """Whether the prompt fits the model's window, with room for the reply; True if the window is unknown."""
+        return self.backend.max_context is None or self._tokens_beyond_window(self.request(example).messages) is None
+
     def evaluate_many(self, examples: Iterable[Example]) -> Iterator[Evaluation]:
         """Yield the evaluation of each example as it finishes, in any order. A failure is a status, not an exception.
 
@@ -128,17 +132,23 @@ class Evaluator:
         missing = lacking(example, NEEDS)
         if all(missing):
             return missing[0]
+        beyond = self._tokens_beyond_window(messages)
+        if beyond is None:
+            return None
+        tokens = self.backend.count_tokens([{"role": "user", "content": without_surrogates(example.reference)}])
+        prompt, kept = beyond
+        return (
+            f"failed: reference needs {tokens} tokens, the model's window is {self.backend.max_context} "
+            f"(whole prompt {prompt}, reply at least {kept})"
+        )
+
+    def _tokens_beyond_window(self, messages: tuple[dict[str, str], ...]) -> tuple[int, int] | None:
+        """Tokens of the prompt, and those kept for the reply, if they exceed the window; None if they fit."""
         window, prompt = self.backend.max_context, self.backend.count_tokens(messages)
         if window is None or prompt is None:
             return None  # the endpoint itself rejects a prompt that is too long
         kept = min(self.sampling.max_tokens, window // REPLY_SHARE)
-        if prompt + kept <= window:
-            return None
-        tokens = self.backend.count_tokens([{"role": "user", "content": without_surrogates(example.reference)}])
-        return (
-            f"failed: reference needs {tokens} tokens, the model's window is {window} "
-            f"(whole prompt {prompt}, reply at least {kept})"
-        )
+        return None if prompt + kept <= window else (prompt, kept)
 
     def _read(self, example: Example, reply: Reply) -> Evaluation:
         scores: list[float | None] = [None] * len(example.answers)

@@ -116,5 +116,7 @@ def _cost(row: Row) -> str:
     """What the row cost, in words."""
     tokens = [f"{row[name]} tokens {way}" for name, way in (("prompt_tokens", "in"), ("completion_tokens", "out"))
               if row[name]]  # fmt: skip
-    said = [f"calls: {row['calls']}", *([f"from the cache: {row['cached']}"] if row["cached"] else []), *tokens]
+    pieces = len(row["parts"].get("pieces", ()))
+    how = [f"reference judged in {pieces} pieces"] if pieces else []
+    said = [*how, f"calls: {row['calls']}", *([f"from the cache: {row['cached']}"] if row["cached"] else []), *tokens]
     return " · ".join([*said, f"{row['seconds']:.1f} s"]) if row["calls"] or row["cached"] else ""

@@ -50,6 +50,10 @@ class RagZeval(Scorer):
         )
         self.group = backend.at_once if backend.batched else None
 
+    def fits(self, example: Example) -> bool:
+        """Whether the judge can be shown the example whole (see `Evaluator.fits`)."""
+        return self._evaluator.fits(example)
+
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         for _, (example, evaluation) in as_finished(self._judge, examples, self._evaluator.backend.at_once):
             count = len(example.answers)

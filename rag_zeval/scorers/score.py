@@ -20,7 +20,8 @@ from rag_zeval.models.language_model import Reply, known_total
 from rag_zeval.text import one_line
 
 NO_MODEL = "no model"
-OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}}  # of parts by answer, that of one that was not judged
+# of parts by answer, that of one that was not judged
+OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}, "best_piece": None}
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,13 @@ class Scorer(ABC):
 
         def judgeable() -> Iterator[Example]:
             for example in examples:
-                reasons = self.lacking(example)
-                there = tuple(answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason)
-                if not there:
+                reasons, shown = self.lacking(example), self.shown(example)
+                if shown is None:
                     without.append(_with_places(Scored(example.id, ()), reasons))
                     continue
                 if any(reasons):
                     cut[example.id] = reasons
-                yield replace(example, answers=there, unanswered=()) if any(reasons) else example
+                yield shown
 
         for scored in self.judge(judgeable()):
             while without:
@@ -186,6 +186,14 @@ class Scorer(ABC):
     def lacking(self, example: Example) -> tuple[str | None, ...]:
         """The status of each answer that cannot be judged, such as "failed: no ground truth"; None for the others."""
         return lacking(example, self.needs)
+
+    def shown(self, example: Example) -> Example | None:
+        """The example with those of its answers that can be judged; None if there are none."""
+        reasons = self.lacking(example)
+        there = tuple(answer for answer, reason in zip(example.answers, reasons, strict=True) if not reason)
+        if not there:
+            return None
+        return replace(example, answers=there, unanswered=()) if any(reasons) else example
 
     @abstractmethod
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:

@@ -7,17 +7,19 @@ words and punctuation marks, are a rough estimate.
 import random
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from rag_zeval.budget import Price
 from rag_zeval.judge.example import Example
+from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import count_tokens, literal_reply, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding, packed
 from rag_zeval.models.language_model import Messages, Reply, Request
+from rag_zeval.models.window import Window
 from rag_zeval.scorers.score import Scorer
+from rag_zeval.scoring.in_pieces import InPieces, count_in_pieces, fits_whole
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 
 LOOKED_AT = 50  # examples
@@ -25,15 +27,19 @@ LOOKED_AT = 50  # examples
 
 @dataclass(frozen=True)
 class PlannedCalls:
-    """The numbers in a line of a dry run: calls, and tokens of prompts and replies in words and punctuation marks."""
+    """The numbers in a line of a dry run: calls, and tokens of prompts and replies in words and punctuation marks.
+
+    in_pieces: about how many of the examples are judged in pieces.
+    """
 
     calls: float
     prompt_tokens: float
     completion_tokens: float
+    in_pieces: float = 0
 
     @property
     def cells(self) -> list[str]:
-        """The three numbers as a table shows them."""
+        """The first three numbers as a table shows them."""
         return [f"{number:,.0f}" for number in (self.calls, self.prompt_tokens, self.completion_tokens)]
 
     def dollars(self, price: Price | None, unknown: str) -> str:
@@ -59,18 +65,20 @@ class WordEmbedder:
 
 
 class MockJudge:
-    """The mock judge in this process; `calls` counts the requests that came."""
+    """The mock judge in this process, with the window of the real one; `calls` counts the requests that came."""
 
     name = identity = "mock judge"
     at_once, batched = 1, False
-    max_context: int | None = None
-    card: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self) -> None:
+    def __init__(self, window: Window | None = None) -> None:
         self.calls = 0
+        self._window = window
+        self.max_context = window.max_context if window else None
+        variant = window.card.get("variant") if window else None
+        self.card: Mapping[str, str] = {"variant": variant} if variant in VARIANTS else {}
 
-    def count_tokens(self, messages: Messages) -> None:
-        return None  # without a window, nobody needs to know
+    def count_tokens(self, messages: Messages) -> int | None:
+        return self._window.count_tokens(messages) if self._window else None
 
     async def complete(self, request: Request) -> Reply:
         self.calls += 1
@@ -90,15 +98,22 @@ def drawn_to_look_at(n: int) -> list[int]:
     return sorted(random.Random(0).sample(range(n), min(LOOKED_AT, n)))
 
 
-def planned_calls(scorers: Iterable[tuple[str, Sequence[Example]]], asking: Asking, n: float) -> Iterator[PlannedCalls]:
+def planned_calls(
+    scorers: Iterable[tuple[str, Sequence[Example]]], asking: Asking, n: float, window: Window | None = None
+) -> Iterator[PlannedCalls]:
     """What each scorer would ask about n examples, in proportion to those given with its name.
 
-    What an earlier one has asked is not asked again.
+    What an earlier one has asked is not asked again. window: of the judge; references that exceed it are judged in
+    pieces.
     """
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
-        judge, embedder = CachedBackend(MockJudge(), cache), CachedEmbedder(WordEmbedder(), cache)
+        judge, embedder = CachedBackend(MockJudge(window), cache), CachedEmbedder(WordEmbedder(), cache)
         for name, looked_at in scorers:
-            yield asked(open_scorer(name, Models(judge, embedder), asking), looked_at, n)
+            scorer = open_scorer(name, Models(judge, embedder), asking)
+            fits = fits_whole(scorer, judge)
+            cut = count_in_pieces(scorer, looked_at, fits)
+            planned = asked(InPieces(scorer, fits) if cut else scorer, looked_at, n)
+            yield replace(planned, in_pieces=n * cut / max(1, len(looked_at)))
 
 
 def asked(scorer: Scorer, looked_at: Sequence[Example], n: float) -> PlannedCalls:

@@ -6,11 +6,13 @@ it, which is why nothing is cut that fits.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.models.embeddings import Embedder
 from rag_zeval.models.language_model import Backend, known_total
-from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import OF_NONE, Score, Scored, Scorer
 from rag_zeval.scorers.sentences import pieces
 
 SHARE = 2  # question, reference and answers may take 1/2 of a judge's window; the rest is for instructions and reply
@@ -34,6 +36,26 @@ def fits_models(judge: Backend | None, embedder: Embedder | None) -> Fits:
     return fits
 
 
+def fits_whole(scorer: Scorer, judge: Backend | None) -> Fits:
+    """Whether a scorer that asks this judge can show it an example whole. It always can if it needs no reference.
+
+    `rag_zeval` knows its prompt, and so what its judge would refuse; of other prompts an estimate is made.
+    """
+    if "reference" not in scorer.needs:
+        return lambda _: True
+    return scorer.fits if isinstance(scorer, RagZeval) else fits_models(judge, None)
+
+
+def count_in_pieces(scorer: Scorer, examples: Iterable[Example], fits: Fits) -> int:
+    """How many examples a scorer can only judge in pieces, because what it would show does not fit."""
+    return sum(not fits(shown) for shown in filter(None, map(scorer.shown, examples)))
+
+
+def pieces_line(metric: str, count: int, of: int) -> str:
+    """The line that says how many cases a metric judges in pieces."""
+    return f"judged in pieces: {count} of {of} cases, because their reference exceeds the judge's window ({metric})"
+
+
 def in_pieces_if_needed(
     scorer: Scorer, examples: Iterable[Example], judge: Backend | None, embedder: Embedder | None
 ) -> Scorer:
@@ -48,12 +70,13 @@ def in_pieces_if_needed(
 class InPieces(Scorer):
     """A scorer that is given each reference in the fewest pieces that fit, cut at sentence ends.
 
-    An answer has no score where a piece gives none. `parts` of a row with several: "pieces", those of each.
+    An answer has no score where a piece gives none. `parts` of a row with several: "pieces", those of each; and
+    "best_piece", for each answer the place of the piece that its score is from.
     """
 
     def __init__(self, scorer: Scorer, fits: Fits):
         self._scorer, self._fits = scorer, fits
-        self.name, self.needs, self.group = scorer.name, scorer.needs, scorer.group
+        self.name, self.needs, self.also, self.group = scorer.name, scorer.needs, scorer.also, scorer.group
         self.prompt_hash = scorer.prompt_hash
         self.identity = f"{scorer.identity} in pieces"
 
@@ -84,12 +107,13 @@ class InPieces(Scorer):
 def _together(id_: str, found: Sequence[Scored]) -> Scored:
     if len(found) == 1:
         return replace(found[0], id=id_)
+    best = [_best(scores) for scores in zip(*(one.scores for one in found), strict=True)]
     paid = [one.paid_tokens for one in found]
     known = [tokens for tokens in paid if tokens is not None]
     return Scored(
         id_,
-        tuple(map(_best, zip(*(one.scores for one in found), strict=True))),
-        {"pieces": [one.parts for one in found]},
+        tuple(found[piece].scores[at] for at, piece in enumerate(best)),
+        {"pieces": [one.parts for one in found], "best_piece": best},
         prompt_tokens=known_total([one.prompt_tokens for one in found]),
         completion_tokens=known_total([one.completion_tokens for one in found]),
         final=all(one.final for one in found),
@@ -101,7 +125,28 @@ def _together(id_: str, found: Sequence[Scored]) -> Scored:
     )
 
 
-def _best(scores: Sequence[Score]) -> Score:
-    """The largest of an answer's scores; the first that is missing, if one is."""
-    missing = [score for score in scores if score.value is None]
-    return missing[0] if missing else max(scores, key=lambda score: score.value or 0.0)
+def _best(scores: Sequence[Score]) -> int:
+    """Place of the largest of an answer's scores; of the first that is missing, if one is."""
+    values = [score.value for score in scores]
+    return values.index(None) if None in values else max(range(len(values)), key=lambda at: values[at] or 0.0)
+
+
+def shown_whole(scored: Scored) -> Scored:
+    """What was judged in pieces, with the claims (or other parts) of each answer that its score was made of.
+
+    Those of the piece that the score is from. There are none if a piece has none. Other rows stay as they are.
+    """
+    if "pieces" not in scored.parts:
+        return scored
+    parts = dict(scored.parts)
+    for name, of_none in OF_NONE.items():
+        by_piece = [piece.get(name) for piece in parts["pieces"]]
+        if all(by_piece):
+            parts[name] = _of_best(by_piece, parts["best_piece"], of_none)
+    return replace(scored, parts=parts)
+
+
+def _of_best(by_piece: Sequence[Any], best: Sequence[int | None], of_none: Any) -> list[Any]:
+    """For each answer, what its best piece has of it; pieces have no place for an answer that was not judged."""
+    judged = [at for at, piece in enumerate(best) if piece is not None]
+    return [of_none if piece is None else by_piece[piece][judged.index(at)] for at, piece in enumerate(best)]

@@ -1,0 +1,41 @@
+"""What the folder of a model says about its context window, without loading its weights."""
+
+from pathlib import Path
+
+from rag_zeval.errors import InputError, needed
+from rag_zeval.files import read_card
+from rag_zeval.models.language_model import Messages, chat_ids
+from rag_zeval.models.open import check_spec
+
+
+class Window:
+    """The window and the tokenizer of a model in a folder. max_context, count_tokens and card are as in `Backend`.
+
+    Raises InputError if transformers cannot read them.
+    """
+
+    def __init__(self, folder: str):
+        with needed("transformers", f"{folder}: a local model"):
+            import transformers
+        path = str(Path(folder).resolve())  # an absolute path, so transformers never looks on a hub
+        try:
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+            config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False)
+        except Exception as error:  # as when the model is loaded
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
+        if not self._tokenizer.chat_template:
+            raise InputError(f"{folder}: the tokenizer has no chat template")
+        self.max_context: int | None = getattr(config, "max_position_embeddings", None)
+        self.card = read_card(folder)
+
+    def count_tokens(self, messages: Messages) -> int:
+        return len(chat_ids(self._tokenizer, messages))
+
+
+def open_window(spec: str | None) -> Window | None:
+    """The window of the model that a spec names; None for an endpoint, and for a folder that is not here (yet)."""
+    if spec is None or check_spec(spec) is not None:
+        return None
+    folder = spec.removeprefix("transformers:").removeprefix("vllm:")
+    return Window(folder) if Path(folder).is_dir() else None
