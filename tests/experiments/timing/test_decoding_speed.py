@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from experiments.timing import decoding_speed as speed
-from experiments.timing import guidance
 from experiments.timing.pairs import TimedPairs, table, total
 
 QUESTIONS = Path(os.environ.get("RAG_ZEVAL_DATA", "data")) / "natural_questions"
@@ -31,7 +30,7 @@ def test_both_sides_agree_and_the_table_shows_them(
 @pytest.mark.skipif(not (QUESTIONS.is_dir() and MODEL.is_dir()), reason="needs `make model` and real questions")
 def test_a_real_model_writes_the_same_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answers would end at different places, so that neither side may end one."""
-    monkeypatch.setattr(guidance, "ALPHAS", (0.0, -1.4))  # transformers reads the passage for each
+    monkeypatch.setattr(speed, "ALPHAS", (0.0, -1.4))  # transformers reads the passage for each
     monkeypatch.setattr(speed, "time_in_turn", lambda name, theirs, ours, differ, pairs: differ(theirs(), ours()))
     assert speed.cad_real(questions=1, new_tokens=32) == 0
 
