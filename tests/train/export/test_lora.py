@@ -72,7 +72,8 @@ def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder
     trained.load_state_dict(weights)
     ids = torch.randint(3, 1000, (2, 50), generator=torch.Generator().manual_seed(0))
     plain = AutoModelForCausalLM.from_pretrained(folder.model)(ids).logits
-    torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=1e-3)
+    # a tenth of what the adapter must change: one logit of 100,000 has been 2e-3 apart by rounding
+    torch.testing.assert_close(plain, trained(ids).logits, rtol=1e-3, atol=1e-2)
     assert (plain - AutoModelForCausalLM.from_pretrained(nano_base)(ids).logits).abs().max() > 0.1
 
 
