@@ -164,10 +164,8 @@ def _may_score(statuses: Sequence[str], lacking: Sequence[str | None]) -> bool:
 
 def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
     now = {**metric.made_by, "input_sha256": input_sha256(example, metric.scorer.lacking(example))}
-    if row.get("identity") == metric.scorer.identity:
-        now["identity"] = (
-            metric.scorer.identity
-        )  # judged in pieces; a row that an earlier version judged whole is as good
+    if row.get("identity") == metric.scorer.identity:  # that of a row judged in pieces
+        now["identity"] = metric.scorer.identity
     now.pop("model")  # a name; `identity` says what it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
         raise InputError(f"row {row['id']!r} was made with a different {differing}")
