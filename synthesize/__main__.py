@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 # Keys that decide what a row says. The paths of source and model do not: their hashes stand in `made_with`.
 BINDING = (
-    "n_questions", "split", "seed", "alphas", "chat_template", "max_new_tokens", "max_passage_tokens", "dtype",
-    "engine",
+    "n_questions", "split", "seed", "alphas", "chat_template", "max_new_tokens", "max_sentences", "max_passage_tokens",
+    "dtype", "engine",
 )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def run(asked: DictConfig) -> int:
         writer.settle()
         if any(question.id not in writer.done for question in questions):
             jobs = [reader.read(question) for question in questions]
-            _write_known(settings, jobs, writer, provenance(config, made_with))
+            _write_known(settings, reader, jobs, writer, provenance(config, made_with))
         if any(question.id not in writer.done for question in questions):
             started = time.monotonic()
             with watched() as memory, _answering(settings, out, made_with["model_sha256"]) as answerer:
@@ -146,7 +146,7 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
     return config
 
 
-def _write_known(settings: Settings, jobs: Sequence[Job], writer: RowWriter, made_with: Row) -> None:
+def _write_known(settings: Settings, reader: JobReader, jobs: Sequence[Job], writer: RowWriter, made_with: Row) -> None:
     """Write the rows that ask no model: of questions that are refused, and of those whose answers are in a file."""
     for job in jobs:
         if job.refusal and job.question.id not in writer.done:
@@ -156,7 +156,7 @@ def _write_known(settings: Settings, jobs: Sequence[Job], writer: RowWriter, mad
         missing = [job for job in jobs if job.question.id not in writer.done]
         reused = [job for job in missing if job.question.id in answers]
         for job in reused:
-            writer.append(job.row("ok", answers[job.question.id]))
+            writer.append(job.row("ok", [reader.shortened(response) for response in answers[job.question.id]]))
         print(f"reusing the answers to {len(reused)} of {len(missing)} questions")
 
 

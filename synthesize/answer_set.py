@@ -65,6 +65,8 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
     made_with: Row = {}
     for folder in map(Path, runs):
         manifest = read_json(folder / "manifest.json")
+        if manifest["config"].get("max_sentences") is not None:
+            raise InputError(f"{folder}: its answers were shortened (max_sentences); an answer set holds whole ones")
         its = provenance(manifest["config"], manifest["made_with"])
         if key := first_difference(made_with or its, its):
             raise InputError(f"{folder}: was made with {key}={its[key]}, {runs[0]} with {made_with[key]}")

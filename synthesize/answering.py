@@ -33,7 +33,8 @@ class Answerer:
 
     def __init__(self, settings: Settings):
         self.settings = settings
-        self.tokenizer = JobReader(settings).tokenizer
+        self.reader = JobReader(settings)
+        self.tokenizer = self.reader.tokenizer
         self.vllm = _on_vllm(settings) if settings.engine == "vllm" else None
         self.stops = stop_ids(self.vllm or self.model, self.tokenizer)
 
@@ -94,14 +95,14 @@ class Answerer:
 
     def _response(self, question: SourceQuestion, response: Response) -> Row:
         ids = response.ids[:-1] if response.finished else response.ids
-        text = self.tokenizer.decode(ids, skip_special_tokens=True).strip()
-        return {
+        whole = {
             "alpha": response.alpha,
-            "text": text,
+            "text": self.tokenizer.decode(ids, skip_special_tokens=True).strip(),
             "n_tokens": len(response.ids),
             "finished": response.finished,
-            "true_support": None if question.facts is None else true_support(text, question.facts),
         }
+        row = self.reader.shortened(whole)
+        return row | {"true_support": None if question.facts is None else true_support(row["text"], question.facts)}
 
 
 def _on_vllm(settings: Settings) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.models.language_model import chat_ids
+from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.stages.world import answer_prompt
 from rag_zeval.text import one_line
 from synthesize.settings import Settings
@@ -93,6 +94,18 @@ class JobReader:
             for passage in (question.passage, None)
         )
         return Job(question, with_passage, without_passage, self._refusal(question.passage, len(with_passage)))
+
+    def shortened(self, response: Row) -> Row:
+        """A response up to the end of its last sentence that counts (`max_sentences`).
+
+        Decoding is greedy, so an answer that stopped there would have had the same words.
+        """
+        sentences = [sentence for sentence in sentences_of(response["text"]) if re.search(r"\w", sentence)]
+        if self.settings.max_sentences is None or len(sentences) <= self.settings.max_sentences:
+            return response
+        text = " ".join(sentences[: self.settings.max_sentences])
+        n_tokens = len(self.tokenizer(text, add_special_tokens=False).input_ids)
+        return {**response, "text": text, "n_tokens": n_tokens, "finished": True}
 
     def _refusal(self, passage: str, prompt_tokens: int) -> str | None:
         limit = self.settings.max_passage_tokens

@@ -33,6 +33,7 @@ class Settings(Section):
     chat_template: bool
     alphas: Annotated[list[FiniteFloat], Field(min_length=1), AfterValidator(_different)]
     max_new_tokens: PositiveInt
+    max_sentences: PositiveInt | None
     max_passage_tokens: PositiveInt | None
     batch_size: PositiveInt
     batch_tokens: PositiveInt | None

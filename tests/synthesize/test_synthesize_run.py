@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import read_jsonl
+from rag_zeval.scorers.sentences import sentences_of
 from rag_zeval.stages.config import check_settings
 from rag_zeval.stages.world import questions, true_support
 from rag_zeval.stages.yaml_file import read_yaml
@@ -337,6 +338,23 @@ def test_only_missing_questions_are_asked(made, run_on_file, tmp_path, capsys):
     assert run_on_file(tmp_path / "out", answers=tmp_path / "few.parquet") == 0
     assert rows_of(tmp_path / "out") == rows_of(made[0])
     assert "reusing the answers to 4 of 9 questions" in capsys.readouterr().out
+
+
+def test_shortened_answers_are_the_same_decoded_or_reused(run_on_file, tmp_path, capsys):
+    whole, decoded, reused, again = (tmp_path / name for name in ("whole", "decoded", "reused", "again.parquet"))
+    assert run_on_file(whole, max_new_tokens=40) == 0
+    assert answer_set.main([str(tmp_path / "whole.parquet"), str(whole)]) == 0
+    assert run_on_file(decoded, max_new_tokens=40, max_sentences=1) == 0
+    assert run_on_file(reused, max_new_tokens=40, max_sentences=1, answers=tmp_path / "whole.parquet") == 0
+    assert rows_of(decoded) == rows_of(reused) != rows_of(whole)
+    answers, shortened = (
+        [one for row in read_jsonl(out / "responses.jsonl") for one in row["responses"]] for out in (whole, decoded)
+    )
+    for before, after in zip(answers, shortened, strict=True):
+        assert before["text"].startswith(after["text"]) and len(sentences_of(after["text"])) <= 1
+        assert after["finished"] or after == before
+    assert answer_set.main([str(again), str(decoded)]) == 2
+    assert "max_sentences" in capsys.readouterr().err
 
 
 def test_it_holds_no_passage(made):
