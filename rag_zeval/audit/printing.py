@@ -7,7 +7,8 @@ import numpy as np
 
 from rag_zeval.audit import agreement as of
 from rag_zeval.audit.agreement import Measure, Ratings, Statistic
-from rag_zeval.audit.sheet import Item, Label
+from rag_zeval.audit.corrected_mean import LabelledSample, by_error_rates, corrected_mean, labels_alone
+from rag_zeval.audit.sheet import CLAIM, Item, Label
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
@@ -47,6 +48,28 @@ def print_slices(classes: Ratings, slices: Sequence[str]) -> None:
         measured = (of.estimate(measure, part) for measure in (of.raw_agreement, of.kappa))
         rows.append((name, *map(str, measured), str(len(part.first))))
     print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), rows)
+
+
+def print_corrected(sample: LabelledSample, slices: Sequence[str], unit: str) -> None:
+    """Print the mean score of all answers by the judge, corrected by the labels, and by the labels alone.
+
+    slices: of each row of the sample's population, the name of its slice.
+    """
+    names = sorted(set(slices))
+    parts = {"all": sample}
+    if len(names) > 1:
+        parts |= {name: sample.only(np.array(slices) == name) for name in names}
+    rows = []
+    for name, part in parts.items():
+        estimates = [str(mean(part)) if len(part.labels) else "no labels" for mean in (corrected_mean, labels_alone)]
+        rows.append((one_line(name), f"{part.judge_mean:.3f}", *estimates, str(len(part.labels))))
+    print_framed(("mean score", "judge", "corrected", "labels alone", "labels"), rows)
+    rates = by_error_rates(sample) if unit == CLAIM else None
+    if rates:
+        print(
+            f"sensitivity {rates.sensitivity:.3f}, specificity {rates.specificity:.3f}; corrected by them alone: "
+            f"{rates.mean}"
+        )
 
 
 def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:

@@ -39,7 +39,8 @@ class Item:
 
     id: a hash of what the item is, so that it says nothing of the score and no other text goes by it. sources: what it
     is to be judged by, as names in words and texts. score: the judge's, from 0 to 1; of a claim 1 (supported) or 0.
-    analysis: what the judge wrote of the claim.
+    analysis: what the judge wrote of the claim. share: how much of its answer's score it decides: of a claim, 1 / the
+    number of claims.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Item:
     claim: str | None
     score: float
     analysis: str
+    share: float = 1.0
 
     @property
     def stratum(self) -> str:
@@ -95,20 +97,21 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
 
 def _items(judged: Judged, unit: str) -> list[Item]:
     if unit == ANSWER:
-        return [] if judged.score is None else [_item(judged, None, None, judged.score, "")]
+        return [] if judged.score is None else [_item(judged, None, None, judged.score, "", 1.0)]
+    claims = judged.claims or ()
     return [
-        _item(judged, number, claim["claim"], float(claim["is_supported"]), claim["analysis"])
-        for number, claim in enumerate(judged.claims or ())
+        _item(judged, number, claim["claim"], float(claim["is_supported"]), claim["analysis"], 1 / len(claims))
+        for number, claim in enumerate(claims)
     ]
 
 
-def _item(judged: Judged, number: int | None, claim: str | None, score: float, analysis: str) -> Item:
+def _item(judged: Judged, number: int | None, claim: str | None, score: float, analysis: str, share: float) -> Item:
     identity = json.dumps([judged.metric, judged.case, judged.system, judged.answer, number, claim])
     # a letter first: a spreadsheet would make a number of 123456789012 or 12e3456789
     id_ = "r" + hashlib.sha256(identity.encode()).hexdigest()[:12]
     slice_ = NO_SLICE if judged.slice_tag is None else judged.slice_tag
     sources = tuple(judged.sources)
-    return Item(id_, judged.case, slice_, judged.question, sources, judged.answer, claim, score, analysis)
+    return Item(id_, judged.case, slice_, judged.question, sources, judged.answer, claim, score, analysis, share)
 
 
 def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:

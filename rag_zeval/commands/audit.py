@@ -59,7 +59,7 @@ def audit(
     fail_below: Annotated[float, typer.Option(help="Cohen's kappa below this value gives exit status 1.")] = 0.7,
     threshold: Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as a good answer.")] = 0.5,
 ) -> None:
-    """Compare the judge with people's labels: agreement, kappa and every row on which they differ.
+    """Correct the judge's mean score by people's labels, and compare the two: agreement, kappa and every difference.
 
     Rows are weighted by how they were drawn, so the figures hold for all of RESULTS. With a second labelled copy of the
     sheet, the command also compares how well people agree with each other and with the judge.
@@ -67,14 +67,23 @@ def audit(
     import numpy as np
 
     from rag_zeval.audit.agreement import Ratings, estimate, kappa
-    from rag_zeval.audit.printing import conclusion, print_ceiling, print_disagreements, print_slices, print_statistics
+    from rag_zeval.audit.corrected_mean import LabelledSample
+    from rag_zeval.audit.printing import (
+        conclusion,
+        print_ceiling,
+        print_corrected,
+        print_disagreements,
+        print_slices,
+        print_statistics,
+    )
     from rag_zeval.audit.sheet import CLAIM, read_items, read_labels, read_plan
 
     for name, value, lowest in (("--fail-below", fail_below, -1), ("--threshold", threshold, 0)):
         if not lowest <= value <= 1:
             raise InputError(f"{name} is {value}, but must be from {lowest} to 1")
     plan = read_plan(sheet)
-    items = {item.id: item for item in read_items(results, plan.unit, plan.metric).items}
+    population = read_items(results, plan.unit, plan.metric).items
+    items = {item.id: item for item in population}
     gone = [id_ for id_ in plan.probabilities if id_ not in items]
     if gone:
         way_out = "audit the file that the sheet was drawn from, or draw a new sheet"
@@ -96,12 +105,22 @@ def audit(
         levels=2 if plan.unit == CLAIM else 5,
     )
     classes = values.classes(threshold)
+    places = {item.id: at for at, item in enumerate(population)}
+    sample = LabelledSample(
+        scores=np.array([item.score for item in population]),
+        shares=np.array([item.share for item in population]),
+        cases=[item.case for item in population],
+        drawn=np.array([places[item.id] for item, _ in rows]),
+        labels=values.second,
+        weights=values.weights,
+    )
 
     print(
         f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len(set(values.cases))} cases; "
         f"{len(plan.probabilities) - len(rows)} rows of the sheet not labelled"
     )
     good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
+    print_corrected(sample, [item.slice for item in population], plan.unit)
     print_statistics(values, classes, good)
     print_slices(classes, [item.slice for item, _ in rows])
     print_disagreements(rows, threshold)
