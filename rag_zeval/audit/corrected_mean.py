@@ -4,20 +4,21 @@ A judge that errs in a tenth of its verdicts gives a mean that is off by up to t
 by how much, and the judge's scores of all rows make the estimate more precise than the labels alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rag_zeval.audit.agreement import Statistic
+from rag_zeval.audit.sheet import Item, Label, SheetPlan
 from rag_zeval.errors import needed
-from rag_zeval.statistics.bootstrap import Mask
 from rag_zeval.statistics.weighted_correlations import Floats
 
 # One added row for each pair of judge's score and label, each of average weight: few labels hold few of the judge's
 # errors, and intervals from the labels alone would then be too narrow.
 ADDED_SCORES, ADDED_LABELS = np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0, 1.0])
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,23 @@ class LabelledSample:
         """The mean of the judge's scores of all rows."""
         return float(self.scores @ self.shares / self.shares.sum())
 
-    def only(self, keep: Mask) -> "LabelledSample":
-        """The rows that are kept (rows,), with their labels; at least one row."""
-        kept = keep[self.drawn]
-        return LabelledSample(
-            self.scores[keep],
-            self.shares[keep],
-            [case for case, stays in zip(self.cases, keep, strict=True) if stays],
-            (np.cumsum(keep) - 1)[self.drawn[kept]],
-            self.labels[kept],
-            self.weights[kept],
-        )
+
+def labelled_sample(items: Sequence[Item], plan: SheetPlan, labels: Mapping[str, Label]) -> LabelledSample | None:
+    """All items that a sheet was drawn from, with the labels of some by their ids; None if none of them has one.
+
+    Labels of other items are not looked at, so `items` may be those of one system, or of one slice.
+    """
+    drawn = [at for at, item in enumerate(items) if item.id in labels]
+    if not drawn:
+        return None
+    return LabelledSample(
+        scores=np.array([item.score for item in items]),
+        shares=np.array([item.share for item in items]),
+        cases=[item.case for item in items],
+        drawn=np.array(drawn),
+        labels=np.array([labels[items[at].id].value for at in drawn]),
+        weights=np.array([1 / plan.probabilities[items[at].id] for at in drawn]),
+    )
 
 
 def corrected_mean(sample: LabelledSample) -> Statistic:
@@ -101,13 +108,15 @@ def by_error_rates(sample: LabelledSample) -> ErrorRates | None:
         return None
     sensitivity = float(weights * labels @ scores / (weights @ labels))
     specificity = float(weights * (1 - labels) @ (1 - scores) / (weights @ (1 - labels)))
-    if sensitivity + specificity < 1 + 1e-9:
+    if sensitivity + specificity < 1 + ROUNDING:
         return None
     value = (sample.judge_mean + specificity - 1) / (sensitivity + specificity - 1)
 
     z, n = float(norm.ppf(0.975)), len(sample.scores)
     n_shown, judge = n + z**2, (n * sample.judge_mean + z**2 / 2) / (n + z**2)
     found, kept = (n_true * sensitivity + 1) / (n_true + 2), (n_false * specificity + 1) / (n_false + 2)
+    if found + kept <= 1:
+        return None
     middle = (judge + kept - 1) / (found + kept - 1)
     of_found, of_kept = found * (1 - found) / (n_true + 2), kept * (1 - kept) / (n_false + 2)
     shift = 2 * z**2 * (middle * of_found - (1 - middle) * of_kept)
@@ -130,29 +139,89 @@ def mean_of_labels(sample: LabelledSample, power: float, added: bool = True) -> 
 
     The variance is that of the sum over cases of what each contributes, as scored and as labelled rows (the linearized
     estimator of survey sampling: Särndal, Swensson and Wretman 1992, Model Assisted Survey Sampling, section 5.5), with
-    the t distribution of as many degrees of freedom as there are labelled cases, minus one. Rows of few labelled cases
-    with unequal weights count as their effective number (Kish 1965). There is no interval for fewer than two.
+    the t distribution of as many degrees of freedom as there are labelled cases, minus one. Labelled cases with unequal
+    weights count as their effective number (Kish 1965). There is no interval for fewer than two.
     """
+    found = _contributions(sample, power, added)
+    value, n = float(np.clip(found.value, 0, 1)), len(sample.labels)
+    if found.variance is None:
+        return Statistic(value, None, n)
+    reach = _t(0.975, found.freedom) * found.variance**0.5
+    low, high = (float(np.clip(bound, 0, 1)) for bound in (found.value - reach, found.value + reach))
+    return Statistic(value, (low, high), n)
+
+
+@dataclass(frozen=True)
+class CorrectedDifference:
+    """What two samples say of the difference of their corrected means; `p`: of the two-sided t test that it is 0."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def corrected_difference(first: LabelledSample, second: LabelledSample) -> CorrectedDifference | None:
+    """The corrected mean of `second` minus that of `first`, with its 95% interval.
+
+    What both say of a case counts together, so two systems that answered the same questions are compared on them. The
+    degrees of freedom are Welch's (1947, Biometrika 34, 28-35). None if a side has no interval of its own.
+    """
+    ours, theirs = (_contributions(sample, best_power(sample)) for sample in (first, second))
+    if ours.variance is None or theirs.variance is None:
+        return None
+    apart = {case: -part for case, part in ours.of_case.items()}
+    for case, part in theirs.of_case.items():
+        apart[case] = apart.get(case, 0.0) + part
+    variance = sum(part**2 for part in apart.values()) + ours.of_added + theirs.of_added
+    welch = (ours.variance + theirs.variance) ** 2
+    freedom = welch / (ours.variance**2 / ours.freedom + theirs.variance**2 / theirs.freedom)
+    value, spread = theirs.value - ours.value, variance**0.5
+    reach = _t(0.975, freedom) * spread
+    with needed("scipy", "the test of a corrected difference"):
+        from scipy.stats import t
+    return CorrectedDifference(value, value - reach, value + reach, float(2 * t.sf(abs(value) / spread, freedom)))
+
+
+@dataclass(frozen=True)
+class _Contributions:
+    """A mean, and what each case and the added rows contribute to its variance; None where there is no interval.
+
+    of_case: by case, scaled so that the squares sum to the cases' part of the variance; of_added: the other part.
+    """
+
+    value: float
+    of_case: dict[str, float]
+    of_added: float
+    variance: float | None
+    freedom: float
+
+
+def _contributions(sample: LabelledSample, power: float, added: bool = True) -> _Contributions:
     scores, labels, weights = _with_added_rows(sample) if added else _labelled(sample)
     shares = sample.shares / sample.shares.sum()
     left = labels - power * scores
-    value = float(power * sample.judge_mean + weights @ left)
+    mean_left = float(weights @ left)
 
-    of_row = np.unique(np.array(sample.cases), return_inverse=True)[1].ravel()
-    own = of_row.max() + 1 + np.arange(len(scores) - len(sample.drawn))  # each added row is a case of its own
-    of_label = np.concatenate([of_row[sample.drawn], own])
-    by_label = np.bincount(of_label, weights * (left - weights @ left))
-    by_score = np.bincount(of_row, power * shares * (sample.scores - sample.judge_mean), minlength=len(by_label))
-    by_score[: len(by_label)] += by_label
-    case_weights = np.bincount(of_label, weights)
-    cases = 1 / float(case_weights @ case_weights)
-    if cases < 2 - 1e-9:
-        return Statistic(value, None, len(sample.drawn))
+    names, of_row = np.unique(np.array(sample.cases), return_inverse=True)
+    n = len(sample.labels)
+    parts = np.bincount(of_row, power * shares * (sample.scores - sample.judge_mean), minlength=len(names))
+    parts += np.bincount(of_row[sample.drawn], (weights * (left - mean_left))[:n], minlength=len(names))
+    of_added = float(np.sum((weights * (left - mean_left))[n:] ** 2))
+    case_weights = np.bincount(of_row[sample.drawn], weights[:n])
+    cases = 1 / float(case_weights @ case_weights + np.sum(weights[n:] ** 2))
+    value = power * sample.judge_mean + mean_left
+    if cases < 2 - ROUNDING:
+        return _Contributions(value, {}, 0.0, None, cases - 1)
+    scale = cases / (cases - 1)
+    of_case = dict(zip(names.tolist(), (parts * scale**0.5).tolist(), strict=True))
+    return _Contributions(value, of_case, of_added * scale, float(parts @ parts + of_added) * scale, cases - 1)
+
+
+def _t(level: float, freedom: float) -> float:
     with needed("scipy", "the interval of a corrected mean"):
         from scipy.stats import t
-    reach = float(t.ppf(0.975, cases - 1) * np.sqrt(cases / (cases - 1) * by_score @ by_score))
-    low, high = (float(np.clip(bound, 0, 1)) for bound in (value - reach, value + reach))
-    return Statistic(float(np.clip(value, 0, 1)), (low, high), len(sample.drawn))
+    return float(t.ppf(level, freedom))
 
 
 def _labelled(sample: LabelledSample) -> tuple[Floats, Floats, Floats]:

@@ -7,8 +7,8 @@ import numpy as np
 
 from rag_zeval.audit import agreement as of
 from rag_zeval.audit.agreement import Measure, Ratings, Statistic
-from rag_zeval.audit.corrected_mean import LabelledSample, by_error_rates, corrected_mean, labels_alone
-from rag_zeval.audit.sheet import CLAIM, Item, Label
+from rag_zeval.audit.corrected_mean import by_error_rates, corrected_mean, labelled_sample, labels_alone
+from rag_zeval.audit.sheet import CLAIM, Item, Label, SheetPlan
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
@@ -50,22 +50,24 @@ def print_slices(classes: Ratings, slices: Sequence[str]) -> None:
     print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), rows)
 
 
-def print_corrected(sample: LabelledSample, slices: Sequence[str], unit: str) -> None:
+def print_corrected(items: Sequence[Item], plan: SheetPlan, labels: Mapping[str, Label]) -> None:
     """Print the mean score of all answers by the judge, corrected by the labels, and by the labels alone.
 
-    slices: of each row of the sample's population, the name of its slice.
+    items: all that the sheet was drawn from. labels: at least one, by row.
     """
-    names = sorted(set(slices))
-    parts = {"all": sample}
-    if len(names) > 1:
-        parts |= {name: sample.only(np.array(slices) == name) for name in names}
+    of_slice: dict[str, list[Item]] = {}
+    for item in items:
+        of_slice.setdefault(item.slice, []).append(item)
+    parts = {"all": items} | (of_slice if len(of_slice) > 1 else {})
     rows = []
-    for name, part in parts.items():
-        estimates = [str(mean(part)) if len(part.labels) else "no labels" for mean in (corrected_mean, labels_alone)]
-        rows.append((one_line(name), f"{part.judge_mean:.3f}", *estimates, str(len(part.labels))))
+    for name, part in sorted(parts.items(), key=lambda pair: (pair[0] != "all", pair[0])):
+        sample = labelled_sample(part, plan, labels)
+        if sample:
+            means = f"{sample.judge_mean:.3f}", str(corrected_mean(sample)), str(labels_alone(sample))
+            rows.append((one_line(name), *means, str(len(sample.labels))))
     print_framed(("mean score", "judge", "corrected", "labels alone", "labels"), rows)
-    rates = by_error_rates(sample) if unit == CLAIM else None
-    if rates:
+    sample = labelled_sample(items, plan, labels)
+    if sample and plan.unit == CLAIM and (rates := by_error_rates(sample)):
         print(
             f"sensitivity {rates.sensitivity:.3f}, specificity {rates.specificity:.3f}; corrected by them alone: "
             f"{rates.mean}"

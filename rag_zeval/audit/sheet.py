@@ -88,14 +88,15 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
     for one in answers if unit == ANSWER else ():
         if one.score is not None and not 0 <= one.score <= 1:
             raise InputError(f"{path}: case '{one.case}': {metric} is {one.score:g}, must be from 0 to 1")
-    items = [_items(one, unit) for one in answers]
+    items = [items_of(one, unit) for one in answers]
     population = Population(metric, [item for some in items for item in some], sum(not some for some in items))
     if not population.items:
         raise InputError(f"{path}: no answer has a {'claim' if unit == CLAIM else 'score'} by {metric}")
     return population
 
 
-def _items(judged: Judged, unit: str) -> list[Item]:
+def items_of(judged: Judged, unit: str) -> list[Item]:
+    """What people can label of one judged answer: itself, if it has a score, or its claims."""
     if unit == ANSWER:
         return [] if judged.score is None else [_item(judged, None, None, judged.score, "", 1.0)]
     claims = judged.claims or ()

@@ -67,7 +67,6 @@ def audit(
     import numpy as np
 
     from rag_zeval.audit.agreement import Ratings, estimate, kappa
-    from rag_zeval.audit.corrected_mean import LabelledSample
     from rag_zeval.audit.printing import (
         conclusion,
         print_ceiling,
@@ -105,22 +104,13 @@ def audit(
         levels=2 if plan.unit == CLAIM else 5,
     )
     classes = values.classes(threshold)
-    places = {item.id: at for at, item in enumerate(population)}
-    sample = LabelledSample(
-        scores=np.array([item.score for item in population]),
-        shares=np.array([item.share for item in population]),
-        cases=[item.case for item in population],
-        drawn=np.array([places[item.id] for item, _ in rows]),
-        labels=values.second,
-        weights=values.weights,
-    )
 
     print(
         f"{plan.metric}: {len(rows)} {plan.unit}s labelled, from {len(set(values.cases))} cases; "
         f"{len(plan.probabilities) - len(rows)} rows of the sheet not labelled"
     )
     good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
-    print_corrected(sample, [item.slice for item in population], plan.unit)
+    print_corrected(population, plan, labels)
     print_statistics(values, classes, good)
     print_slices(classes, [item.slice for item, _ in rows])
     print_disagreements(rows, threshold)

@@ -84,17 +84,6 @@ def test_claims_of_one_case_count_as_one_when_there_is_no_other() -> None:
     assert found.interval is not None and found.interval[0] < 0.2 and found.interval[1] > 0.8
 
 
-@given(samples(), st.data())
-def test_a_slice_has_its_own_rows_and_labels(sample: LabelledSample, data: st.DataObject) -> None:
-    keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(sample.scores), max_size=len(sample.scores))))
-    keep[0] = True
-    part = sample.only(keep)
-    assert part.judge_mean == pytest.approx(sample.scores[keep].mean())
-    kept = [(row, label) for row, label in zip(sample.drawn, sample.labels, strict=True) if keep[row]]
-    assert part.scores[part.drawn].tolist() == [sample.scores[row] for row, _ in kept]
-    assert part.labels.tolist() == [label for _, label in kept]
-
-
 def test_intervals_hold_the_true_mean_where_the_judges_own_does_not() -> None:
     found = coverage(Setting(0.9, 0.7, 0.5), labels=50, runs=200, seed=0)
     assert found["corrected"][0] >= 0.93 and found["judge alone"][0] < 0.1
