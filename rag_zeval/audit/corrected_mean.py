@@ -4,6 +4,7 @@ A judge that errs in a tenth of its verdicts gives a mean that is off by up to t
 by how much, and the judge's scores of all rows make the estimate more precise than the labels alone.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rag_zeval.audit.agreement import Statistic
-from rag_zeval.audit.sheet import Item, Label, SheetPlan
+from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import needed
 from rag_zeval.statistics.weighted_correlations import Floats
 
@@ -31,7 +32,7 @@ class LabelledSample:
         cases: (rows,) what each row belongs to; rows of a case are not independent.
         drawn: (labels,) the places in `scores` of the rows that have a label.
         labels: (labels,) people's, from 0 to 1.
-        weights: (labels,) the inverse of each row's probability of being drawn.
+        weights: (labels,) how many rows each labelled one stands for.
     """
 
     scores: Floats
@@ -47,21 +48,24 @@ class LabelledSample:
         return float(self.scores @ self.shares / self.shares.sum())
 
 
-def labelled_sample(items: Sequence[Item], plan: SheetPlan, labels: Mapping[str, Label]) -> LabelledSample | None:
+def labelled_sample(items: Sequence[Item], labels: Mapping[str, Label]) -> LabelledSample | None:
     """All items that a sheet was drawn from, with the labels of some by their ids; None if none of them has one.
 
-    Labels of other items are not looked at, so `items` may be those of one system, or of one slice.
+    A label stands for as many items as its stratum has for each label. So a row that is left empty takes nothing from
+    its stratum, and `items` may be a part of those drawn from, such as one system's.
     """
     drawn = [at for at, item in enumerate(items) if item.id in labels]
     if not drawn:
         return None
+    sizes = Counter(item.stratum for item in items)
+    labelled = Counter(items[at].stratum for at in drawn)
     return LabelledSample(
         scores=np.array([item.score for item in items]),
         shares=np.array([item.share for item in items]),
         cases=[item.case for item in items],
         drawn=np.array(drawn),
         labels=np.array([labels[items[at].id].value for at in drawn]),
-        weights=np.array([1 / plan.probabilities[items[at].id] for at in drawn]),
+        weights=np.array([sizes[items[at].stratum] / labelled[items[at].stratum] for at in drawn]),
     )
 
 

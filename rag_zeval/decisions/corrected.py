@@ -95,7 +95,7 @@ def _differences(
 
 def _sample(items: Sequence[Item], sheet: LabelledSheet, slice_tag: str | None) -> LabelledSample | None:
     kept = [item for item in items if slice_tag in (None, item.slice)]
-    return labelled_sample(kept, sheet.plan, sheet.labels)
+    return labelled_sample(kept, sheet.labels)
 
 
 def _difference(name: str, first: LabelledSample | None, second: LabelledSample | None) -> Difference:
