@@ -2,7 +2,8 @@
 
 It simulates judges with known sensitivity and specificity, and people who label a few of 2,000 claims, drawn as
 `rag-zeval sample` draws them. It prints how often the 95% intervals of the corrected mean, of the labels alone and of
-the judge alone hold the true mean, and how wide the first two are. docs/judge-audit.md has this table.
+the judge alone hold the true mean, and how wide the first two are. Then two systems are compared: equally good ones of
+which the judge favours one, and one that is better by eight points. docs/judge-audit.md has these tables.
 """
 
 import itertools
@@ -15,7 +16,7 @@ import numpy as np
 import typer
 
 from rag_zeval.audit.agreement import Statistic
-from rag_zeval.audit.corrected_mean import LabelledSample, corrected_mean, labels_alone
+from rag_zeval.audit.corrected_mean import LabelledSample, corrected_difference, corrected_mean, labels_alone
 from rag_zeval.audit.sheet import allocate
 from rag_zeval.streams import command_line
 
@@ -36,14 +37,18 @@ class Setting:
     true_share: float
 
 
-def simulated(setting: Setting, labels: int, random: np.random.Generator) -> LabelledSample:
-    """A judge's verdicts on some ROWS claims, and the labels of a sample drawn by the plan of `rag-zeval sample`."""
+def simulated(setting: Setting, labels: int, random: np.random.Generator, taste: float = 0.0) -> LabelledSample:
+    """A judge's verdicts on some ROWS claims, and the labels of a sample drawn by the plan of `rag-zeval sample`.
+
+    taste: how much more often the judge passes a claim of an answer with more claims than half of the answers have.
+    """
     sizes = random.integers(1, MOST_CLAIMS + 1, 2 * ROWS // (1 + MOST_CLAIMS))
     of_claim = np.repeat(np.arange(len(sizes)), sizes)
     first = random.random(len(sizes))[of_claim]
     own = np.where(random.random(len(of_claim)) < ALIKE, first, random.random(len(of_claim)))
     true = own < setting.true_share
     passes = np.where(true, setting.sensitivity, 1 - setting.specificity)
+    passes = np.where(sizes[of_claim] > MOST_CLAIMS // 2, np.minimum(passes + taste, 1), passes)
     verdicts = random.random(len(of_claim)) < passes
     strata = [rows for rows in (np.flatnonzero(verdicts), np.flatnonzero(~verdicts)) if len(rows)]
     drawn, weights = [], []
@@ -86,6 +91,35 @@ def coverage(setting: Setting, labels: int, runs: int, seed: int) -> dict[str, t
     return found
 
 
+@dataclass(frozen=True)
+class Called:
+    """In which share of the comparisons B was called better than A at 5%, by the judge's scores and corrected."""
+
+    judge: float
+    corrected: float
+
+
+def called_better(gain: float, taste: float, labels: int, runs: int, seed: int = 0) -> Called:
+    """A judge of sensitivity and specificity 0.9 compares two systems on different answers; A has 70% true claims.
+
+    gain: how many more true claims B has. taste: the judge's, for B's long answers only. labels: of each system.
+    """
+    from scipy.stats import norm
+
+    random = np.random.default_rng(seed)
+    by_judge = by_people = 0
+    for _ in range(runs):
+        first = simulated(Setting(0.9, 0.9, 0.7), labels, random)
+        second = simulated(Setting(0.9, 0.9, 0.7 + gain), labels, random, taste)
+        apart = corrected_difference(first, second)
+        assert apart is not None, "there are labels"
+        by_people += apart.p <= 0.05 and apart.value > 0
+        (a, b), bounds = (first.judge_mean, second.judge_mean), [judge_alone(one).interval for one in (first, second)]
+        spread = np.hypot(*[(high - low) / (2 * norm.ppf(0.975)) for low, high in filter(None, bounds)])
+        by_judge += (b - a) / spread > norm.ppf(0.975)
+    return Called(by_judge / runs, by_people / runs)
+
+
 def settings() -> Iterator[Setting]:
     return itertools.starmap(Setting, itertools.product(RATES, RATES, TRUE_SHARES))
 
@@ -109,6 +143,11 @@ def corrected_coverage(
             f"| {spans['labels alone']} | {mean_width['labels alone']} | {spans['judge alone']} |",
             flush=True,
         )
+    print("\n| B against A | labels of each | the judge calls B better | corrected |\n|---|---:|---:|---:|")
+    for name, gain, taste in (("as good, favoured", 0.0, 0.15), ("better by 0.08", 0.08, 0.0)):
+        for labels in LABELS[2:]:
+            share = called_better(gain, taste, labels, max(1, runs // 4))
+            print(f"| {name} | {labels} | {share.judge:.3f} | {share.corrected:.3f} |", flush=True)
 
 
 main = command_line(corrected_coverage, "experiments.corrected_coverage", __doc__)
