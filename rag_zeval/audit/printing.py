@@ -7,7 +7,10 @@ import numpy as np
 
 from rag_zeval.audit import agreement as of
 from rag_zeval.audit.agreement import Measure, Ratings, Statistic
-from rag_zeval.audit.sheet import Item, Label
+from rag_zeval.audit.corrected_mean import by_error_rates, corrected_mean, labelled_sample, labels_alone
+from rag_zeval.audit.planning import by_agreement, by_pilot, rows_needed
+from rag_zeval.audit.sheet import CLAIM, Item, Label
+from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
@@ -47,6 +50,52 @@ def print_slices(classes: Ratings, slices: Sequence[str]) -> None:
         measured = (of.estimate(measure, part) for measure in (of.raw_agreement, of.kappa))
         rows.append((name, *map(str, measured), str(len(part.first))))
     print_framed(("slice", "raw agreement", "Cohen's kappa", "n"), rows)
+
+
+def print_corrected(items: Sequence[Item], unit: str, labels: Mapping[str, Label]) -> None:
+    """Print the mean score of all answers by the judge, corrected by the labels, and by the labels alone.
+
+    items: all that the sheet was drawn from. labels: at least one, by row.
+    """
+    of_slice: dict[str, list[Item]] = {}
+    for item in items:
+        of_slice.setdefault(item.slice, []).append(item)
+    parts = {"all": items} | (of_slice if len(of_slice) > 1 else {})
+    rows = []
+    for name, part in sorted(parts.items(), key=lambda pair: (pair[0] != "all", pair[0])):
+        sample = labelled_sample(part, labels)
+        if sample:
+            means = f"{sample.judge_mean:.3f}", str(corrected_mean(sample)), str(labels_alone(sample))
+            rows.append((one_line(name), *means, str(len(sample.labels))))
+    print_framed(("mean score", "judge", "corrected", "labels alone", "labels"), rows)
+    sample = labelled_sample(items, labels)
+    if sample and unit == CLAIM and (rates := by_error_rates(sample)):
+        print(
+            f"sensitivity {rates.sensitivity:.3f}, specificity {rates.specificity:.3f}; corrected by them alone: "
+            f"{rates.mean}"
+        )
+
+
+def print_rows_needed(
+    items: Sequence[Item], unit: str, width: float, agreement: float, labels: Mapping[str, Label]
+) -> None:
+    """Print how many of the items people must label for an interval of this width, with the judge and without.
+
+    labels: those of a first sheet, which tell what people will say; without them it is guessed from the agreement.
+    Raises InputError for a width or an agreement that is not between 0 and 1.
+    """
+    for name, value in (("--width", width), ("--agreement", agreement)):
+        if not 0 < value <= 1:
+            raise InputError(f"{name} is {value:g}, but must be above 0 and at most 1")
+    guess = by_pilot(unit, items, labels) if labels else by_agreement(unit, agreement)
+    rows = []
+    for name, estimate in (("corrected score", corrected_mean), ("labels alone", labels_alone)):
+        found = rows_needed(items, guess, width, estimate)
+        needed = f"{found.rows} of {len(items)}" if found.rows else f"more than all {len(items)}"
+        rows.append((name, needed, f"{found.width:.3f}"))
+    known = f"{len(labels)} labels" if labels else f"people agree with the judge on {agreement:.0%} of the {unit}s"
+    print(f"for a 95% interval of width {width:g}, if {'people go on as in ' if labels else ''}{known}:")
+    print_framed(("", f"{unit}s to label", "expected width"), rows)
 
 
 def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:

@@ -5,7 +5,8 @@ Its rows are claims or answers of a result file, sampled by strata.
 
 import hashlib
 import json
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -39,7 +40,8 @@ class Item:
 
     id: a hash of what the item is, so that it says nothing of the score and no other text goes by it. sources: what it
     is to be judged by, as names in words and texts. score: the judge's, from 0 to 1; of a claim 1 (supported) or 0.
-    analysis: what the judge wrote of the claim.
+    analysis: what the judge wrote of the claim. share: how much of its answer's score it decides: of a claim, 1 / the
+    number of claims.
     """
 
     id: str
@@ -51,6 +53,7 @@ class Item:
     claim: str | None
     score: float
     analysis: str
+    share: float = 1.0
 
     @property
     def stratum(self) -> str:
@@ -86,29 +89,31 @@ def read_items(path: str | Path, unit: str, metric: str | None = None) -> Popula
     for one in answers if unit == ANSWER else ():
         if one.score is not None and not 0 <= one.score <= 1:
             raise InputError(f"{path}: case '{one.case}': {metric} is {one.score:g}, must be from 0 to 1")
-    items = [_items(one, unit) for one in answers]
+    items = [items_of(one, unit) for one in answers]
     population = Population(metric, [item for some in items for item in some], sum(not some for some in items))
     if not population.items:
         raise InputError(f"{path}: no answer has a {'claim' if unit == CLAIM else 'score'} by {metric}")
     return population
 
 
-def _items(judged: Judged, unit: str) -> list[Item]:
+def items_of(judged: Judged, unit: str) -> list[Item]:
+    """What people can label of one judged answer: itself, if it has a score, or its claims."""
     if unit == ANSWER:
-        return [] if judged.score is None else [_item(judged, None, None, judged.score, "")]
+        return [] if judged.score is None else [_item(judged, None, None, judged.score, "", 1.0)]
+    claims = judged.claims or ()
     return [
-        _item(judged, number, claim["claim"], float(claim["is_supported"]), claim["analysis"])
-        for number, claim in enumerate(judged.claims or ())
+        _item(judged, number, claim["claim"], float(claim["is_supported"]), claim["analysis"], 1 / len(claims))
+        for number, claim in enumerate(claims)
     ]
 
 
-def _item(judged: Judged, number: int | None, claim: str | None, score: float, analysis: str) -> Item:
+def _item(judged: Judged, number: int | None, claim: str | None, score: float, analysis: str, share: float) -> Item:
     identity = json.dumps([judged.metric, judged.case, judged.system, judged.answer, number, claim])
     # a letter first: a spreadsheet would make a number of 123456789012 or 12e3456789
     id_ = "r" + hashlib.sha256(identity.encode()).hexdigest()[:12]
     slice_ = NO_SLICE if judged.slice_tag is None else judged.slice_tag
     sources = tuple(judged.sources)
-    return Item(id_, judged.case, slice_, judged.question, sources, judged.answer, claim, score, analysis)
+    return Item(id_, judged.case, slice_, judged.question, sources, judged.answer, claim, score, analysis, share)
 
 
 def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
@@ -119,9 +124,7 @@ def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
     and Thompson 1952, JASA 47, 663-685). The order is that of the ids, which has nothing to do with scores. Raises
     InputError if n is less than the number of strata.
     """
-    strata: dict[str, list[Item]] = {}
-    for item in sorted(items, key=lambda item: item.id):
-        strata.setdefault(item.stratum, []).append(item)
+    strata = strata_of(items)
     if n < len(strata):
         raise InputError(
             f"--n {n} is too small: there are {len(strata)} strata (score band and slice), "
@@ -129,10 +132,53 @@ def draw(items: Sequence[Item], n: int, seed: int) -> list[tuple[Item, float]]:
         )
     random = Random(seed)
     drawn = []
-    names = sorted(strata)
-    for name, rows in zip(names, allocate([len(strata[name]) for name in names], n), strict=True):
-        drawn += [(item, rows / len(strata[name])) for item in random.sample(strata[name], rows)]
+    for stratum, rows in zip(strata.values(), allocate([len(one) for one in strata.values()], n), strict=True):
+        drawn += [(item, rows / len(stratum)) for item in random.sample(stratum, rows)]
     return sorted(drawn, key=lambda pair: pair[0].id)
+
+
+def strata_of(items: Sequence[Item]) -> dict[str, list[Item]]:
+    """The items of each stratum, by its name; strata and items in an order that does not depend on that of `items`."""
+    strata: dict[str, list[Item]] = {}
+    for item in sorted(items, key=lambda item: (item.stratum, item.id)):
+        strata.setdefault(item.stratum, []).append(item)
+    return strata
+
+
+def draw_more(
+    items: Sequence[Item], plan: "SheetPlan", labels: Mapping[str, "Label"], n: int, seed: int
+) -> list[tuple[Item, float]]:
+    """The rows of a sheet and n new ones (all that are left, if there are fewer), with their probabilities.
+
+    Each new row comes from the stratum where it shrinks the interval of the mean most, by the spread of its labels so
+    far (Neyman allocation: Cochran 1977, Sampling Techniques, section 5.5). Within a stratum old and new rows together
+    are a simple random sample, so each has the probability rows / items of the stratum.
+    """
+    random, drawn = Random(seed), []
+    strata = strata_of(items)
+    old = {name: [item for item in stratum if item.id in plan.probabilities] for name, stratum in strata.items()}
+    spread = {
+        name: sum(item.share for item in stratum) ** 2
+        * _variance([labels[i.id].value for i in old[name] if i.id in labels])
+        for name, stratum in strata.items()
+    }
+    rows = {name: len(some) for name, some in old.items()}
+    for _ in range(n):
+        open_ = [name for name, stratum in strata.items() if rows[name] < len(stratum)]
+        if not open_:
+            break
+        # what one more row takes from spread / rows; a stratum without a row comes first
+        rows[max(open_, key=lambda name: spread[name] / max(rows[name] * (rows[name] + 1), 0.5))] += 1
+    for name, stratum in strata.items():
+        fresh = [item for item in stratum if item.id not in plan.probabilities]
+        chosen = [*old[name], *random.sample(fresh, rows[name] - len(old[name]))]
+        drawn += [(item, rows[name] / len(stratum)) for item in chosen]
+    return sorted(drawn, key=lambda pair: pair[0].id)
+
+
+def _variance(labels: Sequence[float]) -> float:
+    """Of a stratum's labels, and of a 0 and a 1 that stand for what few labels do not show."""
+    return statistics.pvariance([*labels, 0.0, 1.0])
 
 
 def allocate(sizes: Sequence[int], n: int) -> list[int]:
@@ -175,9 +221,17 @@ def plan_path(sheet: Path) -> Path:
     return sheet.with_name(f"{sheet.name}.json")
 
 
-def write_sheet(path: Path, metric: str, unit: str, drawn: Sequence[tuple[Item, float]], seed: int) -> None:
+def write_sheet(
+    path: Path,
+    metric: str,
+    unit: str,
+    drawn: Sequence[tuple[Item, float]],
+    seed: int,
+    labels: Mapping[str, Label] | None = None,
+) -> None:
     """Write the sheet, which shows no score and nothing that depends on one, and its plan, which does.
 
+    labels: those that are there already, by row.
     What to judge by has a column for each kind of it, such as "ground truth" or "retrieved contexts".
     Raises InputError if one of them is there already: it may hold somebody's labels.
     """
@@ -186,7 +240,8 @@ def write_sheet(path: Path, metric: str, unit: str, drawn: Sequence[tuple[Item, 
             raise InputError(f"{file}: already exists and may hold labels; choose another --out")
     sources = dict.fromkeys(name for item, _ in drawn for name, _ in item.sources)
     columns = [*FIRST, *sources, *JUDGED[unit], *LAST]
-    rows = [{**vars(item), **dict(item.sources)} for item, _ in drawn]
+    known = {id_: {"label": label.text, "note": label.note} for id_, label in (labels or {}).items()}
+    rows = [{**vars(item), **dict(item.sources), **known.get(item.id, {})} for item, _ in drawn]
     write_text(path, sheet_text(columns, [[row.get(name, "") for name in columns] for row in rows]))
     draws = {item.id: {"stratum": item.stratum, "probability": probability} for item, probability in drawn}
     write_json(plan_path(path), {"metric": metric, "unit": unit, "seed": seed, "rows": draws})
@@ -213,6 +268,17 @@ def read_plan(sheet: Path) -> SheetPlan:
                     raise InputError(f"field 'probability': must be from {RAREST:g} to 1")
             probabilities[id_] = float(row["probability"])
     return SheetPlan(plan["metric"], plan["unit"], probabilities)
+
+
+def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path, items: Sequence[Item]) -> None:
+    """Raise InputError if a row of the sheet is none of the items of this result file."""
+    there = {item.id for item in items}
+    gone = [id_ for id_ in plan.probabilities if id_ not in there]
+    if gone:
+        raise InputError(
+            f"{sheet}: {results} does not have row {gone[0]} (and {len(gone) - 1} more): name the file that the sheet "
+            "was drawn from, or draw a new sheet"
+        )
 
 
 def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:

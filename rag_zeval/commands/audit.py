@@ -23,19 +23,57 @@ def sample(
         Path, typer.Option(help="The file for the sheet, CSV. A .json file beside it records how rows were drawn.")
     ] = Path("sheet.csv"),
     seed: Annotated[int, typer.Option(help="The seed of the random draw.")] = 0,
+    more: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SHEET",
+            help="A labelled sheet of RESULTS: write it again, with its labels and --n new rows where they help most.",
+        ),
+    ] = None,
+    width: Annotated[
+        float | None,
+        typer.Option(
+            help="Draw nothing: print how many rows give the corrected score an interval of this width, such as 0.1. "
+            "What people will say is guessed from --more SHEET, or from --agreement."
+        ),
+    ] = None,
+    agreement: Annotated[
+        float, typer.Option(help="With --width: the share of rows, 0 to 1, on which people will agree with the judge.")
+    ] = 0.8,
 ) -> None:
     """Draw claims or answers for people to label, into a CSV sheet that hides the judge's scores.
 
     Every score band and slice gets at least one row; the other rows are drawn in proportion. Give people only the CSV.
-    Then `rag-zeval audit` compares their labels with the judge's verdicts.
+    Then `rag-zeval audit` corrects the judge's score by their labels, and compares the two.
     """
-    from rag_zeval.audit.sheet import ASKED, UNITS, draw, plan_path, read_items, write_sheet
+    from rag_zeval.audit.printing import print_rows_needed
+    from rag_zeval.audit.sheet import (
+        ASKED,
+        UNITS,
+        check_drawn_from,
+        draw,
+        draw_more,
+        plan_path,
+        read_items,
+        read_labels,
+        read_plan,
+        write_sheet,
+    )
 
     if unit not in UNITS:
         raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")
+    plan = read_plan(more) if more else None
+    if plan:
+        unit, metric = plan.unit, plan.metric
     population = read_items(results, unit, metric)
-    drawn = draw(population.items, n, seed)
-    write_sheet(out, population.metric, unit, drawn, seed)
+    labels = read_labels(more, plan) if more and plan else {}
+    if more and plan:
+        check_drawn_from(more, plan, results, population.items)
+    if width is not None:
+        print_rows_needed(population.items, unit, width, agreement, labels)
+        return
+    drawn = draw_more(population.items, plan, labels, n, seed) if plan else draw(population.items, n, seed)
+    write_sheet(out, population.metric, unit, drawn, seed, labels)
     sizes = Counter(item.stratum for item in population.items)
     rows = Counter(item.stratum for item, _ in drawn)
     print_framed(
@@ -44,6 +82,8 @@ def sample(
     if population.without:
         print(f"{population.without} answers have no {'score' if unit == 'answer' else 'claim'} and are left out")
     print(f"{out}: {len(drawn)} of {len(population.items)} {unit}s by {population.metric}")
+    if plan:
+        print(f"{len(plan.probabilities)} of its rows are those of {more}, with {len(labels)} labels")
     print(f"column label: write {ASKED[unit]}; leave it empty if you cannot tell")
     print(f"{plan_path(out)}: records how the rows were drawn; do not show it to the people who label")
 
@@ -59,7 +99,7 @@ def audit(
     fail_below: Annotated[float, typer.Option(help="Cohen's kappa below this value gives exit status 1.")] = 0.7,
     threshold: Annotated[float, typer.Option(help="The minimum score, 0 to 1, that counts as a good answer.")] = 0.5,
 ) -> None:
-    """Compare the judge with people's labels: agreement, kappa and every row on which they differ.
+    """Correct the judge's mean score by people's labels, and compare the two: agreement, kappa and every difference.
 
     Rows are weighted by how they were drawn, so the figures hold for all of RESULTS. With a second labelled copy of the
     sheet, the command also compares how well people agree with each other and with the judge.
@@ -67,18 +107,23 @@ def audit(
     import numpy as np
 
     from rag_zeval.audit.agreement import Ratings, estimate, kappa
-    from rag_zeval.audit.printing import conclusion, print_ceiling, print_disagreements, print_slices, print_statistics
-    from rag_zeval.audit.sheet import CLAIM, read_items, read_labels, read_plan
+    from rag_zeval.audit.corrected_mean import labelled_sample
+    from rag_zeval.audit.printing import (
+        conclusion,
+        print_ceiling,
+        print_corrected,
+        print_disagreements,
+        print_slices,
+        print_statistics,
+    )
+    from rag_zeval.audit.sheet import CLAIM, check_drawn_from, read_items, read_labels, read_plan
 
     for name, value, lowest in (("--fail-below", fail_below, -1), ("--threshold", threshold, 0)):
         if not lowest <= value <= 1:
             raise InputError(f"{name} is {value}, but must be from {lowest} to 1")
     plan = read_plan(sheet)
-    items = {item.id: item for item in read_items(results, plan.unit, plan.metric).items}
-    gone = [id_ for id_ in plan.probabilities if id_ not in items]
-    if gone:
-        way_out = "audit the file that the sheet was drawn from, or draw a new sheet"
-        raise InputError(f"{sheet}: {results} does not have row {gone[0]} (and {len(gone) - 1} more): {way_out}")
+    population = read_items(results, plan.unit, plan.metric).items
+    check_drawn_from(sheet, plan, results, population)
     labels = read_labels(sheet, plan)
     if not labels:
         raise InputError(f"{sheet}: column 'label' is empty in every row: fill it in")
@@ -87,11 +132,13 @@ def audit(
         raise InputError(
             f"{sheet2}: shares no labelled row with the other sheet; at least one row must be labelled in both"
         )
-    rows = [(items[id_], label) for id_, label in labels.items()]
+    rows = [(item, labels[item.id]) for item in population if item.id in labels]
+    sample = labelled_sample(population, labels)
+    assert sample is not None, "there is a label"
     values = Ratings(
         first=np.array([item.score for item, _ in rows]),
         second=np.array([label.value for _, label in rows]),
-        weights=np.array([1 / plan.probabilities[item.id] for item, _ in rows]),
+        weights=sample.weights,
         cases=[item.case for item, _ in rows],
         levels=2 if plan.unit == CLAIM else 5,
     )
@@ -102,6 +149,7 @@ def audit(
         f"{len(plan.probabilities) - len(rows)} rows of the sheet not labelled"
     )
     good = ("supported", "not supported") if plan.unit == CLAIM else (f"{threshold:g} or more", "less")
+    print_corrected(population, plan.unit, labels)
     print_statistics(values, classes, good)
     print_slices(classes, [item.slice for item, _ in rows])
     print_disagreements(rows, threshold)

@@ -9,6 +9,15 @@ import typer
 from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
 
+Labels = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="SHEET",
+        help="A labelled sheet of `rag-zeval sample`, to compare by the scores that people would give. One sheet for "
+        "each side: repeat the option.",
+    ),
+]
+
 
 def compare(
     sides: Annotated[
@@ -21,6 +30,7 @@ def compare(
         list[str] | None,
         typer.Option(help="A metric to compare; repeat the option for several. Default: all they share."),
     ] = None,
+    labels: Labels = None,
     html: Annotated[Path | None, typer.Option(help="Also write a page with the changed answers side by side.")] = None,
     out: Annotated[Path | None, typer.Option(help="Also write all numbers as JSON.")] = None,
     changed: Annotated[
@@ -32,11 +42,14 @@ def compare(
     The table shows the second file (B) minus the first (A) for each metric, over all cases and in each slice. Cases are
     paired by id, or by question if the files share no id. The command is free and needs no network.
 
+    With --labels, a second table corrects the judge's errors by people's labels of claims or answers of both files.
+
     Intervals are 95% bootstrap intervals over cases. The p-values come from a paired randomisation test, with Holm's
     correction over the slices of a metric. With more than two files, every pair is compared, and the command counts the
     pairs with a significant difference.
     """
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
+    from rag_zeval.decisions.corrected import correct, read_sheet
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_comparison, print_pairwise, print_sides
     from rag_zeval.files import write_json
@@ -48,13 +61,18 @@ def compare(
         raise InputError("compare: the same result file is given twice; remove one")
     if html is not None and len(sides) > 2:
         raise InputError(f"--html compares two files, got {len(sides)}: name two, or leave out --html")
+    if labels and len(sides) > 2:
+        raise InputError(f"--labels compares two files, got {len(sides)}: name two, or leave out --labels")
     inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
-    check_files([*(("INPUT", path) for path in inputs), ("--html", html), ("--out", out)])
+    sheets = [read_sheet(path) for path in labels or ()]
+    check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--html", html), ("--out", out)])
     first, *others = read = read_sides(sides)
     metrics = shared_metrics(read, metric or ())
     found: list[Any] = [
         compare_pairwise(read, name) if len(read) > 2 else compare_sides(first, others[0], name) for name in metrics
     ]
+    if sheets:
+        found = correct(found, read, sheets)
     if html is not None:  # before anything is printed: who reads that may stop early
         write_page(html, sides, found)
     if out is not None:
@@ -86,6 +104,7 @@ def gate(
         list[str] | None,
         typer.Option(help="A metric to check; repeat the option for several. Default: all metrics of A."),
     ] = None,
+    labels: Labels = None,
     junit: Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML.")] = None,
     summary: Annotated[Path | None, typer.Option(help="Also write the checks as Markdown, for a pull request.")] = None,
 ) -> None:
@@ -94,19 +113,24 @@ def gate(
     B fails if too few of its cases have a score. It also fails if a metric drops by more than its limit, overall or in
     a slice, and the drop is significant. A drop that could be noise is a warning, with exit status 0.
 
+    With --labels, it decides by the scores that people would give, which labelled sheets of A and B estimate.
+
     If A and B are equally good, B fails in at most 5 of 100 such decisions. The command is free and needs no network.
     """
     from rag_zeval.decisions.comparison import compare_sides
+    from rag_zeval.decisions.corrected import correct, read_sheet
     from rag_zeval.decisions.gate import Limits, decide, passed, print_checks, write_junit, write_summary
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_sides
 
     limits = Limits(max_drop, slice_max_drop, min_coverage)
     inputs = dict.fromkeys(file_and_system(side)[0] for side in (a, b))  # one file may hold both
-    check_files([*(("INPUT", path) for path in inputs), ("--junit", junit), ("--summary", summary)])
+    sheets = [read_sheet(path) for path in labels or ()]
+    check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--junit", junit), ("--summary", summary)])
     first, second = read_sides([a, b])
     metrics = shared_metrics([first, second], metric or list(first.judged))
-    checks = decide([compare_sides(first, second, name) for name in metrics], limits)
+    comparisons = [compare_sides(first, second, name) for name in metrics]
+    checks = decide(correct(comparisons, [first, second], sheets), limits)
     if junit is not None:
         write_junit(junit, checks)
     if summary is not None:

@@ -39,6 +39,7 @@ class Difference:
     slice_tag: ALL for all cases. first, second, change: means of A, of B and of B - A, each None without a pair.
     sd: standard deviation of B - A, None for fewer than two pairs. p: of the paired randomisation test, two-sided, 1
     without a pair. p_holm: the same after Holm's correction over the slices of the metric; None for all cases.
+    labels: of how many people's labels the means are corrected by (`corrected`); None: they are the judge's.
     """
 
     slice_tag: str
@@ -49,6 +50,7 @@ class Difference:
     sd: float | None
     p: float
     p_holm: float | None = None
+    labels: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Comparison:
     bounds: the least and the largest that the change could be over all cases of either file, if each missing score
     were any number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80,
     319-323); None where nothing is missing or the metric has scores beyond 0 and 1. slices: none if all cases are of
-    one. worse, better: the cases that changed, the largest change first.
+    one. worse, better: the cases that changed, the largest change first. corrected: all cases and the slices again, by
+    the scores that people would have given; empty without their labels (`rag_zeval.decisions.corrected`).
     """
 
     metric: str
@@ -85,6 +88,7 @@ class Comparison:
     slices: tuple[Difference, ...]
     worse: tuple[Changed, ...]
     better: tuple[Changed, ...]
+    corrected: tuple[Difference, ...] = ()
 
 
 def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:

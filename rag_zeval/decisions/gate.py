@@ -73,7 +73,7 @@ class GateCheck:
 
 def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]:
     """The checks of a gate: B may pass if none has failed."""
-    tested = [(one, difference) for one in comparisons for difference in (one.overall, *one.slices)]
+    tested = [(one, difference) for one in comparisons for difference in _tested(one)]
     adjusted = iter(holm([difference.p for _, difference in tested]))
     checks = []
     for one in comparisons:
@@ -82,10 +82,15 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
         checks.append(GateCheck(one.metric, COVERAGE, outcome, reason))
         if said := other_judge(one):
             checks.append(GateCheck(one.metric, "judge", "warning", said))
-        for difference in (one.overall, *one.slices):
-            limit = limits.max_drop if difference is one.overall else limits.slice_max_drop
+        for difference in _tested(one):
+            limit = limits.max_drop if difference.slice_tag == ALL else limits.slice_max_drop
             checks.append(_drop(one, difference, limit, next(adjusted), len(tested)))
     return checks
+
+
+def _tested(comparison: Comparison) -> tuple[Difference, ...]:
+    """What is decided on: all cases and the slices, by the corrected scores where there are labels."""
+    return comparison.corrected or (comparison.overall, *comparison.slices)
 
 
 def passed(checks: Sequence[GateCheck]) -> bool:
@@ -93,14 +98,16 @@ def passed(checks: Sequence[GateCheck]) -> bool:
 
 
 def _drop(comparison: Comparison, difference: Difference, limit: float, p: float, tests: int) -> GateCheck:
-    overall = difference is comparison.overall
+    overall = difference.slice_tag == ALL
     name = ALL if overall else f"slice: {difference.slice_tag}"
     outcome: Outcome
     if difference.change is None:
         outcome = "failed" if overall else "warning"
-        return GateCheck(comparison.metric, name, outcome, "no case has a score on both sides", difference, p)
+        reason = "no case has a score on both sides" if difference.labels is None else "too few labels on a side"
+        return GateCheck(comparison.metric, name, outcome, reason, difference, p)
     worse = difference.change.value if comparison.lower_is_better else -difference.change.value
-    seen = f"B - A is {shown(difference.change, '+.3f')}, n = {difference.n}, p {shown_p(p)}"
+    counted = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
+    seen = f"B - A is {shown(difference.change, '+.3f')}, {counted}, p {shown_p(p)}"
     if worse <= limit + ROUNDING:
         outcome, reason = "passed", f"not worse by more than {limit:g}: {seen}"
     elif p <= ALPHA:

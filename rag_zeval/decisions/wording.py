@@ -12,7 +12,9 @@ from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line
 
 DASH = "–"
+SIGNIFICANT = 0.05
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")
+CORRECTED = ("corrected", "labels", *COLUMNS[2:])
 
 
 def shown(estimate: BootstrapEstimate | None, number: str = ".3f") -> str:
@@ -29,7 +31,7 @@ def shown_p(p: float | None) -> str:
 def cells(difference: Difference) -> list[str]:
     """A row of the table whose head is COLUMNS."""
     means = (shown(difference.first), shown(difference.second), shown(difference.change, "+.3f"))
-    tested = difference.p if difference.n else None
+    tested = difference.p if difference.change else None
     return [difference.slice_tag, str(difference.n), *means, shown_p(tested), shown_p(difference.p_holm)]
 
 
@@ -59,6 +61,11 @@ def notes(comparison: Comparison) -> list[str]:
         lines.append(
             f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
+    if comparison.corrected and comparison.overall.p <= SIGNIFICANT < comparison.corrected[0].p:
+        lines.append(
+            "the judge sees a change that people's labels do not confirm: it may be the judge's taste, such as for "
+            "longer answers, or there are too few labels"
+        )
     return lines
 
 
@@ -75,6 +82,8 @@ def print_comparison(comparison: Comparison, most: int) -> None:
     for line in notes(comparison):
         print_line(f"  {line}")
     print_framed(COLUMNS, [cells(one) for one in (comparison.overall, *comparison.slices)])
+    if comparison.corrected:
+        print_framed(CORRECTED, [cells(one) for one in comparison.corrected])
     worse, better = len(comparison.worse), len(comparison.better)
     of_worse = min(worse, max((most + 1) // 2, most - better))
     of_better = min(better, most - of_worse)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_zeval.decisions.comparison import Changed, Comparison
-from rag_zeval.decisions.wording import COLUMNS, cells, notes
+from rag_zeval.decisions.wording import COLUMNS, CORRECTED, cells, notes
 from rag_zeval.files import write_chunks
 from rag_zeval.judge.example import Example
 from rag_zeval.report.judgement import judged
@@ -20,7 +20,7 @@ def write_page(path: Path, names: Sequence[str], comparisons: Sequence[Compariso
     page = (
         templates(TEMPLATES)
         .get_template("comparison.html")
-        .generate(names=names, columns=COLUMNS, metrics=[_metric(one) for one in comparisons])
+        .generate(names=names, metrics=[_metric(one) for one in comparisons])
     )
     write_chunks(path, (piece.encode("utf-8", "replace") for piece in page))
 
@@ -29,7 +29,10 @@ def _metric(comparison: Comparison) -> dict[str, Any]:
     return {
         "name": comparison.metric,
         "notes": notes(comparison),
-        "rows": [cells(one) for one in (comparison.overall, *comparison.slices)],
+        "tables": [
+            (COLUMNS, [cells(one) for one in (comparison.overall, *comparison.slices)]),
+            *([(CORRECTED, [cells(one) for one in comparison.corrected])] if comparison.corrected else []),
+        ],
         "changed": [
             ("Got worse most", [_changed(one) for one in comparison.worse[:SHOWN]]),
             ("Got better most", [_changed(one) for one in comparison.better[:SHOWN]]),

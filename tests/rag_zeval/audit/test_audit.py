@@ -49,17 +49,20 @@ def test_the_exit_status_is_about_kappa(
 
 
 def test_what_is_printed_is_weighted_by_what_rows_stand_for(write_results: Any, run: Any, tmp_path: Path) -> None:
-    """Kappa by hand from the sheet, the plan and the results, with empty labels left out."""
+    """Kappa by hand: a label stands for as many claims as its stratum has for each label; empty ones are left out."""
     results = write_results(cases=150)
     run("sample", results, "--n", 40)
-    scores = {item.id: item.score for item in read_items(results, "claim").items}
-    plan = read_json(tmp_path / "sheet.csv.json")["rows"]
-    noise, rows, table = random.Random(2), [], dict.fromkeys([(a, b) for a in (0, 1) for b in (0, 1)], 0.0)
+    items = {item.id: item for item in read_items(results, "claim").items}
+    noise, said = random.Random(2), {}
     for number, (_, row) in enumerate(sheet_rows(tmp_path / "sheet.csv")):
-        said = int(scores[row["id"]]) ^ (noise.random() < 0.2)
-        if number % 8:
-            table[int(scores[row["id"]]), said] += 1 / plan[row["id"]]["probability"]
-        rows.append([row["id"], str(said) if number % 8 else " "])
+        answer = int(items[row["id"]].score) ^ (noise.random() < 0.2)
+        said[row["id"]] = str(answer) if number % 8 else " "
+    rows = [[id_, label] for id_, label in said.items()]
+    table = dict.fromkeys([(a, b) for a in (0, 1) for b in (0, 1)], 0.0)
+    labelled = [items[id_] for id_, label in said.items() if label != " "]
+    for item in labelled:
+        stands_for, of = ([one.stratum for one in some].count(item.stratum) for some in (items.values(), labelled))
+        table[int(item.score), int(said[item.id])] += stands_for / of
     (tmp_path / "sheet.csv").write_text(sheet_text(["id", "label"], rows))
     total = sum(table.values())
     judge, people = (sum(w for cell, w in table.items() if cell[at]) / total for at in (0, 1))
@@ -164,7 +167,7 @@ def test_what_cannot_be_compared_is_refused(write_results: Any, fill: Any, run: 
     refused("copy.csv.json: is missing", "copy.csv", results)
     fill(sheet, results, lambda score: "yes")
     results.write_text(results.read_text().replace("Claim 1", "A claim 1"))
-    refused("audit the file that the sheet was drawn from, or draw a new sheet", sheet, results)
+    refused("name the file that the sheet was drawn from", sheet, results)
     plan = read_json(tmp_path / "sheet.csv.json")
     next(iter(plan["rows"].values()))["probability"] = 0
     write_json(tmp_path / "sheet.csv.json", plan)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.audit.sheet import LABELS, Item, allocate, draw, read_items
+from rag_zeval.audit.sheet import CLAIM, LABELS, Item, Label, SheetPlan, allocate, draw, draw_more, read_items
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
@@ -161,6 +161,22 @@ def test_each_item_is_drawn_with_the_probability_that_is_said() -> None:
     for item in items:
         expected = said[item.id]
         assert abs(times[item.id] / 1_000 - expected) <= 4.5 * (expected * (1 - expected) / 1_000) ** 0.5
+
+
+def test_new_rows_come_from_where_labels_differ_and_leave_the_old_ones_as_they_are() -> None:
+    items = population({(0.0, "a"): 100, (1.0, "a"): 100, (1.0, "b"): 3})
+    old = draw(items, 40, seed=0)
+    plan = SheetPlan("m", CLAIM, {item.id: probability for item, probability in old})
+    labels = {item.id: Label(float(at % 2 if item.score else 0), "", "") for at, (item, _) in enumerate(old)}
+    more = draw_more(items, plan, labels, 60, seed=1)
+    ids = {item.id for item, _ in more}
+    assert len(ids) == len(more) == 100 and plan.probabilities.keys() <= ids
+    sizes, rows = (Counter(item.stratum for item in some) for some in (items, [item for item, _ in more]))
+    assert all(probability == rows[item.stratum] / sizes[item.stratum] for item, probability in more)
+    agreed, disputed, _ = sorted(rows, key=lambda name: ("b" in name, name))
+    assert rows[disputed] > 2 * rows[agreed]
+    everything = draw_more(items, plan, labels, 1_000, seed=1)
+    assert [probability for _, probability in everything] == [1.0] * len(items)
 
 
 def test_a_sample_repeats_and_another_seed_draws_another() -> None:

@@ -1,0 +1,113 @@
+"""A comparison by the scores that people would have given, estimated from labelled sheets of both sides."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rag_zeval.audit.corrected_mean import (
+    LabelledSample,
+    corrected_difference,
+    corrected_mean,
+    labelled_sample,
+)
+from rag_zeval.audit.sheet import Item, Label, SheetPlan, items_of, read_labels, read_plan
+from rag_zeval.cases.case import ALL
+from rag_zeval.decisions.comparison import Comparison, Difference
+from rag_zeval.decisions.sides import Side
+from rag_zeval.errors import InputError
+from rag_zeval.statistics.bootstrap import BootstrapEstimate
+from rag_zeval.statistics.discriminative_power import holm
+
+
+@dataclass(frozen=True)
+class LabelledSheet:
+    """A sheet of `rag-zeval sample` that people have labelled."""
+
+    path: Path
+    plan: SheetPlan
+    labels: Mapping[str, Label]
+
+
+def read_sheet(path: Path) -> LabelledSheet:
+    """Raises InputError as `read_plan` and `read_labels`, and for a sheet without a label."""
+    plan = read_plan(path)
+    labels = read_labels(path, plan)
+    if not labels:
+        raise InputError(f"{path}: column 'label' is empty in every row: fill it in")
+    return LabelledSheet(path, plan, labels)
+
+
+def correct(
+    comparisons: Sequence[Comparison], sides: Sequence[Side], sheets: Sequence[LabelledSheet]
+) -> list[Comparison]:
+    """The comparisons of two sides, those of the sheets' metrics with `corrected` filled.
+
+    Each side of such a metric needs one sheet; a sheet that was drawn from a file of both systems serves both. Raises
+    InputError for a metric that has labels of one side only, and for a sheet of neither side.
+    """
+    used: set[Path] = set()
+    found = []
+    for comparison in comparisons:
+        pairs = [_sheet_of(side, comparison.metric, sheets) for side in sides]
+        there = [pair for pair in pairs if pair]
+        used |= {sheet.path for _, sheet in there}
+        if len(there) == 1:
+            [other] = [side.name for side, pair in zip(sides, pairs, strict=True) if pair is None]
+            raise InputError(
+                f"--labels {there[0][1].path}: labels of {comparison.metric} correct one side only; draw and label a "
+                f"sheet of {other} too"
+            )
+        found.append(replace(comparison, corrected=_differences(*there)) if there else comparison)
+    for sheet in sheets:
+        if sheet.path not in used:
+            raise InputError(f"--labels {sheet.path}: was drawn from neither of the two, or from a metric not compared")
+    return found
+
+
+def _sheet_of(side: Side, metric: str, sheets: Sequence[LabelledSheet]) -> tuple[list[Item], LabelledSheet] | None:
+    """The side's items that people could label, and the sheet with labels of some."""
+    found = []
+    for sheet in sheets:
+        if sheet.plan.metric == metric:
+            items = [
+                replace(item, case=case)  # as the other side calls it
+                for case, judged in side.judged[metric].items()
+                for item in items_of(judged, sheet.plan.unit)
+            ]
+            if any(item.id in sheet.labels for item in items):
+                found.append((items, sheet))
+    if len(found) > 1:
+        names = " and ".join(str(sheet.path) for _, sheet in found)
+        raise InputError(f"--labels: {names} are both of {side.name}: name one")
+    return found[0] if found else None
+
+
+def _differences(
+    first: tuple[list[Item], LabelledSheet], second: tuple[list[Item], LabelledSheet]
+) -> tuple[Difference, ...]:
+    slices = list(dict.fromkeys(item.slice for items, _ in (first, second) for item in items))
+    overall = _difference(ALL, *(_sample(*side, None) for side in (first, second)))
+    parts = [_difference(name, *(_sample(*side, name) for side in (first, second))) for name in slices]
+    adjusted = holm([part.p for part in parts])
+    by_slice = [replace(part, p_holm=p) for part, p in zip(parts, adjusted, strict=True)]
+    return (overall, *(by_slice if len(slices) > 1 else ()))
+
+
+def _sample(items: Sequence[Item], sheet: LabelledSheet, slice_tag: str | None) -> LabelledSample | None:
+    kept = [item for item in items if slice_tag in (None, item.slice)]
+    return labelled_sample(kept, sheet.labels)
+
+
+def _difference(name: str, first: LabelledSample | None, second: LabelledSample | None) -> Difference:
+    n = sum(len(sample.labels) for sample in (first, second) if sample)
+    change = corrected_difference(first, second) if first and second else None
+    if first is None or second is None or change is None:
+        return Difference(name, n, None, None, None, None, 1.0, labels=n)
+    apart = BootstrapEstimate(change.value, change.low, change.high)
+    return Difference(name, n, _mean(first), _mean(second), apart, None, change.p, labels=n)
+
+
+def _mean(sample: LabelledSample) -> BootstrapEstimate:
+    mean = corrected_mean(sample)
+    assert mean.value is not None and mean.interval is not None, "a difference has two intervals"
+    return BootstrapEstimate(mean.value, *mean.interval)

@@ -1,0 +1,120 @@
+"""Comparisons by the scores that people would give: simulated systems, judges and people; and the commands."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rag_zeval.audit.sheet import Label, SheetPlan, draw, items_of
+from rag_zeval.csv_files import sheet_rows, sheet_text
+from rag_zeval.decisions.comparison import compare_sides
+from rag_zeval.decisions.corrected import LabelledSheet, correct
+from rag_zeval.decisions.gate import Limits, decide, passed
+from rag_zeval.decisions.sides import Side
+from rag_zeval.results import Judged
+
+CASES = 400
+Bias = Callable[[int], float]  # by a claim's answer: how much more often the judge passes a false claim of it
+
+
+def side(name: str, support: float, bias: Bias, random: np.random.Generator) -> tuple[Side, dict[str, bool]]:
+    """A system's judged answers, and of each claim whether it is true."""
+    judged, truth = {}, {}
+    for case in range(CASES):
+        claims = []
+        for number in range(1 + case % 4):
+            text = f"{name} {case} {number}"
+            truth[text] = bool(random.random() < support)
+            passes = 0.9 if truth[text] else 0.1 + bias(case)
+            claims.append({"claim": text, "is_supported": bool(random.random() < passes), "analysis": ""})
+        score = float(np.mean([claim["is_supported"] for claim in claims]))
+        judged[str(case)] = Judged(
+            str(case), f"{case}?", "odd" if case % 2 else "even", name, "m", name, "r", score, "ok", tuple(claims)
+        )
+    return Side(name, {"m": judged}), truth
+
+
+def sheet(of: tuple[Side, dict[str, bool]], n: int, seed: int) -> LabelledSheet:
+    """What people say of n claims that were drawn by the plan."""
+    one, truth = of
+    items = [item for judged in one.judged["m"].values() for item in items_of(judged, "claim")]
+    drawn = draw(items, n, seed)
+    labels = {item.id: Label(float(truth[item.claim or ""]), "", "") for item, _ in drawn}
+    return LabelledSheet(Path(one.name), SheetPlan("m", "claim", {item.id: p for item, p in drawn}), labels)
+
+
+def compared(first: Any, second: Any, seed: int, labels: int = 100) -> Any:
+    sides = [first[0], second[0]]
+    sheets = [sheet(first, labels, seed), sheet(second, labels, seed + 1)]
+    [found] = correct([compare_sides(*sides, "m", draws=500)], sides, sheets)
+    return found
+
+
+def taste(case: int) -> float:
+    return 0.7 if case % 4 >= 2 else 0.0  # long answers
+
+
+def plain(case: int) -> float:
+    return 0.0
+
+
+def test_a_gain_that_is_the_judges_taste_is_told_from_a_true_one() -> None:
+    random, called, confirmed, true_gain = np.random.default_rng(0), 0, 0, 0
+    for seed in range(30):
+        old, longer, better = (side(*one, random) for one in (("a", 0.7, plain), ("b", 0.7, taste), ("c", 0.85, plain)))
+        found = compared(old, longer, seed)
+        called += found.overall.p <= 0.05 and found.overall.change.value > 0
+        confirmed += found.corrected[0].p <= 0.05
+        real = compared(old, better, seed, labels=300).corrected[0]
+        true_gain += real.p <= 0.05 and real.change.low <= 0.15 <= real.change.high
+    assert called >= 29  # the judge alone calls it a gain
+    assert confirmed <= 5  # of 30, at 5%: more in 3 of 1,000 cases
+    assert true_gain >= 25
+
+
+def test_the_gate_decides_on_the_corrected_scores() -> None:
+    random = np.random.default_rng(1)
+    flattered, honest = side("a", 0.7, taste, random), side("b", 0.7, plain, random)
+    found = compared(flattered, honest, 0)
+    assert not passed(decide([replace(found, corrected=())], Limits()))
+    checks = decide([found], Limits())
+    assert passed(checks)
+    assert [check.name for check in checks if check.difference] == ["all", "slice: even", "slice: odd"]
+    assert all("labels" in check.reason for check in checks if check.difference)
+
+
+def test_labels_of_one_side_or_of_another_file_are_refused() -> None:
+    random = np.random.default_rng(2)
+    first, second, other = (side(name, 0.7, plain, random) for name in "abc")
+    sides = [first[0], second[0]]
+    comparisons = [compare_sides(*sides, "m", draws=100)]
+    for sheets, said in (
+        ([sheet(first, 20, 0)], "one side only; draw and label a sheet of b"),
+        ([sheet(first, 20, 0), sheet(second, 20, 0), sheet(other, 20, 0)], "c: was drawn from neither"),
+        ([sheet(first, 20, 0), sheet(first, 20, 1), sheet(second, 20, 0)], "both of a"),
+    ):
+        with pytest.raises(Exception, match=said):
+            correct(comparisons, sides, sheets)
+    assert correct(comparisons, sides, []) == comparisons
+
+
+def test_the_commands_take_the_sheets_of_both_files(run: Any, write_results: Any, claims: Any, tmp_path: Path) -> None:
+    """People accept every claim, the judge half of those of the new version."""
+    for name, held in (("old", [True, True]), ("new", [True, False])):
+        scores = {str(case): sum(held) / 2 for case in range(40)}
+        write_results(name, scores, trajectory=claims([(f"{name} {at}", one) for at, one in enumerate(held)]))
+        assert run("sample", name, "--n", 30, "--out", f"{name}.csv").returncode == 0
+        rows = [{**row, "label": "yes"} for _, row in sheet_rows(tmp_path / f"{name}.csv")]
+        (tmp_path / f"{name}.csv").write_text(sheet_text(list(rows[0]), [list(row.values()) for row in rows]))
+    sheets = ["--labels", "old.csv", "--labels", "new.csv"]
+    shown = run("compare", "old", "new", *sheets, "--html", "page.html", "--out", "numbers.json").stdout
+    assert re.search(r"corrected +┃ labels", shown) and "judge's taste" in shown
+    assert "judge&#39;s taste" in (tmp_path / "page.html").read_text()
+    assert run("gate", "old", "new").returncode == 1
+    done = run("gate", "old", "new", *sheets)
+    assert done.returncode == 0 and "corrected by 60 labels" in done.stdout
+    assert run("compare", "old", "new", "--labels", "old.csv").returncode == 2
