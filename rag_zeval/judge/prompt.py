@@ -22,7 +22,7 @@ from rag_zeval.text import without_surrogates
 
 FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
-# Where a control token may begin. `make hostile` tries those of 55 families (tests/hostile/control_tokens.yaml).
+# Where a control token may begin. tests/hostile/control_tokens.yaml has those of over 50 families of models.
 _CONTROL = re.compile(
     r"""  <  (?! \s | = | [\d.][\d.,]* (?![\w.,>]) )           # `</s>`, `<|im_end|>`, `<b>`; not `< 5`, `<=` or `<0.05`
     | \[ (?= [|@]                                          # `[|user|]`, `[@BOS@]`
