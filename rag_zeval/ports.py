@@ -1,11 +1,17 @@
-"""HTTP servers on this machine: the port that they listen on, and the answers that they send."""
+"""HTTP servers on this machine: the port that they listen on, whom they answer, and the answers that they send."""
 
+import ipaddress
 import json
+import socket
 from collections.abc import Callable, Mapping
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import urlsplit
 
 from rag_zeval.errors import InputError
+
+EVERY_NETWORK = ("", "0.0.0.0", "::")
 
 
 def listen(
@@ -13,6 +19,7 @@ def listen(
 ) -> ThreadingHTTPServer:
     """A server that listens on a port; 0 picks a free one. It logs nothing.
 
+    It refuses requests that a web page of others causes in a browser on this machine (see `is_for`).
     answers: what answers the requests of a method. Raises InputError, naming the port, if it is taken.
 
         listen("127.0.0.1", 8080, GET=lambda handler: send(handler, 200, {"ok": True})).serve_forever()
@@ -24,14 +31,51 @@ def listen(
         def log_message(self, *args: Any) -> None:
             pass
 
+    def answer_own(handler: BaseHTTPRequestHandler, answer: Callable[[BaseHTTPRequestHandler], None]) -> None:
+        if is_for(host, handler.headers):
+            answer(handler)
+        else:
+            refuse(handler)
+
     for method, answer in answers.items():
-        setattr(Handler, f"do_{method}", lambda handler, answer=answer: answer(handler))
+        setattr(Handler, f"do_{method}", lambda handler, answer=answer: answer_own(handler, answer))
     try:
         return ThreadingHTTPServer((host, port), Handler)
     except OverflowError as error:
         raise InputError(f"port {port} of {host}: must be 0 to 65535") from error
     except OSError as error:
         raise InputError(f"port {port} of {host}: {error.strerror}; choose another with --port") from error
+
+
+def is_for(host: str, headers: Message) -> bool:
+    """Whether a request is for a server on `host`, and not sent by a page of another site.
+
+    A site can give its own name the address 127.0.0.1, and its page can then read what is served here: so the header
+    Host must be localhost or `host`. For a server on every network it may also be any address or this machine's name.
+    A page also says where it is from, in the header Origin.
+    """
+    called = headers.get_all("Host", [])
+    try:
+        (name,) = (urlsplit(f"//{one}").hostname for one in called)
+    except ValueError:  # none, two, or no name
+        return False
+    names = {"localhost", "127.0.0.1", "::1", host.lower()}
+    own = name in names or (host in EVERY_NETWORK and (name == socket.gethostname().lower() or _is_address(name)))
+    return own and all(origin == f"http://{called[0]}" for origin in headers.get_all("Origin", []))
+
+
+def _is_address(name: str | None) -> bool:
+    try:
+        ipaddress.ip_address(name or "")
+    except ValueError:
+        return False
+    return True
+
+
+def refuse(handler: BaseHTTPRequestHandler) -> None:
+    """Answer 403 to a request that is not for this server. Its body stays unread, so the connection ends."""
+    handler.close_connection = True
+    send(handler, 403, {"error": {"message": "refused: ask this server by the address that it printed"}})
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:

@@ -54,8 +54,9 @@ def served_spec(folder: str | Path, spec: str | None = None) -> str:
 def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
     """The server's command line. `extra` comes last, so it overrides our arguments.
 
-    The window is the model's, at most LONGEST. Only this machine can connect. Sampling follows the request, not the
-    model's generation_config.json. Raises InputError if the folder has no model with a window.
+    The window is the model's, at most LONGEST. Only this machine can connect, and no web page that is open on it may
+    ask. Sampling follows the request, not the model's generation_config.json. Raises InputError if the folder has no
+    model with a window.
     """
     path = Path(folder) / "config.json"
     if not path.is_file():
@@ -64,6 +65,6 @@ def serve_command(folder: str, extra: Sequence[str] = ()) -> list[str]:
     if window < 1:
         raise InputError(f"{path}: field 'max_position_embeddings' must be a whole number above 0, found {window}")
     command = [sys.executable, "-m", MODULE, "--model", str(Path(folder).resolve())]
-    command += ["--served-model-name", served_name(folder), "--host", "127.0.0.1"]
+    command += ["--served-model-name", served_name(folder), "--host", "127.0.0.1", "--allowed-origins", "[]"]
     command += ["--max-model-len", str(min(window, LONGEST)), "--seed", "0"]
     return [*command, "--generation-config", "vllm", *extra]

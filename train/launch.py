@@ -15,6 +15,7 @@ from rag_zeval.stages.config import stored
 from rag_zeval.stages.processes import python_module, started
 from rag_zeval.stages.ray_folder import ray_folder, remove_ray_folder
 from rag_zeval.stages.training_log import read_attempt
+from train.checkpoint_files import check_pickles
 from train.leftovers import MARK, note_segments, stop_leftovers
 from train.rollouts.agreement import Agreement
 from train.run_folder import RunFolder
@@ -59,7 +60,10 @@ def run_verl(
     """One attempt from the checkpoint of step `done`; 0 when verl ended well, else 1, having said why.
 
     derived: keys of verl's config that follow from the run. every: steps to one line of progress.
+    Raises InputError for a checkpoint that could run code (`check_pickles`).
     """
+    if done:
+        check_pickles(folder.checkpoint(done))
     best = settings.export == "best"
     variables = worker_variables(settings, folder.path, folder.next_attempt())
     keys = {**derived, **runtime_env_keys(settings.verl, variables)}

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import json
+import secrets
 import threading
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler
@@ -17,7 +19,7 @@ from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.embeddings import embedding_of
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Reply
-from rag_zeval.ports import listen, send
+from rag_zeval.ports import listen, refuse, send
 
 CHAT, EMBEDDINGS = "/chat/completions", "/embeddings"
 
@@ -26,6 +28,7 @@ class CountingProxy:
     """OpenAI's protocol under `url(example)`: what is posted there goes on to `chat`, or for vectors to `embeddings`,
     with their limits, retries and keys; an equal request of the same trial is answered from the file `cache`.
 
+    Each request may spend the key, so the URL holds a secret of this run: other programs and web pages are refused.
     A reply that does not come is HTTP 400, which the packages' clients do not repeat: ours has done so. Use it as a
     context.
     """
@@ -35,6 +38,7 @@ class CountingProxy:
         self._cache_path, self._trial = cache, trial
         self._replies: dict[str, list[Reply]] = defaultdict(list)
         self._loop = asyncio.new_event_loop()
+        self._secret = secrets.token_urlsafe(16)
         self._server = listen("127.0.0.1", 0, "HTTP/1.1", POST=self.answer)
         self._server.daemon_threads = True
         self._threads = [
@@ -59,7 +63,7 @@ class CountingProxy:
 
     def url(self, example: str) -> str:
         """The base URL for a client that asks about an example."""
-        return f"http://127.0.0.1:{self._server.server_port}/{quote(example, safe='')}/v1"
+        return f"http://127.0.0.1:{self._server.server_port}/{self._secret}/{quote(example, safe='')}/v1"
 
     def take(self, example: str) -> list[Reply]:
         """The replies that an example has got; they are then forgotten."""
@@ -67,7 +71,11 @@ class CountingProxy:
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Answer a request as the model does."""
-        example, _, path = handler.path[1:].partition("/v1")
+        secret, _, asked = handler.path[1:].partition("/")
+        if not hmac.compare_digest(secret.encode(), self._secret.encode()):
+            refuse(handler)
+            return
+        example, _, path = asked.partition("/v1")
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         endpoint = self._endpoints.get(path)
         if endpoint is None:

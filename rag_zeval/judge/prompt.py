@@ -3,8 +3,8 @@
 One prompt, `ranking-only`, asks for a ranking instead: it belongs to the SFT ranker, a baseline of the paper.
 
 Question, reference and candidates are one JSON object in the prompt. A JSON string cannot end early, so no answer or
-passage can start another candidate or leave its place. Nor can it contain a control token of a chat template: these
-begin with `<`, as `<|im_end|>` or `</s>`, or with a bracket, as `[INST]`, and both are written as JSON escapes.
+passage can start another candidate or leave its place. Nor can it contain a control token of a chat template: what may
+begin one (see _CONTROL) is written as a JSON escape, which a judge reads as the same character.
 """
 
 import hashlib
@@ -22,8 +22,18 @@ from rag_zeval.text import without_surrogates
 
 FOLDER = Path(__file__).parent / "prompts"
 INPUTS = "{inputs}"
-# `[INST]`, `[/INST]`, `[TOOL_CALLS]`, `[gMASK]`, `[|user|]`, `[@BOS@]`; not `[1]`, `[sic]` or a JSON list
-_CONTROL_BRACKET = re.compile(r"\[(?=[|@]|/?[a-z]*[A-Z_][A-Z0-9_]+\])")
+# Where a control token may begin. tests/hostile/control_tokens.yaml has those of over 50 families of models.
+_CONTROL = re.compile(
+    r"""  <  (?! \s | = | [\d.][\d.,]* (?![\w.,>]) )           # `</s>`, `<|im_end|>`, `<b>`; not `< 5`, `<=` or `<0.05`
+    | \[ (?= [|@]                                          # `[|user|]`, `[@BOS@]`
+            | /? (?: [a-z]* [A-Z_] [A-Z0-9_ ]+              # `[/INST]`, `[gMASK]`, `[BEGIN FINAL RESPONSE]`
+                   | [a-zA-Z0-9]* _ \w*                     # `[start_header_id]`
+                   | [a-zA-Z]{2,} \d+ ) \]                  # `[unused9]`; not `[9]`, `[sic]` or `[i]`
+            | [\w!]{0,8} ~ [\w!~]{0,8} \[ )                 # `[e~[`
+    | \] (?= [\w!]{0,8} ~ [\w!~]{0,8} [][] )               # `]~b]`, `]!p~[`
+    | [|｜] (?= [A-Z_]{4,} [|｜] )                          # `|||IP_ADDRESS|||`, `｜DSML｜`""",
+    re.VERBOSE,
+)
 EVIDENCE = "grounding_evidence"
 
 
@@ -102,8 +112,8 @@ def judge_inputs(question: str, reference: str, answers: Sequence[str]) -> str:
 
 def inputs_json(inputs: Mapping[str, Any]) -> str:
     """Inputs as JSON for a prompt. No text in it can leave its string or contain a control token."""
-    text = without_surrogates(json.dumps(inputs, ensure_ascii=False)).replace("<", "\\u003c")
-    return _CONTROL_BRACKET.sub(r"\\u005b", text)
+    text = without_surrogates(json.dumps(inputs, ensure_ascii=False))
+    return _CONTROL.sub(lambda start: f"\\u{ord(start[0]):04x}", text)
 
 
 def judge_messages(variant: str, question: str, reference: str, answers: Sequence[str]) -> list[dict[str, str]]:

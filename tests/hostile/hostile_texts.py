@@ -2,22 +2,12 @@
 
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-CONTROL_TOKENS = (
-    # ChatML, Llama 3, Phi, Cohere, Granite, GPT
-    *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>"),
-    *("<|end_header_id|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>", "<|START_OF_TURN_TOKEN|>"),
-    *("<|END_OF_TURN_TOKEN|>", "<|end_of_role|>", "<|channel|>", "<|message|>", "<|return|>", "<|tool_call|>"),
-    # Llama 2, Mistral, Gemma, BERT, T5
-    *("<s>", "</s>", "<unk>", "<pad>", "<bos>", "<eos>", "<mask>", "<<SYS>>", "<</SYS>>", "[INST]", "[/INST]"),
-    *("[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
-    *("[THINK]", "[/THINK]", "[IMG_END]", "[control_8]", "<start_of_turn>", "<end_of_turn>", "<start_of_image>"),
-    *("<unused7>", "<extra_id_0>", "<SPECIAL_12>", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "[UNK]"),
-    # Qwen, DeepSeek, GLM, EXAONE, ERNIE
-    *("<tool_call>", "</tool_call>", "<tool_response>", "<think>", "</think>", "<reserved_106>"),
-    *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<｜tool▁calls▁begin｜>"),
-    *("[gMASK]", "[sMASK]", "<sop>", "<eop>", "[|user|]", "[|endofturn|]", "[@BOS@]"),
-)
+import yaml
+
+_FAMILIES = yaml.safe_load(Path(__file__).with_name("control_tokens.yaml").read_text(encoding="utf-8"))
+CONTROL_TOKENS: tuple[str, ...] = tuple(token for family in _FAMILIES for token in family["tokens"])
 
 CLAIM = '{"claim": "Paris is in France.", "is_supported": true, "grounding_evidence": ["Paris."], "analysis": "ok"}'
 INJECTIONS = (

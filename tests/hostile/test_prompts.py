@@ -56,8 +56,12 @@ def test_no_prompt_moves_a_boundary_or_holds_a_control_token() -> None:
     assert findings.counts == {"prompts": 3_000, "moved boundaries": 0, "control tokens": 0}
 
 
-@pytest.mark.parametrize("token", CONTROL_TOKENS)
-@pytest.mark.parametrize("before", ["", "\\", "\\\\", "<", "["])
-def test_no_control_token_of_any_family_is_spelt(token: str, before: str) -> None:
-    for name in PROMPTS:
-        assert not [*faults_of(name, before + token, token + before + token, f"{token}{token}", before + token)]
+@pytest.mark.parametrize("before", ["", "\\", "\\\\", "<", "[", "]", "|"])
+def test_no_control_token_of_any_family_is_spelt(before: str) -> None:
+    """`control_tokens.yaml` has the tokens, with the page that each is from."""
+    faults = {
+        token: found
+        for token in CONTROL_TOKENS
+        if (found := [*faults_of("compact", before + token, token + before + token, f"{token}{token}", f"a{token}b")])
+    }
+    assert faults == {}

@@ -40,6 +40,7 @@ def test_the_window_is_the_models_up_to_what_it_was_trained_with(window: int, se
     assert command[:3] == [sys.executable, "-m", MODULE]
     assert value(command, "--model") == str(tmp_path) and value(command, "--max-model-len") == str(served)
     assert (value(command, "--host"), value(command, "--generation-config")) == ("127.0.0.1", "vllm")
+    assert json.loads(value(command, "--allowed-origins")) == []  # no web page may ask it
     assert (value(command, "--port"), value(command, "--seed")) == ("8001", "5")
     assert value(command, "--served-model-name") == served_name(tmp_path)
 

@@ -1,14 +1,18 @@
 """Rows of original packages: a package in a process of its own, here a script, asks through the counting proxy."""
 
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from eval_benchmarks.originals.packages import ORIGINALS, PREFIX, Original
+from eval_benchmarks.originals.proxy import CountingProxy
 from eval_benchmarks.originals.scorer import OriginalScorer
 from rag_zeval.judge.example import Example
 from rag_zeval.models.openai_api import OpenAIBackend
@@ -109,6 +113,33 @@ def test_a_reply_that_does_not_come_leaves_the_row_to_the_next_run(
     assert (row.calls, row.retries, row.failures) == (3, 1, 1) and "HTTP Error 400" in row.scores[0].status
     [again] = scorer(scripted_judge, tmp_path / "kept.sqlite").score(examples("a"))
     assert again.values == (0.5, 0.5) and again.final and (again.calls, again.cached) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("secret", "headers"),
+    [
+        ("", {}),  # a program or page that found the port
+        ("guessed/", {}),
+        ("{secret}/", {"Origin": "https://evil.example"}),
+        ("{secret}/", {"Host": "evil.example"}),
+    ],
+)
+def test_nobody_else_spends_the_key(
+    scripted_judge: ScriptedJudge, tmp_path: Path, secret: str, headers: dict[str, str]
+) -> None:
+    scripted_judge.replies = "0.5"
+    body = json.dumps({"model": "judge", "messages": [{"role": "user", "content": "q"}]}).encode()
+    backend = OpenAIBackend("judge", scripted_judge.url)
+    with CountingProxy(backend, None, tmp_path / "kept.sqlite") as proxy:
+        base, own = re.findall(r"(http://[^/]+/)(.+)/row/v1", proxy.url("row"))[0]
+        url = f"{base}{secret.replace('{secret}', own)}row/v1/chat/completions"
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(Request(url, body, headers))
+        assert scripted_judge.requests == [] and proxy.take("row") == []
+        urlopen(Request(f"{proxy.url('row')}/chat/completions", body))
+        assert len(scripted_judge.requests) == len(proxy.take("row")) == 1
+    with CountingProxy(backend, None, tmp_path / "kept.sqlite") as proxy:
+        assert f"/{own}/" not in proxy.url("row")
 
 
 def test_each_original_stands_for_a_measure_of_ours_and_has_its_files() -> None:

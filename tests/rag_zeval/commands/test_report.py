@@ -80,6 +80,8 @@ def test_the_page_is_served_until_it_is_interrupted(tmp_path: Path, no_proxy: No
         assert "Who?" in page and "Ann <b>" not in page
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"{address}../../etc/passwd")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(urllib.request.Request(address, headers={"Host": "evil.example"}))
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 130
 

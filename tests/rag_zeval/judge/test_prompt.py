@@ -23,12 +23,70 @@ from rag_zeval.models.language_model import chat_ids
 from rag_zeval.stages import world
 
 NANO = Path(__file__).parents[3] / "checkpoints" / "nano-judge"
-texts = st.text() | st.text('<>[]/|@\\"IN_1a ')  # those made to hurt: tests/hostile/test_prompts.py
+texts = st.text() | st.text('<>[]/|@~!｜\\"IN_1a ')  # those made to hurt: tests/hostile/test_prompts.py
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats(allow_nan=False) | texts, st.lists, max_leaves=8))
 def test_lists_and_numbers_of_other_prompts_come_back_too(value):
     assert json.loads(inputs_json({"value": value})) == {"value": value}
+
+
+# What control tokens are made of, in places where it means something else
+ORDINARY = (
+    *("[1]", "[12]", "[1, 2]", "[1][2]", "[3–5]", "[a]", "[sic]", "[Laughter]", "[...]", "[…]", "[ ]", "[]", "[-1, 1]"),
+    *(
+        "[the docs](https://example.org/a_b?c=1#d)",
+        "![alt text](image.png)",
+        "[ref]: https://example.org",
+        "- [x] done",
+    ),
+    *(
+        "a[i]",
+        "x[0][1]",
+        "rows[i + 1]",
+        "d['key']",
+        'd["key"]',
+        "a[1:n]",
+        "f(x)[-1]",
+        "[x for x in y]",
+        "[[1, 2], [3]]",
+    ),
+    *("p < 0.05", "p <0.05", "p<.05", "x<5%", "a <= b", "a<=b", "i < n", "<3", "→ <= ←"),
+    *(
+        "|x| = |y|",
+        "| Name | Age |",
+        "|---|---|",
+        "P(A|B)",
+        "a || b",
+        "cat x | wc",
+        "~5 km",
+        "x ~ y",
+        "!important",
+        "b!",
+    ),
+    *(
+        "新闻｜体育",
+        "«quoted»",
+        "{name}",
+        "{{name}}",
+        "100 % & more",
+        "@mention",
+        "# Heading",
+        "'single' and \"double\"",
+    ),
+)
+
+
+@given(st.lists(st.sampled_from(ORDINARY) | st.text("abc XYZ019.,;:()-+*/='\n"), max_size=12).map(" ".join))
+def test_ordinary_text_is_plain_json_in_a_prompt(text):
+    assert inputs_json({"value": text}) == json.dumps({"value": text}, ensure_ascii=False)
+
+
+def test_of_markup_only_the_opening_brackets_are_escaped():
+    """No rule can tell markup from control tokens: Gemma has `<b>` and `<h1>`, as Llama has `<s>`."""
+    text = '<b>bold</b> <a href="#">link</a> List<int> <!-- note --> x<y'
+    escaped = json.dumps({"value": text}, ensure_ascii=False).replace("<", "\\u003c")
+    assert inputs_json({"value": text}) == escaped
 
 
 def test_prompts_of_the_nano_world_are_plain_json():

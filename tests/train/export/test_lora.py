@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
+from train.checkpoint_files import check_pickles
 from train.export import lora
 from train.model_shape import read_shape
 from train.plan import plan_disk
@@ -43,6 +44,10 @@ def folder(request: Any, repository: Path, nano_base: Path, tmp_path_factory: py
     assert done.returncode == 0, done.stdout + done.stderr
     run.export(1, str(nano_base), "compact")
     return run
+
+
+def test_its_files_pass_the_check_before_a_resume(folder: RunFolder) -> None:
+    check_pickles(folder.checkpoint(1))
 
 
 def test_the_exported_model_is_the_base_with_the_adapter_added(folder: RunFolder, nano_base: Path) -> None:

@@ -1,0 +1,79 @@
+"""Servers on this machine answer their user's programs, and no web page of others."""
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from rag_zeval.ports import listen, send
+
+OWN_NAME = socket.gethostname()
+PORT = "{port}"  # stands for the server's
+
+
+@contextmanager
+def server(host: str) -> Iterator[int]:
+    """A server that answers 200 in a thread; its port."""
+    with listen(host, 0, GET=lambda handler: send(handler, 200, {}), POST=lambda handler: send(handler, 200, {})) as it:
+        threading.Thread(target=it.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        try:
+            yield it.server_port
+        finally:
+            it.shutdown()
+
+
+def status(port: int, method: str, *headers: tuple[str, str]) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.putrequest(method, "/", skip_host=True)
+    for name, value in headers:
+        connection.putheader(name, value.replace(PORT, str(port)))
+    connection.endheaders()
+    return connection.getresponse().status
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, int]]:
+    """The ports of servers, by the host that each was told to listen on."""
+    with ExitStack() as stack:
+        yield {host: stack.enter_context(server(host)) for host in ("127.0.0.1", "localhost", "0.0.0.0")}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    ("bound", "host", "answered"),
+    [
+        *(("127.0.0.1", host, True) for host in ("127.0.0.1:{port}", "localhost:{port}", "LocalHost", "[::1]:{port}")),
+        ("127.0.0.1", "localhost:9999", True),  # a tunnel from another machine
+        *(("127.0.0.1", host, False) for host in ("evil.example", "evil.example:{port}", "localhost.evil.example")),
+        *(("127.0.0.1", host, False) for host in ("127.0.0.1.evil.example", "192.0.2.7", OWN_NAME, "", "[", "a b")),
+        ("localhost", "localhost:{port}", True),
+        *(("0.0.0.0", host, True) for host in ("192.0.2.7:{port}", "[2001:db8::7]:{port}", OWN_NAME, "localhost")),
+        *(("0.0.0.0", host, False) for host in ("evil.example", "192.0.2.7.evil.example", "")),
+    ],
+)
+def test_a_name_of_others_is_refused(ports: dict[str, int], bound: str, host: str, answered: bool, method: str) -> None:
+    """A site can give its own name this machine's address, so that its pages may read what the address serves."""
+    assert status(ports[bound], method, ("Host", host)) == (200 if answered else 403)
+
+
+@pytest.mark.parametrize(
+    ("origin", "answered"),
+    [
+        ("http://127.0.0.1:{port}", True),
+        ("http://127.0.0.1:1", False),
+        ("https://evil.example", False),
+        ("null", False),
+    ],
+)
+def test_a_page_of_another_site_is_refused(ports: dict[str, int], origin: str, answered: bool) -> None:
+    headers = ("Host", "127.0.0.1:{port}"), ("Origin", origin), ("Content-Type", "text/plain")
+    assert status(ports["127.0.0.1"], "POST", *headers) == (200 if answered else 403)
+
+
+def test_no_host_and_two_hosts_are_refused(ports: dict[str, int]) -> None:
+    port = ports["127.0.0.1"]
+    assert status(port, "GET") == 403
+    assert status(port, "GET", ("Host", "localhost"), ("Host", "evil.example")) == 403
