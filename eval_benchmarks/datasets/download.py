@@ -19,7 +19,7 @@ from pathlib import Path
 from eval_benchmarks.bench_settings import DownloadSettings
 from eval_benchmarks.datasets.labelled.description import DataFile, descriptions
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_bytes
+from rag_zeval.files import check_fields, file_sha256, locate, opened_new, parse_row, write_bytes
 from rag_zeval.stages.config import check_settings, load_config
 from rag_zeval.stages.yaml_file import read_yaml
 from rag_zeval.streams import exit_status
@@ -128,7 +128,7 @@ def _fetch(url: str, part: Path) -> None:
     """Write what stands at `url` to `part`, going on after the bytes that are there if the server can."""
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-    have = part.stat().st_size if part.is_file() else 0
+    have = part.stat().st_size if part.is_file() and not part.is_symlink() else 0  # no link is followed
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     try:
@@ -137,7 +137,7 @@ def _fetch(url: str, part: Path) -> None:
             length = reply.headers.get("Content-Length")
             total = have + int(length) if length else None
             task = progress.add_task(part.name.removesuffix(".part"), total=total, completed=have)
-            with open(part, "ab" if have else "wb") as file:
+            with open(part, "ab") if have else opened_new(part) as file:
                 while block := reply.read(BLOCK):
                     file.write(block)
                     progress.advance(task, len(block))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import ResultPath
+from rag_zeval.commands.arguments import ResultPath, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_framed, print_table
@@ -33,6 +33,7 @@ def sample(
 
     if unit not in UNITS:
         raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")
+    check_files([("INPUT", results), ("--out", out), ("the plan beside --out", plan_path(out))])
     population = read_items(results, unit, metric)
     drawn = draw(population.items, n, seed)
     write_sheet(out, population.metric, unit, drawn, seed)

@@ -186,6 +186,6 @@ def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: b
             path, dtype=dtype, output_loading_info=True, trust_remote_code=own_code
         )
     except Exception as error:  # the folder's code may raise anything, and safetensors has its own error
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = one_line(str(error)) or type(error).__name__
         raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
     return tokenizer, model.to(device).eval(), len(loaded["missing_keys"])

@@ -6,6 +6,7 @@ from rag_zeval.errors import InputError, needed
 from rag_zeval.files import read_card
 from rag_zeval.models.language_model import Messages, chat_ids
 from rag_zeval.models.open import check_spec
+from rag_zeval.text import one_line
 
 
 class Window:
@@ -22,7 +23,7 @@ class Window:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False)
         except Exception as error:  # as when the model is loaded
-            reason = (str(error) or type(error).__name__).splitlines()[0]
+            reason = one_line(str(error)) or type(error).__name__
             raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
         if not self._tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
