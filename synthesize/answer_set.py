@@ -43,6 +43,9 @@ MANIFEST: FieldTypes = {
 RESPONSE: FieldTypes = {
     "alpha": (int, float), "text": str, "n_tokens": COUNT, "finished": bool, "true_support": NUMBER_OR_NONE,
 }  # fmt: skip
+ROW: FieldTypes = {  # of `responses.jsonl`
+    "status": str, "question": str, "passage": str, "gold_answers?": [str], "responses": [RESPONSE],
+}  # fmt: skip
 KEPT = ("alpha", "text", "n_tokens", "finished")
 
 
