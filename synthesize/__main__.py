@@ -30,7 +30,7 @@ from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import check_settings, load_config, stored
 from rag_zeval.stages.memory import watched
 from rag_zeval.stages.yaml_file import read_yaml
-from rag_zeval.streams import exit_status
+from rag_zeval.streams import drawn, exit_status
 from rag_zeval.text import one_line
 from synthesize.answer_set import ROW, provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
@@ -112,7 +112,7 @@ def run(asked: DictConfig) -> int:
 
 def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
     """The questions. Prints what was left out before anything is answered."""
-    with Console(stderr=True).status(f"reading {settings.source}"):
+    with Console(file=drawn(sys.stderr)).status(f"reading {settings.source}"):
         questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:
         print(f"{settings.source}: {len(questions)} questions from {tally.summary()}")

@@ -193,7 +193,7 @@ def test_a_folder_that_holds_no_usable_model_is_refused_in_one_line(
 )
 def test_a_chat_template_that_cannot_be_used_is_one_line(model_copy: Path, template: str) -> None:
     (model_copy / "chat_template.jinja").write_text(template)
-    with pytest.raises(InputError, match="copy: the chat template cannot be used: [A-Z][a-zA-Z]*Error: ") as error:
+    with pytest.raises(InputError, match=r"copy: the chat template cannot be used: [A-Z][a-zA-Z]*Error: ") as error:
         open_window(str(model_copy)).count_tokens([{"role": "user", "content": "x"}])  # type: ignore[union-attr]
     assert "\n" not in str(error.value)
 
