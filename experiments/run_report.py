@@ -15,7 +15,7 @@ from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.figures import FIGURES, draw, window
 from experiments.dynamics.run import read_runs
 from rag_zeval.errors import InputError
-from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Row, check_object, read_json, write_text
+from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, Row, check_object, read_json, write_text
 from rag_zeval.streams import command_line
 from rag_zeval.text import with_interval
 from synthesize.faithfulness import MEASURES
@@ -43,7 +43,7 @@ SHOWN: FieldTypes = {  # of the files
                 }
             ],
         },
-        "faithfulness?": {str: {"by_alpha": [MEAN], "ordered": MEAN}},
+        "faithfulness": Maybe({str: {"by_alpha": [MEAN], "ordered": MEAN}}),
     },
     "training": {"steps": COUNT, "minutes": NUMBER, "attempts": COUNT},
     "summary": [

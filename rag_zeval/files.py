@@ -9,7 +9,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -23,12 +25,21 @@ BLOCK = 1 << 20
 # What a field must hold: a type (a bool is no int); a whole number of a range; one of several kinds; `[kind]`, a list
 # of such; an object with certain fields, or `{str: kind}`, one whose values are all such.
 Kind = Any
-FieldTypes = Mapping[str, Kind]  # the fields of an object; "name?" may be missing
+FieldTypes = Mapping[str, Kind]  # the fields of an object; one of the kind `Maybe` may be missing
+DEEPEST = 100  # lists and objects in each other: more have no sense, and end what goes through them
 MOST = 2**63  # numbers of a field are smaller: sums of them are no infinities, and fit into an array
 COUNT = range(MOST)
 NONE = type(None)
 NUMBER_OR_NONE = (int, float, NONE)
 MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """The kind of a field that an object may lack."""
+
+    kind: Kind
+
 
 MARKS = {  # byte order marks, and encodings; UTF-32's begins with UTF-16's
     codecs.BOM_UTF32_LE: "utf-32",
@@ -208,7 +219,17 @@ def _parse(content: str | bytes, kind: type, decoder: json.JSONDecoder = DECODER
     if not isinstance(value, kind):
         name = "object" if kind is dict else "list"
         raise InputError(f"expected a JSON {name}, found {type(value).__name__}")
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+        raise InputError(f"lists and objects stand more than {DEEPEST} deep in each other")
     return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = list(chain.from_iterable(inner))
+    return bool(level)
 
 
 def check_fields(row: Any, required: FieldTypes) -> Row:
@@ -216,16 +237,15 @@ def check_fields(row: Any, required: FieldTypes) -> Row:
 
     Raises InputError naming the first field that is missing or holds something else.
 
-    >>> check_fields({"id": "a", "scores": [1, None]}, {"id": str, "scores": [(int, float, type(None))], "note?": str})
+    >>> check_fields({"id": "a", "scores": [1, None]}, {"id": str, "scores": [NUMBER_OR_NONE], "note": Maybe(str)})
     {'id': 'a', 'scores': [1, None]}
     """
     if not isinstance(row, dict):
         raise InputError(f"expected a JSON object, found {type(row).__name__}")
     for name, kind in required.items():
-        field = name.removesuffix("?")
-        if field in row:
-            _check_value(f"field '{field}'", row[field], kind)
-        elif field == name:
+        if name in row:
+            _check_value(f"field '{name}'", row[name], kind.kind if isinstance(kind, Maybe) else kind)
+        elif not isinstance(kind, Maybe):
             raise InputError(f"field '{name}' is missing")
     return row
 

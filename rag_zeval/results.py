@@ -10,7 +10,7 @@ from typing import Any
 
 from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
-from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Row, check_fields, iter_unique, locate
+from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, Row, check_fields, iter_unique, locate
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS, judged_by
 from rag_zeval.judge.schema import TRAJECTORY
@@ -20,10 +20,17 @@ TEXT_OR_NONE = (str, NONE)
 READ: FieldTypes = {  # what other commands read of a row; files of older versions lack what follows `latency_s`
     "case": str, "slice_tag": TEXT_OR_NONE, "metric": str, "trial": COUNT, "systems": [str], "question": str,
     "reference": str, "answers": [str], "scores": [NUMBER_OR_NONE], "statuses": [str], "status": str,
-    "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind?": TEXT_OR_NONE, "chunks?": [str],
-    "identity?": TEXT_OR_NONE, "prompt_hash?": TEXT_OR_NONE,
+    "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
+    "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
 }  # fmt: skip
-COSTS: FieldTypes = {"calls": COUNT, "paid_tokens?": ([COUNT], NONE), "bounded?": COUNT, "untold?": COUNT}
+SHOWN: FieldTypes = {  # what a report shows of it
+    **READ, "reply": TEXT_OR_NONE, "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list)}, "calls": COUNT,
+    "cached": COUNT, "prompt_tokens": (COUNT, NONE), "completion_tokens": (COUNT, NONE), "seconds": (int, float),
+    "model": Maybe(TEXT_OR_NONE), "variant": Maybe(TEXT_OR_NONE), "sampling": Maybe((dict, NONE)),
+}  # fmt: skip
+COSTS: FieldTypes = {
+    "calls": COUNT, "paid_tokens": Maybe(([COUNT], NONE)), "bounded": Maybe(COUNT), "untold": Maybe(COUNT),
+}  # fmt: skip
 SPENT = "spent before"  # the id of the row that keeps the costs of rows that were retried
 
 

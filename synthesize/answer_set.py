@@ -22,6 +22,7 @@ from rag_zeval.files import (
     NONE,
     NUMBER_OR_NONE,
     FieldTypes,
+    Maybe,
     Row,
     check_object,
     first_difference,
@@ -44,7 +45,7 @@ RESPONSE: FieldTypes = {
     "alpha": (int, float), "text": str, "n_tokens": COUNT, "finished": bool, "true_support": NUMBER_OR_NONE,
 }  # fmt: skip
 ROW: FieldTypes = {  # of `responses.jsonl`
-    "status": str, "question": str, "passage": str, "gold_answers?": [str], "responses": [RESPONSE],
+    "status": str, "question": str, "passage": str, "gold_answers": Maybe([str]), "responses": [RESPONSE],
 }  # fmt: skip
 KEPT = ("alpha", "text", "n_tokens", "finished")
 

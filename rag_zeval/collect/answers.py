@@ -14,6 +14,7 @@ from rag_zeval.files import (
     NONE,
     NUMBER_OR_NONE,
     FieldTypes,
+    Maybe,
     Row,
     check_fields,
     first_difference,
@@ -31,7 +32,9 @@ from rag_zeval.text import one_line
 
 BODY_MIB = 16  # of a system's answer
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
-KEPT: FieldTypes = {"truth": (str, NONE), "slice_tag": (str, NONE), "gold_chunk_ids": [str]}  # of a question
+KEPT: FieldTypes = {  # of a question
+    "truth": Maybe((str, NONE)), "slice_tag": Maybe((str, NONE)), "gold_chunk_ids": Maybe([str]),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def read_questions(path: str | Path) -> list[Row]:
     questions: dict[str, Row] = {}
     for number, row in iter_jsonl(path, {"question": str}):
         with locate(f"{path}:{number}"):
-            check_fields(row, {"id?": (str, int), **{f"{name}?": kind for name, kind in KEPT.items()}})
+            check_fields(row, {"id": Maybe((str, int)), **KEPT})
             id_ = str(row.get("id", number))
             if id_ in questions:
                 raise InputError(f"duplicate id '{id_}'")

@@ -26,9 +26,8 @@ def report(
     Give --html, --figures or both.
     """
     from rag_zeval.report.charts import CHARTS, write_charts
-    from rag_zeval.report.embedded import SHOWN
     from rag_zeval.report.html import write_report
-    from rag_zeval.results import ResultFile
+    from rag_zeval.results import SHOWN, ResultFile
 
     if html is None and figures is None:
         raise InputError("report has nothing to write: add --html FILE or --figures FOLDER")
@@ -54,9 +53,8 @@ def serve_report(
 
     The file is read once, at the start.
     """
-    from rag_zeval.report.embedded import SHOWN
     from rag_zeval.report.html import write_report
-    from rag_zeval.results import ResultFile
+    from rag_zeval.results import SHOWN, ResultFile
 
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"

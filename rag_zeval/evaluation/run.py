@@ -12,13 +12,13 @@ from rag_zeval.cases.case import Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, open_metrics
-from rag_zeval.files import COUNT, Row, first_difference
+from rag_zeval.files import Row, first_difference
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.nli import open_checker
 from rag_zeval.progress import Progress
-from rag_zeval.results import READ, SPENT, ResultRows, check_costs, check_result, input_sha256
+from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE
@@ -148,7 +148,7 @@ def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWrite
             check_costs(row)
             if row["id"] == SPENT:
                 continue
-            check_result(row, {**READ, "cached": COUNT})
+            check_result(row, SHOWN)
             if row["case"] not in run.known:
                 raise InputError(f"row {row['id']!r} comes from a different input")
             if row["id"] in places:

@@ -108,6 +108,15 @@ def known_total(counts: Sequence[int | None]) -> int | None:
     return sum(known) if known or not counts else None
 
 
+def window_of(config: Any, folder: str) -> int | None:
+    """The context window that a model's configuration names; None if it names none. Raises InputError for no size."""
+    size = getattr(config, "max_position_embeddings", None)
+    if size is not None and (type(size) is not int or size < 1):
+        found = one_line(str(size))
+        raise InputError(f"{folder}: field 'max_position_embeddings' must be a whole number above 0, found {found}")
+    return size
+
+
 def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
     """Token ids of the prompt: the messages in the tokenizer's chat template, up to where the reply begins.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.models.batched import FolderModel, Job
-from rag_zeval.models.language_model import Reply
+from rag_zeval.models.language_model import Reply, window_of
 from rag_zeval.text import one_line
 
 BATCH_TOKENS = 65_536  # most tokens of prompts, replies and padding in a batch: limits the KV cache
@@ -45,7 +45,7 @@ class TransformersBackend(FolderModel):
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
         if not self.tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
-        self.max_context = getattr(self._model.config, "max_position_embeddings", None)
+        self.max_context = window_of(self._model.config, folder)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
         batches = list(_batches(jobs))

@@ -14,7 +14,7 @@ from typing import Any
 
 from rag_zeval.budget import NOT_ASKED
 from rag_zeval.errors import InputError
-from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, check_fields
+from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, check_fields
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import lacking
 from rag_zeval.judge.schema import TRAJECTORY
@@ -26,12 +26,17 @@ NO_MODEL = "no model"
 # of parts by answer, that of one that was not judged
 OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}, "best_piece": None}
 SCORED: FieldTypes = {  # of a row in a file
-    "id": str, "scores": [{"value": NUMBER_OR_NONE, "status": str}],
-    "parts?": {"trajectory?": TRAJECTORY, "strict?": (bool, int, float, NONE), "pieces?": list}, "calls?": COUNT,
-    "prompt_tokens?": (COUNT, NONE), "completion_tokens?": (COUNT, NONE), "final?": bool, "cached?": COUNT,
-    "retries?": COUNT, "failures?": COUNT, "seconds?": (int, float), "paid_tokens?": ([COUNT], NONE), "bounded?": COUNT,
-    "unasked?": COUNT, "untold?": COUNT,
-}  # fmt: skip
+    "id": str,
+    "scores": [{"value": NUMBER_OR_NONE, "status": str}],
+    "parts": Maybe(
+        {"trajectory": Maybe(TRAJECTORY), "strict": Maybe((bool, int, float, NONE)), "pieces": Maybe([dict])}
+    ),
+    **dict.fromkeys(("calls", "cached", "retries", "failures", "bounded", "unasked", "untold"), Maybe(COUNT)),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), Maybe((COUNT, NONE))),
+    "paid_tokens": Maybe(([COUNT], NONE)),
+    "seconds": Maybe((int, float)),
+    "final": Maybe(bool),
+}
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,9 @@ NUMBERS: dict[str, Any] = {
     "minus infinity": float("-inf"),
 }
 DEEP: Any = 0
+DEEP_OBJECT: Any = 0
 for _ in range(400):
-    DEEP = [DEEP]
+    DEEP, DEEP_OBJECT = [DEEP], {"a": DEEP_OBJECT}
 OTHERS: dict[str, Any] = {
     "null": None,
     "true": True,
@@ -91,6 +92,7 @@ OTHERS: dict[str, Any] = {
     "an empty object": {},
     "an object": {"a": {}},
     "a deep list": DEEP,
+    "a deep object": DEEP_OBJECT,
 }
 VALUES = {**TEXTS, **NUMBERS, **OTHERS}
 MISSING = object()
@@ -416,7 +418,7 @@ class _Ground:
             yield "hangs", ended
         elif ended.status not in (0, 1, 2):
             yield "other exits", ended
-        if "Traceback" in said or "Warning" in said:
+        if "Traceback" in said or "RuntimeWarning" in said:
             places = re.findall(rf'File "{ROOT}/((?!\.venv).*), in (\w+)', said)
             yield "tracebacks", [*places[-1:], ended.last_line[:200]]
         if found := UNSEEN.search(said):

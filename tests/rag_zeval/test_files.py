@@ -12,6 +12,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import (
     COUNT,
     NONE,
+    Maybe,
     check_fields,
     check_object,
     check_writable,
@@ -94,7 +95,7 @@ def test_a_field_of_any_value_is_checked():
             {"must be a whole number, 0 or more": -1, "int, found float": 1.0, "below 2^63": 2**63},
         ),
         ((float, int, NONE), [1e18, None], {"below 2^63": 1e308, "found bool": False, "must be a number": -(10**299)}),
-        ({"a": str, "b?": [int]}, [{"a": ""}], {"'a' is missing": {}, "'b': item 1": {"a": "", "b": [""]}}),
+        ({"a": str, "b": Maybe([int])}, [{"a": ""}], {"'a' is missing": {}, "'b': item 1": {"a": "", "b": [""]}}),
         ({str: ([COUNT], NONE)}, [{"x": None, "y": [1]}], {"'y': item 1": {"y": [-1]}, "list or NoneType": {"y": 1}}),
     ],
 )

@@ -15,7 +15,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, json_line
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
-from rag_zeval.results import SPENT, read_judged
+from rag_zeval.results import SPENT, check_costs, read_judged
 from rag_zeval.scorers.score import Scored, costs, paid_tokens
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.spending import Spending, spent_before
@@ -93,6 +93,15 @@ def test_what_replaced_rows_cost_stays_counted() -> None:
     assert [again[name] for name in ("calls", "paid_tokens", "bounded", "untold")] == [3, [20, 4], 4, 1]
     read = Scored.from_row(again)  # the bench reads it with its rows
     assert (read.scores, read.calls, read.paid_tokens, read.bounded, read.prompt_tokens) == ((), 3, (20, 4), 4, None)
+
+
+@pytest.mark.parametrize(
+    "told", [{"calls": -1}, {"paid_tokens": [1]}, {"paid_tokens": [-(10**6), 0]}, {"bounded": "1"}]
+)
+def test_a_doctored_row_gives_no_money_back(told: Row) -> None:
+    with pytest.raises(InputError, match=f"field '{next(iter(told))}'"):
+        check_costs({**result("a", 1.0), **told})
+    assert check_costs(result("a", 1.0)) and check_costs({"id": SPENT, "calls": 1, "paid_tokens": None})
 
 
 def test_statuses_that_differ_in_numbers_are_one() -> None:
