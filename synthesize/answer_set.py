@@ -32,6 +32,7 @@ from rag_zeval.files import (
     write_bytes,
 )
 from rag_zeval.streams import command_line
+from rag_zeval.text import without_surrogates
 
 MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
 # Of a manifest's `made_with` and `config`: what the answer to one question follows from.
@@ -99,8 +100,11 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
                     f"{folder}/responses.jsonl:{number}: is of the generated world, which needs no answer set"
                 )
             if row["status"] == "ok":
-                responses = [{key: response[key] for key in KEPT} for response in row["responses"]]
-                rows[row["id"]] = {"id": row["id"], "responses": responses}
+                responses = [
+                    {**{key: response[key] for key in KEPT}, "text": without_surrogates(response["text"])}
+                    for response in row["responses"]
+                ]
+                rows[row["id"]] = {"id": without_surrogates(row["id"]), "responses": responses}
     table = pyarrow.Table.from_pylist(list(rows.values()))
     content = pyarrow.BufferOutputStream()
     described = table.replace_schema_metadata({MADE_WITH: json.dumps(made_with)})
