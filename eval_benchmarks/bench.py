@@ -19,12 +19,12 @@ from eval_benchmarks.jobs import LeaveOut, ScoringJob, jobs, open_accounts, open
 from eval_benchmarks.model_checks import check_models
 from eval_benchmarks.output.bench_report import make_report, write_report
 from eval_benchmarks.output.table import open_console, show
-from eval_benchmarks.trials import BenchResults, Trial, group_trials
+from eval_benchmarks.trials import BenchResults, Trial, group_trials, read_scored
 from rag_zeval.budget import Account, Budget, BudgetSpent, Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.progress import Progress
-from rag_zeval.rows import RowWriter, StoredRows
+from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
@@ -144,12 +144,13 @@ def score(
     _score_into(path, job, progress, spending, budget)
     if spending.unasked:
         raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
-    return StoredRows(path, Scored.from_row)
+    return read_scored(path, job.benchmark)
 
 
 def _score_into(path: Path, job: ScoringJob, progress: Progress, spending: Spending, budget: Budget | None) -> None:
     examples = {example.id: example for example in job.benchmark.examples}
     with RowWriter(path) as writer:
+        read_scored(path, job.benchmark)
         for row in writer.done.values():
             spending.add(row)
         unread = [row["id"] for row in writer.done.values() if not row.get("final")]

@@ -11,26 +11,23 @@ from eval_benchmarks.bench_settings import RunSettings
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.both_orders import SUFFIX, BothOrders
 from eval_benchmarks.datasets.registry import load_benchmarks
-from eval_benchmarks.trials import COUNTS, TOKENS, Trial
+from eval_benchmarks.trials import Trial, read_scored
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, check_object, locate, read_json, write_json
-from rag_zeval.rows import StoredRows
-from rag_zeval.scorers.score import Scored
+from rag_zeval.files import COUNT, NONE, FieldTypes, Row, check_object, locate, read_json, write_json
 from rag_zeval.stages.config import check_settings, load_config, stored
-from rag_zeval.text import one_line
 
 MANIFEST, ROWS = "manifest.json", "rows"
-FIELDS: FieldTypes = {"config": dict, "data": dict, "rows": list}
-TEXT_OR_NULL = (str, type(None))
+TEXT_OR_NULL = (str, NONE)
 ENTRY: FieldTypes = {
     "benchmark": str,
     "scorer": str,
     "model": TEXT_OR_NULL,
-    "trial": int,
+    "trial": COUNT,
     "file": str,
     "identity": str,
     "prompt_hash": TEXT_OR_NULL,
 }  # what it says of a row file
+FIELDS: FieldTypes = {"config": dict, "data": {str: {"sha256": str}}, "rows": [ENTRY]}
 PACKAGES = ("numpy", "scipy", "sacrebleu", "rouge-score", "torch", "transformers", "vllm")
 
 
@@ -94,12 +91,7 @@ def data_hashes(manifest: Path) -> dict[str, str]:
 
 
 def _read_manifest(path: Path) -> Row:
-    manifest = check_object(f"{path}: not a manifest of a benchmark run", read_json(path), FIELDS)
-    for name, data in manifest["data"].items():
-        check_object(f"{path}: field 'data': {name}", data, {"sha256": str})
-    for number, entry in enumerate(manifest["rows"]):
-        check_object(f"{path}: field 'rows': entry {number}", entry, ENTRY)
-    return manifest
+    return check_object(f"{path}: not a manifest of a benchmark run", read_json(path), FIELDS)
 
 
 def _find_benchmark(entry: Row, benchmarks: dict[str, Benchmark], before: list[Trial]) -> Benchmark:
@@ -118,22 +110,6 @@ def _read_trial(run: Path, entry: Row, benchmark: Benchmark) -> Trial:
     file = f"{ROWS}/{Path(entry['file']).name}"
     if not (run / file).is_file():
         raise InputError(f"{run / file}: cannot be read: no such file")
-    scored = StoredRows(run / file, Scored.from_row)
-    answers = {example.id: len(example.answers) for example in benchmark.examples}
-    try:
-        for row in scored.values():
-            _check_scores(row, answers.get(row.id))
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise InputError(f"{run / file}: not rows of a benchmark run: {error}") from error
+    scored = read_scored(run / file, benchmark)
     names = {key: entry[key] for key in ("scorer", "model", "identity", "prompt_hash")}
     return Trial(benchmark=benchmark, file=file, scored=scored, number=entry["trial"], **names)
-
-
-def _check_scores(row: Scored, answers: int | None) -> None:
-    """Raises InputError for what is no score of its example (`answers`: how many it has), or no number where one is."""
-    if answers is not None and len(row.scores) != answers:
-        raise InputError(f"row {row.id!r}: field 'scores': has {len(row.scores)}, must have {answers}")
-    counts = [getattr(row, name) for name in (*COUNTS, *TOKENS)]
-    for value in (*row.values, *counts):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(f"row {row.id!r}: {one_line(str(value))!r} is not a number")

@@ -4,16 +4,30 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric
 from rag_zeval.budget import Price
+from rag_zeval.errors import InputError
 from rag_zeval.files import Row
+from rag_zeval.rows import StoredRows
 from rag_zeval.scorers.score import Scored
 
 COUNTS = ("calls", "cached", "retries", "failures", "seconds")  # of a scored example: summed over all
 TOKENS = ("prompt_tokens", "completion_tokens")  # and those that are known only where the endpoint tells them
+
+
+def read_scored(path: Path, benchmark: Benchmark) -> StoredRows[Scored]:
+    """The rows of a row file, all of them checked. Raises InputError, naming file and row, for one of other answers."""
+    scored = StoredRows(path, Scored.from_row)
+    answers = {example.id: len(example.answers) for example in benchmark.examples}
+    for row in scored.values():
+        if row.id in answers and len(row.scores) != answers[row.id]:
+            which = f"{path}: row {row.id!r}"
+            raise InputError(f"{which}: field 'scores': has {len(row.scores)}, must have {answers[row.id]}")
+    return scored
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+import rag_zeval  # noqa: F401 (first of all: see what it does with Ctrl-C)

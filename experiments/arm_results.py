@@ -19,7 +19,23 @@ from eval_benchmarks.output.curves import read_curves
 from eval_benchmarks.trials import Trial
 from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, file_sha256, first_difference, flat, model_sha256, read_json, write_text
+from rag_zeval.files import (
+    COUNT,
+    NONE,
+    NUMBER_OR_NONE,
+    FieldTypes,
+    Maybe,
+    Row,
+    check_fields,
+    check_object,
+    file_sha256,
+    first_difference,
+    flat,
+    locate,
+    model_sha256,
+    read_json,
+    write_text,
+)
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
 from rag_zeval.statistics.bootstrap import Ratio
@@ -27,6 +43,17 @@ from rag_zeval.statistics.weighted_correlations import Floats
 
 # of the training curves (eval_benchmarks.output.curves.METRICS), those that are kept
 CURVES = "reward accuracy evidence claims claims_best claims_worst format kl validation candidates seconds".split()
+
+
+NUMBER = (int, float)
+RESULT: FieldTypes = {  # what is read of a file
+    "base": str,
+    "benchmarks": {str: {"data_hash": str, "metrics": {str: [(*NUMBER_OR_NONE, [NUMBER])]}}},
+    "curves": {str: [NUMBER_OR_NONE]},
+    "minutes": {str: NUMBER},
+    "rows": {str: COUNT},
+    "answers": Maybe((str, NONE)),
+}
 
 
 @dataclass(frozen=True)
@@ -71,12 +98,12 @@ def is_done(path: Path, wanted: Row) -> bool:
     """
     if not path.exists():
         return False
-    row = read_json(path)
+    row = check_object(path, read_json(path), {"settings": Maybe((dict, NONE))})
     before, now = ({key: of.get(key) for key in ("settings", "base")} for of in (row, json.loads(json.dumps(wanted))))
     for stage, settings in (before["settings"] or {}).items():
         if stage in ("synthesize", *TRAINING):
             defaults = load_config(stage, [])
-            for key in now["settings"].get(stage, ()):
+            for key in wanted["settings"].get(stage, ()):
                 settings.setdefault(key, defaults.get(key))
     if key := first_difference(before, now):
         raise InputError(
@@ -156,6 +183,8 @@ def read_result(path: Path) -> ArmResult:
     """Raises InputError when the file is not a result."""
     row = read_json(path)
     try:
+        with locate(path):
+            check_fields(row, RESULT)
         data = {benchmark: of["data_hash"] for benchmark, of in row["benchmarks"].items()}
         metrics = {
             benchmark: {name: read_metric(name, values) for name, values in of["metrics"].items()}
@@ -163,7 +192,7 @@ def read_result(path: Path) -> ArmResult:
         }
         curves = {name: np.array(values, dtype=float) for name, values in row["curves"].items()}  # null becomes NaN
         return ArmResult(row, data, metrics, curves)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (TypeError, ValueError) as error:  # a ratio of other than two numbers
         raise InputError(f"{path}: is not a result file: {type(error).__name__}: {error}") from error
 
 

@@ -63,11 +63,13 @@ def simulated(setting: Setting, labels: int, random: np.random.Generator, taste:
 
 def judge_alone(sample: LabelledSample) -> Statistic:
     """The judge's mean with an interval that takes each verdict for the truth."""
-    every = np.arange(len(sample.scores))
-    trusted = LabelledSample(
-        sample.scores, sample.shares, sample.cases, every, sample.scores, np.ones(len(sample.scores))
-    )
-    return labels_alone(trusted)
+    return labels_alone(_judge_as_people(sample))
+
+
+def _judge_as_people(sample: LabelledSample) -> LabelledSample:
+    """The sample of people who label every claim as the judge does."""
+    n = len(sample.scores)
+    return LabelledSample(sample.scores, sample.shares, sample.cases, np.arange(n), sample.scores, np.ones(n))
 
 
 ESTIMATES = {"corrected": corrected_mean, "labels alone": labels_alone, "judge alone": judge_alone}
@@ -104,8 +106,6 @@ def called_better(gain: float, taste: float, labels: int, runs: int, seed: int =
 
     gain: how many more true claims B has. taste: the judge's, for B's long answers only. labels: of each system.
     """
-    from scipy.stats import norm
-
     random = np.random.default_rng(seed)
     by_judge = by_people = 0
     for _ in range(runs):
@@ -114,9 +114,9 @@ def called_better(gain: float, taste: float, labels: int, runs: int, seed: int =
         apart = corrected_difference(first, second)
         assert apart is not None, "there are labels"
         by_people += apart.p <= 0.05 and apart.value > 0
-        (a, b), bounds = (first.judge_mean, second.judge_mean), [judge_alone(one).interval for one in (first, second)]
-        spread = np.hypot(*[(high - low) / (2 * norm.ppf(0.975)) for low, high in filter(None, bounds)])
-        by_judge += (b - a) / spread > norm.ppf(0.975)
+        trusted = corrected_difference(*map(_judge_as_people, (first, second)))
+        assert trusted is not None, "every claim has a verdict"
+        by_judge += trusted.p <= 0.05 and trusted.value > 0
     return Called(by_judge / runs, by_people / runs)
 
 

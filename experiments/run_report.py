@@ -15,7 +15,7 @@ from eval_benchmarks.output.page import embedded, render
 from experiments.dynamics.figures import FIGURES, draw, window
 from experiments.dynamics.run import read_runs
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, read_json, write_text
+from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, Row, check_object, read_json, write_text
 from rag_zeval.streams import command_line
 from rag_zeval.text import with_interval
 from synthesize.faithfulness import MEASURES
@@ -25,6 +25,36 @@ FILES = {
     "training": "train/manifest.json",
     "summary": "bench/summary.json",
     "bench": "bench/manifest.json",
+}
+NUMBER = (int, float)
+MEAN: FieldTypes = {"n": COUNT, "mean": NUMBER_OR_NONE, "low": NUMBER_OR_NONE, "high": NUMBER_OR_NONE}
+SUPPORT = ("true_support", "true_support_low", "true_support_high")
+SHOWN: FieldTypes = {  # of the files
+    "synthesis": {
+        "statistics": {
+            "answered": COUNT,
+            "questions": COUNT,
+            "identical": {"any": NUMBER_OR_NONE},
+            "strictly_ordered": NUMBER_OR_NONE,
+            "by_alpha": [
+                {
+                    **{"alpha": NUMBER, "answers": COUNT, "n_tokens": NUMBER, "unfinished": NUMBER},
+                    **dict.fromkeys(("repetition", *SUPPORT), NUMBER_OR_NONE),
+                }
+            ],
+        },
+        "faithfulness": Maybe({str: {"by_alpha": [MEAN], "ordered": MEAN}}),
+    },
+    "training": {"steps": COUNT, "minutes": NUMBER, "attempts": COUNT},
+    "summary": [
+        {
+            **dict.fromkeys(("benchmark", "scorer", "metric"), str),
+            **dict.fromkeys(("model", "minus"), (str, NONE)),
+            **dict.fromkeys(("value", "ci_low", "ci_high", "published"), NUMBER_OR_NONE),
+            **{"n": COUNT, "coverage": NUMBER},
+        }
+    ],
+    "bench": {"notes": [str]},
 }
 CURVES = ("figure-3", "figure-4", "claims-by-rank")  # of the training's figures; `experiments.dynamics` has them all
 
@@ -38,13 +68,15 @@ def write_run_report(run: str | Path) -> Path:
     for place in FILES.values():
         if not (run / place).is_file():
             raise InputError(f"{run / place}: is missing; the {Path(place).parent.name} stage writes it")
-    files = {name: read_json(run / place, list if name == "summary" else dict) for name, place in FILES.items()}
+    read = {name: read_json(run / place, list if name == "summary" else dict) for name, place in FILES.items()}
+    files = {name: check_object(run / FILES[name], {name: of}, {name: SHOWN[name]})[name] for name, of in read.items()}
     trained = read_runs([run / "train"], "val", None)
     curves = {of.title: draw(of, trained) for of in FIGURES if of.name in CURVES}
     summary = files["summary"]
     sides = {name: side_by_side(summary, name) for name in dict.fromkeys(row["benchmark"] for row in summary)}
     compared = {name: table for name, table in sides.items() if table}
-    supported = [at for at in files["synthesis"]["statistics"]["by_alpha"] if at["true_support"] is not None]
+    by_alpha = files["synthesis"]["statistics"]["by_alpha"]
+    supported = [at for at in by_alpha if None not in (at[name] for name in SUPPORT)]
     page = render(
         "report.html",
         filters={"figure": _figure},

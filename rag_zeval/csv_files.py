@@ -16,6 +16,8 @@ from rag_zeval.files import Row, readable
 
 DELIMITERS = ",;\t|"
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # what a program may take for a formula, behind any apostrophes
+INNER = r"([;\t|\r\n][\s\"]*)"  # where a cell begins for a program that takes another delimiter, as Excel may
+UNSHIELDED, SHIELDED = re.compile(INNER + r"(?='*[=+\-@＝＋－＠])"), re.compile(INNER + r"'(?='*[=+\-@＝＋－＠])")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -44,7 +46,8 @@ def sheet_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """CSV that `sheet_rows` reads back as it was, but for NUL, which no CSV holds, and which becomes U+FFFD.
 
     All cells are quoted. An apostrophe stands before what could be taken for a formula, as OWASP's page on CSV
-    injection has it, and is taken off in reading. The mark at the start has Excel read UTF-8.
+    injection has it, also within a cell where a program that takes semicolons, tabs or bars for delimiters would begin
+    one; it is taken off in reading. The mark at the start has Excel read UTF-8.
     """
     file = io.StringIO(newline="")
     writer = csv.writer(file, quoting=csv.QUOTE_ALL)
@@ -54,7 +57,7 @@ def sheet_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _shielded(cell: str) -> str:
-    cell = cell.replace("\0", "\ufffd")
+    cell = UNSHIELDED.sub(r"\1'", cell.replace("\0", "\ufffd"))
     return f"'{cell}" if FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell
 
 
@@ -79,4 +82,5 @@ def sheet_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _bare(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+    cell = cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+    return SHIELDED.sub(r"\1", cell)

@@ -9,9 +9,11 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from rag_zeval.errors import InputError
 from rag_zeval.secrets import scrub
@@ -20,8 +22,24 @@ Row = dict[str, Any]
 T = TypeVar("T")  # what is made of a row
 LONE_SURROGATES = "backslashreplace"  # half an emoji, which UTF-8 has no bytes for, becomes JSON's own escape
 BLOCK = 1 << 20
-FieldTypes = Mapping[str, type | tuple[type, ...]]
+# What a field must hold: a type (a bool is no int); a whole number of a range; one of several kinds; `[kind]`, a list
+# of such; an object with certain fields, or `{str: kind}`, one whose values are all such.
+Kind = Any
+FieldTypes = Mapping[str, Kind]  # the fields of an object; one of the kind `Maybe` may be missing
+DEEPEST = 100  # lists and objects in each other: more have no sense, and end what goes through them
+MOST = 2**63  # numbers of a field are smaller: sums of them are no infinities, and fit into an array
+COUNT = range(MOST)
+NONE = type(None)
+NUMBER_OR_NONE = (int, float, NONE)
 MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """The kind of a field that an object may lack."""
+
+    kind: Kind
+
 
 MARKS = {  # byte order marks, and encodings; UTF-32's begins with UTF-16's
     codecs.BOM_UTF32_LE: "utf-32",
@@ -93,6 +111,17 @@ def iter_jsonl(
             if isinstance(row, InputError):
                 raise InputError(f"{path}:{number}: {row}") from row
             yield number, row
+
+
+def iter_unique(path: str | Path, required: FieldTypes) -> Iterator[tuple[int, Row]]:
+    """As `iter_jsonl`, for rows with an "id". Raises InputError, naming file and line, for one that stands twice too:
+    no mean and no choice of one of them would be right.
+    """
+    lines: dict[str, int] = {}
+    for number, row in iter_jsonl(path, {"id": str, **required}):
+        if lines.setdefault(row["id"], number) != number:
+            raise InputError(f"{path}:{number}: duplicate id {row['id']!r}, as in line {lines[row['id']]}: remove one")
+        yield number, row
 
 
 def read_jsonl(path: str | Path, required: FieldTypes | None = None) -> list[Row]:
@@ -190,24 +219,61 @@ def _parse(content: str | bytes, kind: type, decoder: json.JSONDecoder = DECODER
     if not isinstance(value, kind):
         name = "object" if kind is dict else "list"
         raise InputError(f"expected a JSON {name}, found {type(value).__name__}")
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+        raise InputError(f"lists and objects stand more than {DEEPEST} deep in each other")
     return value
 
 
-def check_fields(row: Any, required: FieldTypes) -> Row:
-    """The row, if it is a JSON object with the fields `required`. A type is what isinstance takes; a bool is no int.
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = list(chain.from_iterable(inner))
+    return bool(level)
 
-    Raises InputError naming the first field that is missing or has another type.
+
+def check_fields(row: Any, required: FieldTypes) -> Row:
+    """The row, if it is a JSON object with the fields `required`, and all numbers in them are below MOST.
+
+    Raises InputError naming the first field that is missing or holds something else.
+
+    >>> check_fields({"id": "a", "scores": [1, None]}, {"id": str, "scores": [NUMBER_OR_NONE], "note": Maybe(str)})
+    {'id': 'a', 'scores': [1, None]}
     """
     if not isinstance(row, dict):
         raise InputError(f"expected a JSON object, found {type(row).__name__}")
     for name, kind in required.items():
-        if name not in row:
+        if name in row:
+            _check_value(f"field '{name}'", row[name], kind.kind if isinstance(kind, Maybe) else kind)
+        elif not isinstance(kind, Maybe):
             raise InputError(f"field '{name}' is missing")
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(row[name], kinds) or (isinstance(row[name], bool) and bool not in kinds):
-            names = " or ".join(k.__name__ for k in kinds)
-            raise InputError(f"field '{name}' must be {names}, found {type(row[name]).__name__}")
     return row
+
+
+_TYPES: Mapping[type, type] = {range: int, list: list, dict: dict}
+
+
+def _check_value(where: str, value: Any, kind: Kind) -> None:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    types = [one if isinstance(one, type) else _TYPES[type(one)] for one in kinds]
+    if not isinstance(value, tuple(types)) or (isinstance(value, bool) and bool not in types):
+        names = " or ".join(one.__name__ for one in types)
+        raise InputError(f"{where} must be {names}, found {type(value).__name__}")
+    if isinstance(value, int | float) and MOST <= abs(value) < math.inf:
+        raise InputError(f"{where} must be a number below 2^63")
+    if isinstance(value, int) and any(isinstance(one, range) and value not in one for one in kinds):
+        raise InputError(f"{where} must be a whole number, 0 or more")
+    for one in kinds:
+        if isinstance(one, list) and isinstance(value, list):
+            for number, item in enumerate(value, 1):
+                _check_value(f"{where}: item {number}", item, one[0])
+        elif isinstance(one, Mapping) and isinstance(value, dict):
+            if str in one:
+                for key, inner in value.items():
+                    _check_value(f"{where}: '{key}'", inner, one[str])
+            else:
+                with locate(where):
+                    check_fields(value, one)
 
 
 def flat(content: Any, prefix: str = "") -> Row:
@@ -230,6 +296,30 @@ def check_regular(path: Path) -> None:
     """Raise InputError if something is there that is no regular file: a pipe waits for ever, a device has no end."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: is not a regular file; choose another")
+
+
+def check_writable(path: Path) -> None:
+    """Raise InputError if no file can be written there. It tries it beside `path`, and leaves nothing."""
+    folder = path.parent
+    try:
+        while not os.path.lexists(folder):  # who writes makes the folders that are missing
+            folder = folder.parent
+        part = _part(folder / path.name)
+        with opened_new(part):
+            part.unlink()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}; choose another") from error
+
+
+def opened_new(path: Path) -> IO[bytes]:
+    """A new file to write. What stands in its place is removed, and a link there is not followed."""
+    path.unlink(missing_ok=True)
+    return open(path, "xb")
+
+
+def _part(path: Path) -> Path:
+    """A file beside `path` of this process alone, since two may write the same `path`."""
+    return path.with_name(f"{path.name}.{os.getpid()}.part")
 
 
 def json_line(row: Row) -> bytes:
@@ -256,12 +346,12 @@ def write_chunks(path: Path, chunks: Iterable[str | bytes], part: Path | None = 
 
     Raises OSError naming `path` when the disk is full; no part of it is left.
 
-    part: where the pieces go first; by default a file of this process alone, since two may write the same `path`.
+    part: where the pieces go first; by default a file of this process alone.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = part or path.with_name(f"{path.name}.{os.getpid()}.part")
+    part = part or _part(path)
     try:
-        with naming(path), open(part, "wb") as file:
+        with naming(path), opened_new(part) as file:
             file.writelines(chunk if isinstance(chunk, bytes) else _encoded(chunk) for chunk in chunks)
             file.flush()
             os.fsync(file.fileno())

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from datetime import timedelta
+from typing import TextIO, cast
 
 from rich.console import Console
+from rich.file_proxy import FileProxy
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+
+from rag_zeval.streams import Stream, drawn
+from rag_zeval.text import visible
 
 LINE_EVERY = 30.0  # seconds between the lines on a job; the last one comes at its end
 _screen = threading.Lock()  # held by the run that draws bars: concurrent runs would draw over each other
@@ -18,7 +24,7 @@ class Progress:
     """Shows the jobs of a run, on standard error unless a console is given. Use it in a `with` statement."""
 
     def __init__(self, console: Console | None = None):
-        self.console = console or Console(stderr=True)
+        self.console = console or Console(file=drawn(sys.stderr))
         label, pace = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[pace]}", markup=False)
         self.bars = Bars(label, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), pace, console=self.console)
         self.draws = False
@@ -28,6 +34,9 @@ class Progress:
         self.draws = wanted and _screen.acquire(blocking=False)
         if self.draws:
             self.bars.start()
+            for name in ("stdout", "stderr"):  # what is printed meanwhile goes through rich, as text and not as drawing
+                if isinstance(proxy := getattr(sys, name), FileProxy):
+                    setattr(sys, name, Stream(cast(TextIO, proxy)))
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -37,7 +46,7 @@ class Progress:
 
     def job(self, label: str, total: int, done: int = 0, note: str = "") -> Job:
         """A job of `total` rows, of which `done` exist already. note: as in `advance`. Use it in a `with` statement."""
-        return Job(self, label, total, done, note)
+        return Job(self, visible(label), total, done, note)
 
 
 class Job:

@@ -3,27 +3,34 @@
 import hashlib
 import json
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rag_zeval.cases.case import Case
 from rag_zeval.errors import InputError
-from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, locate
+from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, Row, check_fields, iter_unique, locate
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS, judged_by
+from rag_zeval.judge.schema import TRAJECTORY
 from rag_zeval.scorers.score import Scored, Scorer
 
-OR_NONE = type(None)
-READ: FieldTypes = {  # what other commands read of a row
-    "case": str, "slice_tag": (str, OR_NONE), "metric": str, "trial": int, "systems": list, "question": str,
-    "reference": str, "answers": list, "scores": list, "statuses": list, "status": str, "trajectory": (list, OR_NONE),
-    "latency_s": (int, float, OR_NONE),
+TEXT_OR_NONE = (str, NONE)
+READ: FieldTypes = {  # what other commands read of a row; files of older versions lack what follows `latency_s`
+    "case": str, "slice_tag": TEXT_OR_NONE, "metric": str, "trial": COUNT, "systems": [str], "question": str,
+    "reference": str, "answers": [str], "scores": [NUMBER_OR_NONE], "statuses": [str], "status": str,
+    "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
+    "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
 }  # fmt: skip
-UNTOLD: Row = {"reference_kind": None, "chunks": []}  # files of older versions lack these fields
-SOURCE: FieldTypes = {"reference_kind": (str, OR_NONE), "chunks": list}
-CLAIM: FieldTypes = {"claim": str, "is_supported": bool, "grounding_evidence": list, "analysis": str}
+SHOWN: FieldTypes = {  # what a report shows of it
+    **READ, "reply": TEXT_OR_NONE, "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list)}, "calls": COUNT,
+    "cached": COUNT, "prompt_tokens": (COUNT, NONE), "completion_tokens": (COUNT, NONE), "seconds": (int, float),
+    "model": Maybe(TEXT_OR_NONE), "variant": Maybe(TEXT_OR_NONE), "sampling": Maybe((dict, NONE)),
+}  # fmt: skip
+COSTS: FieldTypes = {
+    "calls": COUNT, "paid_tokens": Maybe(([COUNT], NONE)), "bounded": Maybe(COUNT), "untold": Maybe(COUNT),
+}  # fmt: skip
 SPENT = "spent before"  # the id of the row that keeps the costs of rows that were retried
 
 
@@ -92,45 +99,47 @@ class ResultFile:
     """The rows of a result file. Each iteration reads and checks them, one at a time.
 
     required: the fields that each row must have, with their types; it includes those of READ. Iterating raises
-    InputError, naming file, line and field, if the file is no result file or has no rows.
+    InputError, naming file, line and field, if the file is no result file, has no rows or has a score twice.
     """
 
     path: str | Path
     required: FieldTypes = field(default_factory=lambda: READ)
 
     def __iter__(self) -> Iterator[Row]:
-        empty = True
-        for number, row in iter_jsonl(self.path, {"id": str}):
+        lines: dict[Hashable, int] = {}
+        for number, row in iter_unique(self.path, {}):
             if row["id"] != SPENT:
                 with locate(f"{self.path}:{number}"):
-                    check_fields({**UNTOLD, **row}, {**self.required, **SOURCE})
-                    _check_answers(row)
-                empty = False
+                    check_result(row, self.required)
+                    scored = ((row["case"], row["metric"], row["trial"], system) for system in row["systems"])
+                    for key in scored:
+                        if lines.setdefault(key, number) != number:
+                            raise InputError(f"row {row['id']!r} repeats a score of line {lines[key]}: remove one")
                 yield row
-        if empty:
+        if not lines:
             raise InputError(f"{self.path}: no rows")
 
 
-def _check_answers(row: Row) -> None:
-    """Raise InputError naming the first field with a wrong value, or without one value for each system."""
-    for name, kind in (("systems", str), ("answers", str), ("statuses", str), ("scores", (int, float, OR_NONE))):
-        if len(row[name]) != len(row["systems"]):
+def check_result(row: Row, required: FieldTypes) -> Row:
+    """The row, if it is one of results: with the fields `required`, READ among them, and a value for each system.
+
+    Raises InputError naming the first field with another value.
+    """
+    check_fields(row, required)
+    if not row["systems"] or len(set(row["systems"])) < len(row["systems"]):
+        raise InputError("field 'systems' must name each of its systems once")
+    for name in ("answers", "statuses", "scores", "trajectory"):
+        if row[name] is not None and len(row[name]) != len(row["systems"]):
             raise InputError(f"field '{name}': has {len(row[name])}, must have one for each of 'systems'")
-        for value in row[name]:
-            if not isinstance(value, kind) or isinstance(value, bool):
-                raise InputError(f"field '{name}': holds {value!r}")
-    if not all(isinstance(chunk, str) for chunk in row.get("chunks", ())):
-        raise InputError("field 'chunks': must be a list of strings")
-    trajectory = row["trajectory"]
-    if trajectory is not None and len(trajectory) != len(row["systems"]):
-        raise InputError(f"field 'trajectory': has {len(trajectory)}, must have one for each of 'systems'")
-    for candidate in filter(None, trajectory or ()):  # None: of an answer that was not judged
-        with locate("field 'trajectory'"):
-            check_fields(candidate, {"atomic_claims": list})
-            for claim in candidate["atomic_claims"]:
-                check_fields(claim, CLAIM)
-                if not all(isinstance(quote, str) for quote in claim["grounding_evidence"]):
-                    raise InputError("field 'grounding_evidence': must be a list of strings")
+    return row
+
+
+def check_costs(row: Row) -> Row:
+    """The row, if it says what it has cost. Raises InputError naming the first field with another value."""
+    check_fields(row, COSTS)
+    if row.get("paid_tokens") and len(row["paid_tokens"]) != 2:
+        raise InputError("field 'paid_tokens' must hold two numbers, of prompts and of replies")
+    return row
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class StoredRows(Mapping[str, T]):
             row = parse_row(line)
             if row.get("id") != id_:  # never another row's scores
                 raise InputError("has moved; another program wrote into this file")
-        return self._read(row)
+            return self._read(row)
 
     def __getitem__(self, id_: str) -> T:
         (line,) = self.lines([id_])

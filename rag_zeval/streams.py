@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -15,33 +16,47 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rag_zeval.errors import InputError
 from rag_zeval.secrets import hide_environment, hide_words, scrub
+from rag_zeval.text import visible, without_commands
 
 if TYPE_CHECKING:
     import typer
 
 
+DRAWING = re.compile(r"(\x1b\[[0-9;?]*[A-Za-z]|\x1b\]8;[^\x07\x1b]*\x1b\\|\r)")  # what rich sends to a terminal
+
+
 class Stream:
     """A text stream that writes to another.
 
-    It masks hidden values, and escapes characters that the encoding lacks as Python does. After a failed write (the
-    reader of a pipe left, the disk is full) it drops all further text, and `fault` holds the error.
+    It masks hidden values, escapes what a terminal or a build server would obey, and characters that the encoding lacks
+    as Python does. After a failed write (the reader of a pipe left, the disk is full) it drops all further text, and
+    `fault` holds the error.
     """
 
     def __init__(self, stream: TextIO):
         self._stream = stream
         self.fault: OSError | None = None
 
+    @property
+    def rich_proxied_file(self) -> Drawn:
+        """Where a `rich.Console` writes that is to write to this stream: rich looks for a file under this name."""
+        return Drawn(self)
+
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"expected text, found {type(text).__name__}")
+        self.write_shown(visible(scrub(text)))
+        return len(text)
+
+    def write_shown(self, text: str) -> None:
+        """Write a text that has been scrubbed, and holds no control that a terminal should not obey."""
         if self.fault is None:
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
-            shown = scrub(text).encode(encoding, "backslashreplace").decode(encoding)
+            shown = without_commands(text).encode(encoding, "backslashreplace").decode(encoding)
             try:
                 self._stream.write(shown)
             except OSError as error:
                 self._give_up(error)
-        return len(text)
 
     def writelines(self, lines: Any) -> None:
         for line in lines:
@@ -67,6 +82,27 @@ class Stream:
         return getattr(self._stream, name)
 
 
+class Drawn:
+    """What rich writes for a Stream: it may colour, move and link, as rich does; every other control is escaped."""
+
+    def __init__(self, stream: Stream):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        parts = DRAWING.split(scrub(text))  # text, a control of rich, text, ...
+        parts[::2] = map(visible, parts[::2])
+        self._stream.write_shown("".join(parts))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def drawn(stream: TextIO) -> TextIO:
+    """Where rich is to write to show something on this stream, also while its bars have taken the stream's place."""
+    return cast(TextIO, getattr(stream, "rich_proxied_file", stream))
+
+
 @contextmanager
 def guarded() -> Iterator[Stream]:
     """Replace stdout and stderr by Streams, and yield that of stdout. A closed one becomes the null device."""
@@ -88,12 +124,14 @@ def exit_status(stage: Callable[[], int]) -> int:
     is 2 after a traceback for a bug, since 1 is a verdict, and 130 after Ctrl-C. If the reader of the output left, the
     status stays as it is.
     """
-    hide_environment()
-    hide_words(sys.argv[1:])
     with guarded() as out:
         status = 2
         stop: SystemExit | None = None
         try:
+            if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see rag_zeval/__init__.py
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            hide_environment()
+            hide_words(sys.argv[1:])
             status = stage()
         except SystemExit as error:
             stop = error

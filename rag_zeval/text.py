@@ -4,6 +4,10 @@ import re
 from collections.abc import Sequence
 from unicodedata import category
 
+# What a terminal obeys, or what turns the direction of a line: all controls but tabs and ends of lines, and marks.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+# What build servers obey in a log: GitHub `::name` at the start of a line and `##[name]`, Azure and TeamCity `##vso[`.
+_COMMAND = re.compile(r"^(?:[^\S\n]|\x1b\[[0-9;]*m)*(?=::)|#(?=#\w*\[)", re.MULTILINE)
 LINE_READ = 10_000  # how many characters of a text are read
 # Ends of sentences in Chinese, Japanese, Arabic, Urdu and Hindi; no space need follow them.
 OTHER_ENDS = "。！？｡؟۔।॥"
@@ -18,6 +22,16 @@ def one_line(text: str) -> str:
     Each run of characters that do not print (controls, marks of writing direction, lone surrogates) is one space.
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text[:LINE_READ]).split())[:300]
+
+
+def visible(text: str) -> str:
+    """The text with an escape, such as `\\x1b`, for each character that a terminal would obey; lines stay lines."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def without_commands(text: str) -> str:
+    """The text with a backslash in what a build server would take for a command in its log (`::error`, `##[error]`)."""
+    return _COMMAND.sub(lambda found: found[0] + "\\", text)
 
 
 def is_blank(value: str | Sequence[str] | None) -> bool:

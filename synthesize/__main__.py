@@ -16,6 +16,7 @@ from rag_zeval import __version__
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
     Row,
+    check_fields,
     file_sha256,
     first_difference,
     locate,
@@ -29,9 +30,9 @@ from rag_zeval.rows import RowWriter
 from rag_zeval.stages.config import check_settings, load_config, stored
 from rag_zeval.stages.memory import watched
 from rag_zeval.stages.yaml_file import read_yaml
-from rag_zeval.streams import exit_status
+from rag_zeval.streams import drawn, exit_status
 from rag_zeval.text import one_line
-from synthesize.answer_set import provenance, read_answers
+from synthesize.answer_set import ROW, provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
 from synthesize.settings import NANO, Settings
@@ -69,6 +70,7 @@ def run(asked: DictConfig) -> int:
     responses = out / "responses.jsonl"
     with RowWriter(responses) as writer:
         config = _claim(out, responses, config, made_with)
+        _check_rows(writer, settings)
         writer.settle()
         if any(question.id not in writer.done for question in questions):
             jobs = [reader.read(question) for question in questions]
@@ -110,7 +112,7 @@ def run(asked: DictConfig) -> int:
 
 def _load(settings: Settings, tally: Tally, reader: JobReader) -> list[SourceQuestion]:
     """The questions. Prints what was left out before anything is answered."""
-    with Console(stderr=True).status(f"reading {settings.source}"):
+    with Console(file=drawn(sys.stderr)).status(f"reading {settings.source}"):
         questions = load_questions(settings, tally, lambda question: reader.read(question).refusal is not None)
     if settings.source != NANO:
         print(f"{settings.source}: {len(questions)} questions from {tally.summary()}")
@@ -144,6 +146,15 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
                 check_settings(Settings, config)
     _note(out, config, made_with)
     return config
+
+
+def _check_rows(writer: RowWriter, settings: Settings) -> None:
+    """Raise InputError, naming file, line and field, for a row that no run of these settings has written."""
+    for number, row in enumerate(writer.done.values(), 1):
+        with locate(f"{writer.path}:{number}"):
+            check_fields(row, ROW)
+            if row["status"] == "ok" and [one["alpha"] for one in row["responses"]] != list(settings.alphas):
+                raise InputError(f"field 'responses' must hold an answer for each alpha of {list(settings.alphas)}")
 
 
 def _write_known(settings: Settings, reader: JobReader, jobs: Sequence[Job], writer: RowWriter, made_with: Row) -> None:

@@ -15,15 +15,40 @@ from typing import Annotated, Any
 
 import typer
 
+from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, first_difference, iter_jsonl, parse_row, read_json, write_bytes
+from rag_zeval.files import (
+    COUNT,
+    NONE,
+    NUMBER_OR_NONE,
+    FieldTypes,
+    Maybe,
+    Row,
+    check_object,
+    first_difference,
+    iter_unique,
+    parse_row,
+    read_json,
+    write_bytes,
+)
 from rag_zeval.streams import command_line
+from rag_zeval.text import without_surrogates
 
 MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
 # Of a manifest's `made_with` and `config`: what the answer to one question follows from.
 OF_THE_RUN = ("model_sha256", "prompt_hash")
 OF_THE_CONFIG = ("alphas", "chat_template", "max_new_tokens", "dtype", "engine")
-RESPONSE = ("alpha", "text", "n_tokens", "finished")
+MANIFEST: FieldTypes = {
+    "config": {"alphas": [(int, float)], "chat_template": bool, "max_new_tokens": COUNT, "dtype": str, "engine": str},
+    "made_with": dict.fromkeys(OF_THE_RUN, (str, NONE)),
+}
+RESPONSE: FieldTypes = {
+    "alpha": (int, float), "text": str, "n_tokens": COUNT, "finished": bool, "true_support": NUMBER_OR_NONE,
+}  # fmt: skip
+ROW: FieldTypes = {  # of `responses.jsonl`
+    "status": str, "question": str, "passage": str, "gold_answers": Maybe([str]), "responses": [RESPONSE],
+}  # fmt: skip
+KEPT = ("alpha", "text", "n_tokens", "finished")
 
 
 def provenance(config: Mapping[str, Any], made_with: Mapping[str, Any]) -> Row:
@@ -64,21 +89,24 @@ def write_answers(path: str | Path, runs: Sequence[str | Path]) -> int:
     rows: dict[str, Row] = {}
     made_with: Row = {}
     for folder in map(Path, runs):
-        manifest = read_json(folder / "manifest.json")
+        manifest = check_object(folder / "manifest.json", read_json(folder / "manifest.json"), MANIFEST)
         if manifest["config"].get("max_sentences") is not None:
             raise InputError(f"{folder}: its answers were shortened (max_sentences); an answer set holds whole ones")
         its = provenance(manifest["config"], manifest["made_with"])
         if key := first_difference(made_with or its, its):
             raise InputError(f"{folder}: was made with {key}={its[key]}, {runs[0]} with {made_with[key]}")
         made_with = its
-        for number, row in iter_jsonl(folder / "responses.jsonl", {"id": str, "status": str, "responses": list}):
+        for number, row in iter_unique(folder / "responses.jsonl", {"status": str, "responses": [RESPONSE]}):
             if any(response["true_support"] is not None for response in row["responses"]):
                 raise InputError(
                     f"{folder}/responses.jsonl:{number}: is of the generated world, which needs no answer set"
                 )
             if row["status"] == "ok":
-                responses = [{key: response[key] for key in RESPONSE} for response in row["responses"]]
-                rows[row["id"]] = {"id": row["id"], "responses": responses}
+                responses = [
+                    {**{key: response[key] for key in KEPT}, "text": without_surrogates(response["text"])}
+                    for response in row["responses"]
+                ]
+                rows[row["id"]] = {"id": without_surrogates(row["id"]), "responses": responses}
     table = pyarrow.Table.from_pylist(list(rows.values()))
     content = pyarrow.BufferOutputStream()
     described = table.replace_schema_metadata({MADE_WITH: json.dumps(made_with)})
@@ -91,6 +119,9 @@ def write(
     file: Annotated[Path, typer.Argument(help="The file to write, Parquet.")],
     runs: Annotated[list[Path], typer.Argument(help="The folders of the synthesis runs.")],
 ) -> None:
+    check_files(
+        [*(("INPUT", run / name) for run in runs for name in ("manifest.json", "responses.jsonl")), ("FILE", file)]
+    )
     print(f"{file}: the answers to {write_answers(file, runs)} questions")
 
 

@@ -1,5 +1,6 @@
 """What one sees while verl trains: a line for each step or some, with the time left."""
 
+import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from rag_zeval.stages.training_log import VALIDATION
+from rag_zeval.streams import drawn
 
 # what is shown, and the metric it is read from: a step without validation has none for "val"
 SHOWN = {
@@ -41,7 +43,7 @@ class StepLines:
     """Lines on the steps of a run of `total`, as they end. `every`: steps to one line."""
 
     def __init__(self, total: int, every: int = 1):
-        self.console = Console(highlight=False)
+        self.console = Console(file=drawn(sys.stdout), highlight=False)
         self.total, self.every = total, every
         self.started = time.monotonic()
         self.ended: deque[tuple[int, float]] = deque(maxlen=21)  # the newest steps, and when they ended

@@ -22,7 +22,7 @@ from eval_benchmarks.benchmark import (
     ratio_metric,
 )
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields, iter_jsonl, locate
+from rag_zeval.files import Row, check_fields, iter_unique, locate
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.quotes import find_quotes
 from rag_zeval.judge.scoring import same_words
@@ -95,12 +95,11 @@ def load(settings: RunSettings) -> tuple[CadPairs | None, list[str]]:
 
 def _read(path: Path) -> list[Row]:
     rows = []
-    for number, row in iter_jsonl(path, {"id": str, "status": str}):
+    for number, row in iter_unique(path, {"status": str}):
         if row["status"] == "ok":
             with locate(f"{path}:{number}"):
-                check_fields(row, {"question": str, "passage": str, "responses": list})
-                for response in row["responses"]:
-                    check_fields(response, {"alpha": (int, float), "text": str})
+                response = {"alpha": (int, float), "text": str}
+                check_fields(row, {"question": str, "passage": str, "responses": [response]})
             rows.append(row)
     return rows
 

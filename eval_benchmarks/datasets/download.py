@@ -19,10 +19,10 @@ from pathlib import Path
 from eval_benchmarks.bench_settings import DownloadSettings
 from eval_benchmarks.datasets.labelled.description import DataFile, descriptions
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, file_sha256, locate, parse_row, write_bytes
+from rag_zeval.files import check_fields, file_sha256, locate, opened_new, parse_row, write_bytes
 from rag_zeval.stages.config import check_settings, load_config
 from rag_zeval.stages.yaml_file import read_yaml
-from rag_zeval.streams import exit_status
+from rag_zeval.streams import drawn, exit_status
 
 BLOCK = 1 << 16
 TIMEOUT = 60  # seconds without a byte
@@ -126,18 +126,20 @@ FORMS: dict[str, Callable[[Path], bytes]] = {
 
 def _fetch(url: str, part: Path) -> None:
     """Write what stands at `url` to `part`, going on after the bytes that are there if the server can."""
+    from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
-    have = part.stat().st_size if part.is_file() else 0
+    have = part.stat().st_size if part.is_file() and not part.is_symlink() else 0  # no link is followed
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    screen = Console(file=drawn(sys.stdout))
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as reply, Progress(*columns) as progress:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as reply, Progress(*columns, console=screen) as progress:
             have = have if reply.status == 206 else 0  # 200: the server starts at the beginning
             length = reply.headers.get("Content-Length")
             total = have + int(length) if length else None
             task = progress.add_task(part.name.removesuffix(".part"), total=total, completed=have)
-            with open(part, "ab" if have else "wb") as file:
+            with open(part, "ab") if have else opened_new(part) as file:
                 while block := reply.read(BLOCK):
                     file.write(block)
                     progress.advance(task, len(block))

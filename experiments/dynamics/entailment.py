@@ -4,6 +4,7 @@ The paper's Figure 3 has AlignScore here. Two scorers take its place: any NLI mo
 a local folder, and for the nano world the truth itself.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from rag_zeval.judge.prompt import find_variant
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 from rag_zeval.stages.training_log import Steps
+from rag_zeval.streams import drawn
 from rewards.format import good_trajectory
 
 SPECS = "oracle (nano world only) or nli:FOLDER"
@@ -72,6 +74,7 @@ def entailment_by_step(run: Path, steps: Steps, which: str, scorer: EntailmentSc
 
     Raises InputError if nothing can be computed: no rollouts saved, or no claim that the scorer can read.
     """
+    from rich.console import Console
     from rich.progress import track
 
     files = step_files(run, which, steps)
@@ -79,7 +82,8 @@ def entailment_by_step(run: Path, steps: Steps, which: str, scorer: EntailmentSc
         raise InputError(f"{run / 'rollouts' / which}: holds no rollouts of a step that is logged")
     means: list[tuple[int, float]] = []
     counts, damaged = Counter[str](), []
-    for step, path in track(files.items(), description="entailment", transient=True):
+    screen = Console(file=drawn(sys.stdout))
+    for step, path in track(files.items(), description="entailment", console=screen, transient=True):
         rollouts, broken_lines = read_rollouts(path, supported_claims)
         kept = [claims for claims in rollouts if claims is not None]
         claims = [claim for of_rollout in kept for claim in of_rollout]

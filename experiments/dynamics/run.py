@@ -12,7 +12,7 @@ from eval_benchmarks.output.curves import METRICS, Curves, Points, by_step, read
 from experiments.dynamics.entailment import NOT_ASKED, EntailmentScorer, entailment_by_step
 from experiments.training_runs import prompt_of, read_rollouts, step_files
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, check_fields
+from rag_zeval.files import NUMBER_OR_NONE, Row, check_fields, check_object
 from rag_zeval.stages.training_log import Steps, attempt_files, read_run
 from rag_zeval.statistics.weighted_correlations import Floats
 from rewards.combined import RIGHT
@@ -61,6 +61,8 @@ def read_runs(paths: Sequence[Path], which: str, scorer: EntailmentScorer | None
 
 def _read(path: Path, name: str, which: str, scorer: EntailmentScorer | None) -> DrawnRun:
     steps = read_run(path)
+    for step, data in steps.items():
+        check_object(f"{path}: step {step}", {"data": data}, {"data": {str: (bool, *NUMBER_OR_NONE)}})
     logged = read_curves(steps)
     if "reward" not in logged:
         raise InputError(f"{path}: no step with {METRICS['reward']} is logged, so there is nothing to draw")

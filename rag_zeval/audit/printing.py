@@ -93,8 +93,10 @@ def print_rows_needed(
         found = rows_needed(items, guess, width, estimate)
         needed = f"{found.rows} of {len(items)}" if found.rows else f"more than all {len(items)}"
         rows.append((name, needed, f"{found.width:.3f}"))
-    known = f"{len(labels)} labels" if labels else f"people agree with the judge on {agreement:.0%} of the {unit}s"
-    print(f"for a 95% interval of width {width:g}, if {'people go on as in ' if labels else ''}{known}:")
+    known = f"people agree with the judge on {agreement:.0%} of the {unit}s"
+    if labels:
+        known = f"people label the other {unit}s as they labelled these {len(labels)}"
+    print(f"for a 95% interval of width {width:g}, if {known}:")
     print_framed(("", f"{unit}s to label", "expected width"), rows)
 
 

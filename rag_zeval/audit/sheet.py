@@ -232,19 +232,22 @@ def write_sheet(
     """Write the sheet, which shows no score and nothing that depends on one, and its plan, which does.
 
     labels: those that are there already, by row.
-    What to judge by has a column for each kind of it, such as "ground truth" or "retrieved contexts".
-    Raises InputError if one of them is there already: it may hold somebody's labels.
+    What to judge by has a column for each kind of it, such as "ground truth" or "retrieved contexts". The plan comes
+    first: where a kill left it alone, the same command writes the sheet.
+    Raises InputError if the sheet is there already, since it may hold somebody's labels, or the plan of another one.
     """
-    for file in (path, plan_path(path)):
-        if file.exists():
-            raise InputError(f"{file}: already exists and may hold labels; choose another --out")
+    draws = {item.id: {"stratum": item.stratum, "probability": probability} for item, probability in drawn}
+    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws}
+    if path.exists():
+        raise InputError(f"{path}: already exists and may hold labels; choose another --out")
+    if plan_path(path).exists() and read_json(plan_path(path)) != plan:
+        raise InputError(f"{plan_path(path)}: already exists and is of another sheet; choose another --out")
     sources = dict.fromkeys(name for item, _ in drawn for name, _ in item.sources)
     columns = [*FIRST, *sources, *JUDGED[unit], *LAST]
     known = {id_: {"label": label.text, "note": label.note} for id_, label in (labels or {}).items()}
     rows = [{**vars(item), **dict(item.sources), **known.get(item.id, {})} for item, _ in drawn]
+    write_json(plan_path(path), plan)
     write_text(path, sheet_text(columns, [[row.get(name, "") for name in columns] for row in rows]))
-    draws = {item.id: {"stratum": item.stratum, "probability": probability} for item, probability in drawn}
-    write_json(plan_path(path), {"metric": metric, "unit": unit, "seed": seed, "rows": draws})
 
 
 def read_plan(sheet: Path) -> SheetPlan:
@@ -257,16 +260,13 @@ def read_plan(sheet: Path) -> SheetPlan:
         )
     plan = read_json(path)
     with locate(path):
-        check_fields(plan, {"metric": str, "unit": str, "rows": dict})
+        check_fields(plan, {"metric": str, "unit": str, "rows": {str: {"probability": (int, float)}}})
         if plan["unit"] not in UNITS:
             raise InputError(f"field 'unit': must be one of {', '.join(UNITS)}")
-        probabilities = {}
-        for id_, row in plan["rows"].items():
-            with locate(f"row '{id_}'"):
-                check_fields(row, {"probability": (int, float)})
-                if not RAREST <= row["probability"] <= 1:
-                    raise InputError(f"field 'probability': must be from {RAREST:g} to 1")
-            probabilities[id_] = float(row["probability"])
+        probabilities = {id_: float(row["probability"]) for id_, row in plan["rows"].items()}
+        for id_, probability in probabilities.items():
+            if not RAREST <= probability <= 1:
+                raise InputError(f"row '{id_}': field 'probability': must be from {RAREST:g} to 1")
     return SheetPlan(plan["metric"], plan["unit"], probabilities)
 
 

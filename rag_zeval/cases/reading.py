@@ -17,7 +17,7 @@ from rag_zeval.cases.names import FIELDS
 from rag_zeval.cases.objects import read_objects
 from rag_zeval.cases.row_files import PlacedRow, read_table
 from rag_zeval.errors import InputError
-from rag_zeval.files import Row, locate
+from rag_zeval.files import MOST, Row, locate
 from rag_zeval.judge.needs import BETWEEN
 from rag_zeval.judge.schema import LETTERS
 from rag_zeval.text import one_line
@@ -342,6 +342,6 @@ def _seconds(value: Any) -> float | None:
         seconds = float(value)
     except (TypeError, ValueError):
         seconds = math.nan
-    if not 0 <= seconds < math.inf:
+    if not 0 <= seconds < MOST:
         raise InputError(f"must be a number, 0 or more, found {value!r}")
     return seconds

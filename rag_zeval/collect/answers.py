@@ -10,7 +10,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import FieldTypes, Row, check_fields, first_difference, iter_jsonl, json_line, locate, parse_row
+from rag_zeval.files import (
+    NONE,
+    NUMBER_OR_NONE,
+    FieldTypes,
+    Maybe,
+    Row,
+    check_fields,
+    first_difference,
+    iter_jsonl,
+    json_line,
+    locate,
+    parse_row,
+)
 from rag_zeval.models.http_errors import error_text
 from rag_zeval.models.keys import needed_key
 from rag_zeval.models.responses.bounded_http import MIB, Exchange, exchange, innermost_reason, open_http, read_json
@@ -20,7 +32,9 @@ from rag_zeval.text import one_line
 
 BODY_MIB = 16  # of a system's answer
 _HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
-KEPT: FieldTypes = {"truth": (str, type(None)), "slice_tag": (str, type(None)), "gold_chunk_ids": list}  # of a question
+KEPT: FieldTypes = {  # of a question
+    "truth": Maybe((str, NONE)), "slice_tag": Maybe((str, NONE)), "gold_chunk_ids": Maybe([str]),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,13 +66,10 @@ def read_questions(path: str | Path) -> list[Row]:
     questions: dict[str, Row] = {}
     for number, row in iter_jsonl(path, {"question": str}):
         with locate(f"{path}:{number}"):
-            check_fields({"id": number, **row}, {"id": (str, int)})
-            check_fields(row, {name: kind for name, kind in KEPT.items() if name in row})
+            check_fields(row, {"id": Maybe((str, int)), **KEPT})
             id_ = str(row.get("id", number))
             if id_ in questions:
                 raise InputError(f"duplicate id '{id_}'")
-            if not all(isinstance(chunk, str) for chunk in row.get("gold_chunk_ids", [])):
-                raise InputError("field 'gold_chunk_ids': must be a list of strings")
         kept = {name: row[name] for name in KEPT if name in row}
         questions[id_] = {"id": id_, "question": row["question"], **kept}
     if not questions:
@@ -101,7 +112,7 @@ def failed_rows(rows: RowWriter, questions: Sequence[Row], made_by: Row) -> list
     failed = []
     for number, row in enumerate(rows.done.values(), 1):
         with locate(f"{rows.path}:{number}"):
-            check_fields(row, {"status": str, "latency_s": (float, int, type(None))})
+            check_fields(row, {"status": str, "latency_s": NUMBER_OR_NONE})
             if row["id"] not in asked:
                 raise InputError(f"row {row['id']!r} belongs to none of the questions; choose another --out")
             now = parse_row(json_line({**asked[row["id"]], **made_by}))

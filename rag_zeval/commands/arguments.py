@@ -56,8 +56,11 @@ KeyEnv = Annotated[
 
 
 def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
-    """Raises InputError if two of the files that a command names are one, or one to be written is no regular file."""
-    from rag_zeval.files import check_regular
+    """Check all files that a command names, each with its option (those it reads with INPUT), before it does anything.
+
+    Raises InputError if two of them are one, and for one to be written that cannot be, or is no regular file.
+    """
+    from rag_zeval.files import check_regular, check_writable
 
     seen: list[tuple[str, Path]] = []
     for name, path in files:
@@ -65,6 +68,7 @@ def check_files(files: Sequence[tuple[str, Path | None]]) -> None:
             continue
         if name != "INPUT":
             check_regular(path)
+            check_writable(path)
         for other, before in seen:
             hard = path.exists() and before.exists() and path.samefile(before)
             if hard or os.path.realpath(path) == os.path.realpath(before):

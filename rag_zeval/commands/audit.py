@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import ResultPath
+from rag_zeval.commands.arguments import ResultPath, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_framed, print_table
@@ -62,6 +62,8 @@ def sample(
 
     if unit not in UNITS:
         raise InputError(f"--unit is '{unit}', but must be one of {', '.join(UNITS)}")
+    if width is None:
+        check_files([("INPUT", results), ("--more", more), ("--out", out), ("the plan beside --out", plan_path(out))])
     plan = read_plan(more) if more else None
     if plan:
         unit, metric = plan.unit, plan.metric

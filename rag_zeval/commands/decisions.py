@@ -48,8 +48,8 @@ def compare(
     correction over the slices of a metric. With more than two files, every pair is compared, and the command counts the
     pairs with a significant difference.
     """
+    from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
-    from rag_zeval.decisions.corrected import correct, read_sheet
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_comparison, print_pairwise, print_sides
     from rag_zeval.files import write_json
@@ -64,8 +64,8 @@ def compare(
     if labels and len(sides) > 2:
         raise InputError(f"--labels compares two files, got {len(sides)}: name two, or leave out --labels")
     inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
-    sheets = [read_sheet(path) for path in labels or ()]
     check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--html", html), ("--out", out)])
+    sheets = [read_sheet(path) for path in labels or ()]
     first, *others = read = read_sides(sides)
     metrics = shared_metrics(read, metric or ())
     found: list[Any] = [
@@ -117,16 +117,16 @@ def gate(
 
     If A and B are equally good, B fails in at most 5 of 100 such decisions. The command is free and needs no network.
     """
+    from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_sides
-    from rag_zeval.decisions.corrected import correct, read_sheet
     from rag_zeval.decisions.gate import Limits, decide, passed, print_checks, write_junit, write_summary
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_sides
 
     limits = Limits(max_drop, slice_max_drop, min_coverage)
     inputs = dict.fromkeys(file_and_system(side)[0] for side in (a, b))  # one file may hold both
-    sheets = [read_sheet(path) for path in labels or ()]
     check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--junit", junit), ("--summary", summary)])
+    sheets = [read_sheet(path) for path in labels or ()]
     first, second = read_sides([a, b])
     metrics = shared_metrics([first, second], metric or list(first.judged))
     comparisons = [compare_sides(first, second, name) for name in metrics]

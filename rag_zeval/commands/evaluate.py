@@ -146,7 +146,7 @@ def evaluate(
     from rag_zeval.cases.reading import read_cases
     from rag_zeval.evaluation.metrics import Judges, check_scorers, scorer_names
     from rag_zeval.evaluation.output import print_dry_run, print_summary, write_scores
-    from rag_zeval.evaluation.run import judged_by, plan_run, score
+    from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score
     from rag_zeval.report.html import write_report
     from rag_zeval.scoring.opening import Asking
     from rag_zeval.scoring.prices import open_account, price_of, read_prices
@@ -168,8 +168,10 @@ def evaluate(
 
     sources = [_named(word) for word in inputs]
     out = out or Path(f"{sources[0][1].name.partition('.')[0]}.results.jsonl")
+    cache = cache or reply_cache(out, names)
+    read = [*(path for _, path in sources), prices]
     written = (("--out", out), ("--html", html), ("--csv", csv), ("--cache", cache))
-    check_files([*(("INPUT", path) for _, path in sources), *written])
+    check_files([*(("INPUT", path) for path in read), *written])
     fields = read_names(map)
     files = [
         read_cases(path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name) for name, path in sources

@@ -60,7 +60,7 @@ def questions(
     for name in names:
         if name not in KINDS or names.count(name) > 1:
             raise InputError(f"--kinds: '{name}' must be one of {', '.join(KINDS)}, and may be given only once")
-    check_files([("--out", out), ("--cache", cache)])
+    check_files([*(("INPUT", path) for path in docs), ("--out", out), ("--cache", cache)])
     reading = read_documents(docs)
     for line in reading.unread():
         print(line, file=sys.stderr)

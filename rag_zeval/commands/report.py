@@ -25,14 +25,14 @@ def report(
 
     Give --html, --figures or both.
     """
-    from rag_zeval.report.charts import write_charts
-    from rag_zeval.report.embedded import SHOWN
+    from rag_zeval.report.charts import CHARTS, write_charts
     from rag_zeval.report.html import write_report
-    from rag_zeval.results import ResultFile
+    from rag_zeval.results import SHOWN, ResultFile
 
     if html is None and figures is None:
         raise InputError("report has nothing to write: add --html FILE or --figures FOLDER")
-    check_files([("INPUT", results), ("--html", html)])
+    drawn = [figures / f"{name}.png" for name in CHARTS] if figures is not None else []
+    check_files([("INPUT", results), ("--html", html), *(("--figures", path) for path in drawn)])
     rows = ResultFile(results, SHOWN)
     if html is not None:
         write_report(html, rows)
@@ -53,9 +53,8 @@ def serve_report(
 
     The file is read once, at the start.
     """
-    from rag_zeval.report.embedded import SHOWN
     from rag_zeval.report.html import write_report
-    from rag_zeval.results import ResultFile
+    from rag_zeval.results import SHOWN, ResultFile
 
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"

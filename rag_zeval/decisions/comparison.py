@@ -72,7 +72,7 @@ class Comparison:
     were any number from 0 to 1 (Manski 1990, Nonparametric bounds on treatment effects, American Economic Review 80,
     319-323); None where nothing is missing or the metric has scores beyond 0 and 1. slices: none if all cases are of
     one. worse, better: the cases that changed, the largest change first. corrected: all cases and the slices again, by
-    the scores that people would have given; empty without their labels (`rag_zeval.decisions.corrected`).
+    the scores that people would have given; empty without their labels (`rag_zeval.audit.corrected_comparison`).
     """
 
     metric: str

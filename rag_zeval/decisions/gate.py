@@ -187,5 +187,9 @@ def _cells(check: GateCheck) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Foreign text as Markdown that shows it letter by letter."""
-    return re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
+    """Foreign text as Markdown that shows it letter by letter.
+
+    A space of no width, as Renovate sets it, keeps GitHub from calling people (@name) and linking issues (#1, a URL).
+    """
+    plain = re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
+    return re.sub(r"@|#|:(?=//)", r"\g<0>&#8203;", plain)

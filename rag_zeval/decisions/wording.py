@@ -9,7 +9,7 @@ from rag_zeval.decisions.comparison import Changed, Comparison, Coverage, Differ
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
-from rag_zeval.text import one_line
+from rag_zeval.text import one_line, visible
 
 DASH = "–"
 SIGNIFICANT = 0.05
@@ -127,4 +127,4 @@ def print_line(text: str) -> None:
     """Print foreign text as it is, however wide the terminal."""
     from rich.console import Console
 
-    Console(markup=False, highlight=False).print(text, soft_wrap=True)
+    Console(markup=False, highlight=False).print(visible(text), soft_wrap=True)

@@ -12,13 +12,13 @@ from rag_zeval.cases.case import Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, open_metrics
-from rag_zeval.files import Row, check_fields, first_difference
+from rag_zeval.files import Row, first_difference
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.nli import open_checker
 from rag_zeval.progress import Progress
-from rag_zeval.results import SPENT, ResultRows, input_sha256
+from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE
@@ -82,17 +82,20 @@ def judged_by(run: EvaluationRun) -> Iterator[str]:
         yield f"judged by: {NOUNS[source]}, in {there} of {len(run.cases.cases)} cases"
 
 
+def reply_cache(out: Path, scorers: Sequence[str]) -> Path | None:
+    """The SQLite file beside the result file for the replies, where several scorers ask the same things; else None."""
+    return out.with_name(f"{out.name}.replies.sqlite") if any(map(shares_questions, scorers)) else None
+
+
 @contextmanager
 def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending) -> Iterator[ResultRows]:
     """Score what the result file `out` lacks: all rows of this run, metric by metric, in the order of the cases.
 
-    The file belongs to this run until the `with` ends. cache: the SQLite file of replies, by default one beside `out`
-    if several scorers ask the same things. Rows without a score are tried again, and asked anew where a cache keeps
-    what could not be read. Where the judge's budget is spent, what costs money is left: `spending` counts those rows.
+    The file belongs to this run until the `with` ends. cache: the SQLite file of replies, if they are kept.
+    Rows without a score are tried again, and asked anew where a cache keeps what could not be read. Where the judge's
+    budget is spent, what costs money is left: `spending` counts those rows.
     Raises InputError if a row of the file is of another input, model or prompt, and for a model that cannot be used.
     """
-    if cache is None and any(map(shares_questions, run.scorers)):
-        cache = out.with_name(f"{out.name}.replies.sqlite")
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
         metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies)
         for metric in metrics:
@@ -141,10 +144,11 @@ def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWrite
     if len(places) < len(metrics) * len(run.cases.keys):
         raise InputError("with --trials or several scorers, ids like 'x' and 'x|rag_zeval#1' collide: rename them")
     for number, row in enumerate(writer.done.values(), 1):
-        if row["id"] == SPENT:
-            continue
         try:
-            check_fields(row, {"case": str, "metric": str, "statuses": list})
+            check_costs(row)
+            if row["id"] == SPENT:
+                continue
+            check_result(row, SHOWN)
             if row["case"] not in run.known:
                 raise InputError(f"row {row['id']!r} comes from a different input")
             if row["id"] in places:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rag_zeval.errors import InputError, needed
-from rag_zeval.files import Row, check_fields
+from rag_zeval.files import NONE, Maybe, Row, check_fields
 from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable, read_lines
 from rag_zeval.statistics.bootstrap import mean_interval, share_interval
 
@@ -71,7 +71,7 @@ def _ranking(row: Row) -> Ranking | None:
     gold = frozenset(chunk_ids(row, "gold_chunk_ids"))
     if not gold:
         raise InputError("field 'gold_chunk_ids' is empty: there is nothing to find")
-    check_fields({"slice_tag": None, **row}, {"slice_tag": (str, type(None))})
+    check_fields(row, {"slice_tag": Maybe((str, NONE))})
     return Ranking(retrieved, gold, row.get("slice_tag"))
 
 

@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from rag_zeval.files import NONE, FieldTypes, Kind
+
+# What is read back of a trajectory in a file; an answer that was not judged has none.
+CLAIM: FieldTypes = {"claim": str, "is_supported": bool, "grounding_evidence": [str], "analysis": str}
+TRAJECTORY: Kind = ([({"atomic_claims": [CLAIM]}, NONE)], NONE)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rag_zeval.errors import InputError
+from rag_zeval.text import one_line
+
 Messages = Sequence[Mapping[str, str]]
 
 REPLY_SHARE = 4  # if max_tokens asks for more, at least 1/4 of the window is kept free for the reply
@@ -105,9 +108,25 @@ def known_total(counts: Sequence[int | None]) -> int | None:
     return sum(known) if known or not counts else None
 
 
+def window_of(config: Any, folder: str) -> int | None:
+    """The context window that a model's configuration names; None if it names none. Raises InputError for no size."""
+    size = getattr(config, "max_position_embeddings", None)
+    if size is not None and (type(size) is not int or size < 1):
+        found = one_line(str(size))
+        raise InputError(f"{folder}: field 'max_position_embeddings' must be a whole number above 0, found {found}")
+    return size
+
+
 def chat_ids(tokenizer: Any, messages: Messages) -> list[int]:
-    """Token ids of the prompt: the messages in the tokenizer's chat template, up to where the reply begins."""
-    ids: list[int] = tokenizer.apply_chat_template(
-        [dict(message) for message in messages], add_generation_prompt=True, tokenize=True, return_dict=False
-    )
+    """Token ids of the prompt: the messages in the tokenizer's chat template, up to where the reply begins.
+
+    Raises InputError for a template that cannot be filled, or that wants more than its sandbox allows.
+    """
+    try:
+        ids: list[int] = tokenizer.apply_chat_template(
+            [dict(message) for message in messages], add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+    except Exception as error:  # a template may raise anything
+        reason = one_line(f"{type(error).__name__}: {error}")
+        raise InputError(f"{tokenizer.name_or_path}: the chat template cannot be used: {reason}") from error
     return ids

@@ -16,7 +16,7 @@ from typing import Any
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.models.batched import FolderModel, Job
-from rag_zeval.models.language_model import Reply
+from rag_zeval.models.language_model import Reply, window_of
 from rag_zeval.text import one_line
 
 BATCH_TOKENS = 65_536  # most tokens of prompts, replies and padding in a batch: limits the KV cache
@@ -45,7 +45,7 @@ class TransformersBackend(FolderModel):
         self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
         if not self.tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
-        self.max_context = getattr(self._model.config, "max_position_embeddings", None)
+        self.max_context = window_of(self._model.config, folder)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Reply]]:
         batches = list(_batches(jobs))
@@ -186,6 +186,6 @@ def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: b
             path, dtype=dtype, output_loading_info=True, trust_remote_code=own_code
         )
     except Exception as error:  # the folder's code may raise anything, and safetensors has its own error
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = one_line(str(error)) or type(error).__name__
         raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
     return tokenizer, model.to(device).eval(), len(loaded["missing_keys"])

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import read_card
-from rag_zeval.models.language_model import Messages, chat_ids
+from rag_zeval.models.language_model import Messages, chat_ids, window_of
 from rag_zeval.models.open import check_spec
+from rag_zeval.text import one_line
 
 
 class Window:
@@ -22,11 +23,11 @@ class Window:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(path, trust_remote_code=False)
         except Exception as error:  # as when the model is loaded
-            reason = (str(error) or type(error).__name__).splitlines()[0]
+            reason = one_line(str(error)) or type(error).__name__
             raise InputError(f"{folder}: not a model transformers can load: {reason}") from error
         if not self._tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
-        self.max_context: int | None = getattr(config, "max_position_embeddings", None)
+        self.max_context = window_of(config, folder)
         self.card = read_card(folder)
 
     def count_tokens(self, messages: Messages) -> int:

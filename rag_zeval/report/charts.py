@@ -16,6 +16,7 @@ LONGEST_NAME = 40  # characters
 SLICES = 30  # drawn at most, of the worst
 COLOURS = ("#0b5cad", "#d9730d", "#57606a", "#7a5195", "#3f8f4f", "#b23a48")  # of systems; their shapes differ as well
 SHAPES = "osD^vP"
+CHARTS = ("means", "histograms", "slices")  # and the names of their files
 
 
 def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
@@ -28,11 +29,9 @@ def write_charts(folder: Path, rows: Iterable[Row]) -> list[Path]:
         from matplotlib.text import Text
 
     table = ScoreTable(rows)
-    draws: dict[str, Callable[[Figure, ScoreTable], None]] = {"means": _means, "histograms": _histograms}
-    if len(table.slices) > 1:
-        draws["slices"] = _slices
+    draws: tuple[Callable[[Figure, ScoreTable], None], ...] = (_means, _histograms, _slices)
     paths = []
-    for name, draw in draws.items():
+    for name, draw in zip(CHARTS, draws if len(table.slices) > 1 else draws[:-1], strict=False):
         figure = Figure(layout="constrained")
         draw(figure, table)
         texts: list[Any] = figure.findobj(Text)

@@ -7,17 +7,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rag_zeval.files import FieldTypes, Row
+from rag_zeval.files import Row
 from rag_zeval.judge.quotes import Quoted, find_quotes
 from rag_zeval.report.scores import ScoreTable
-from rag_zeval.results import OR_NONE, READ, sources
+from rag_zeval.results import sources
 from rag_zeval.scoring.summary import slice_of
 
 ASTRAL = re.compile("[\U00010000-\U0010ffff]")  # characters that are two units of UTF-16
-SHOWN: FieldTypes = {  # of a result row
-    **READ, "reply": (str, OR_NONE), "parts": dict, "calls": int, "cached": int, "prompt_tokens": (int, OR_NONE),
-    "completion_tokens": (int, OR_NONE), "seconds": (int, float),
-}  # fmt: skip
 ESCAPED = "<>&\u2028\u2029"  # what could end the element that the JSON stands in, or a line of a script
 
 

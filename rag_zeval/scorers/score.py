@@ -13,8 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rag_zeval.budget import NOT_ASKED
+from rag_zeval.errors import InputError
+from rag_zeval.files import COUNT, NONE, NUMBER_OR_NONE, FieldTypes, Maybe, check_fields
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import lacking
+from rag_zeval.judge.schema import TRAJECTORY
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply, known_total
 from rag_zeval.text import one_line
@@ -22,6 +25,18 @@ from rag_zeval.text import one_line
 NO_MODEL = "no model"
 # of parts by answer, that of one that was not judged
 OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}, "best_piece": None}
+SCORED: FieldTypes = {  # of a row in a file
+    "id": str,
+    "scores": [{"value": NUMBER_OR_NONE, "status": str}],
+    "parts": Maybe(
+        {"trajectory": Maybe(TRAJECTORY), "strict": Maybe((bool, int, float, NONE)), "pieces": Maybe([dict])}
+    ),
+    **dict.fromkeys(("calls", "cached", "retries", "failures", "bounded", "unasked", "untold"), Maybe(COUNT)),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), Maybe((COUNT, NONE))),
+    "paid_tokens": Maybe(([COUNT], NONE)),
+    "seconds": Maybe((int, float)),
+    "final": Maybe(bool),
+}
 
 
 @dataclass(frozen=True)
@@ -80,9 +95,13 @@ class Scored:
 
     @staticmethod
     def from_row(row: dict[str, Any]) -> Scored:
+        """Raises InputError naming the first field that `row` would not have written so."""
+        check_fields(row, SCORED)
         paid = row.get("paid_tokens")
+        if paid is not None and len(paid) != 2:
+            raise InputError("field 'paid_tokens' must hold two numbers, of prompts and of replies")
         known = {name: row[name] for name in Scored.__dataclass_fields__ if name in row}
-        scores = tuple(Score(**score) for score in row["scores"])
+        scores = tuple(Score(score["value"], score["status"]) for score in row["scores"])
         return Scored(**{**known, "scores": scores, "paid_tokens": tuple(paid) if paid else None})
 
 

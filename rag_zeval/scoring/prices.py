@@ -6,11 +6,12 @@ from pathlib import Path
 
 from rag_zeval.budget import Account, Budget, Price
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_object, read_json
+from rag_zeval.files import FieldTypes, check_object, read_json
 from rag_zeval.models.open import check_spec
+from rag_zeval.text import one_line
 
 HIGHEST = 1e6  # dollars for a million tokens
-PRICE_FIELDS = {"prompt": (int, float), "completion": (int, float)}
+PRICE_FIELDS: FieldTypes = {"prompt": (int, float), "completion": (int, float)}
 
 
 def read_prices(path: str | Path) -> dict[str, Price]:
@@ -20,7 +21,7 @@ def read_prices(path: str | Path) -> dict[str, Price]:
     """
     prices = {}
     for model, entry in read_json(path).items():
-        place = f"{path}: model '{model}'"
+        place = f"{path}: model '{one_line(model)}'"
         check_object(place, entry, PRICE_FIELDS)
         dollars = [entry[name] for name in PRICE_FIELDS]
         if not all(0 <= price <= HIGHEST for price in dollars):

@@ -5,12 +5,7 @@ import documents
 import foreign_files
 import people_files
 
-DOCTORED = (
-    r"manifest\.json: a variable as config\.(data_dir|benchmarks\.0)$",
-    r"manifest\.json: 10\*\*12 as config\.bootstrap\.draws",
-    r"set\.yaml: aliases of aliases",
-    r"prices\.json: 10\*\*400 as",
-)
+QUICK = ("results", "sheet", "gold", "cases", "collected", "grades", "answers")  # scenes without slow imports
 
 
 def test_a_cache_that_is_harmed_costs_no_row_and_stops_no_run() -> None:
@@ -34,10 +29,18 @@ def test_the_oracle_sees_a_word_that_is_lost() -> None:
     assert campaign.faults == ["documents, text (0.txt): words lost: 1 of 2: ['two']"]
 
 
-def test_files_of_others_read_no_variable_and_hang_nobody() -> None:
-    findings = foreign_files.run("|".join(DOCTORED), ["bench", "set"])
+def test_files_of_others_end_no_command_in_a_traceback() -> None:
+    findings = foreign_files.run(scenes=QUICK, sample=120, parts=1)
     assert findings.faults == []
-    assert findings.counts["attacks"] == len(DOCTORED) + 1 and findings.counts["tracebacks"] == 0
+    assert findings.counts["attacks"] == 120 and findings.counts["commands run"] > 120
+
+
+def test_an_honest_file_is_doctored_in_every_place() -> None:
+    row = {"a": [{"b": 1}, "c"]}
+    found = dict(foreign_files._doctored(row))
+    assert found["NUL as a.1"] == {"a": [{"b": 1}, "a\0b"]} and found["a.0.b is missing"] == {"a": [{}, "c"]}
+    assert found["null as the row"] is None and found["a variable in every text"]["a"][1].startswith("${oc.env")
+    assert len(found) == 5 * len(foreign_files.VALUES) + 4 + 1 and row == {"a": [{"b": 1}, "c"]}
 
 
 def test_files_of_people_are_read_as_their_owners_mean_them_or_refused() -> None:

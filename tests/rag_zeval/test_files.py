@@ -1,6 +1,7 @@
 """Errors name file, line and field; hashes follow what counts."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -9,16 +10,24 @@ import pytest
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
+    COUNT,
+    NONE,
+    Maybe,
+    check_fields,
     check_object,
+    check_writable,
     first_difference,
     iter_jsonl,
+    iter_unique,
     model_revision,
     model_sha256,
     read_json,
     read_jsonl,
     write_chunks,
     write_json,
+    write_text,
 )
+from rag_zeval.rows import RowWriter
 
 
 @pytest.mark.parametrize(
@@ -74,6 +83,36 @@ def test_a_field_of_any_value_is_checked():
     ):
         with pytest.raises(InputError, match=f"^{message}$"):
             check_object("x: row 3", value, {"a": (int, float)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ([str], [[], ["a"]], {"list, found str": "a", "item 2 must be str, found int": ["a", 1]}),
+        (
+            COUNT,
+            [0, 2**63 - 1],
+            {"must be a whole number, 0 or more": -1, "int, found float": 1.0, "below 2^63": 2**63},
+        ),
+        ((float, int, NONE), [1e18, None], {"below 2^63": 1e308, "found bool": False, "must be a number": -(10**299)}),
+        ({"a": str, "b": Maybe([int])}, [{"a": ""}], {"'a' is missing": {}, "'b': item 1": {"a": "", "b": [""]}}),
+        ({str: ([COUNT], NONE)}, [{"x": None, "y": [1]}], {"'y': item 1": {"y": [-1]}, "list or NoneType": {"y": 1}}),
+    ],
+)
+def test_a_field_is_checked_with_all_that_it_holds(kind, good, bad):
+    for value in good:
+        assert check_fields({"x": value}, {"x": kind})
+    for said, value in bad.items():
+        with pytest.raises(InputError, match=r"^field 'x'") as error:
+            check_fields({"x": value}, {"x": kind})
+        assert said in str(error.value)
+
+
+def test_an_id_stands_once(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": "a"}\n\n{"id": "b"}\n{"id": "a"}\n')
+    with pytest.raises(InputError, match=r"in.jsonl:4: duplicate id 'a', as in line 1: remove one$"):
+        list(iter_unique(path, {}))
 
 
 def test_of_a_file_that_grows_the_torn_last_line_is_left_out(tmp_path):
@@ -133,6 +172,21 @@ def test_model_revision_is_what_the_download_noted(tmp_path):
     cached.mkdir(parents=True)
     (tmp_path / "link").symlink_to(cached)
     assert model_revision(cached) == model_revision(tmp_path / "link") == commit
+
+
+def test_no_planted_link_is_followed(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("theirs")
+    for name in ("row.jsonl.part", f"page.html.{os.getpid()}.part"):
+        (tmp_path / name).symlink_to(other)
+    check_writable(tmp_path / "page.html")
+    (tmp_path / f"page.html.{os.getpid()}.part").symlink_to(other)
+    write_text(tmp_path / "page.html", "ours")
+    with RowWriter(tmp_path / "row.jsonl") as rows:
+        rows.append({"id": "a"})
+        rows.settle(["a"])
+    assert other.read_text() == "theirs" and (tmp_path / "page.html").read_text() == "ours"
+    assert {path.name for path in tmp_path.iterdir()} == {"other", "page.html", "row.jsonl"}
 
 
 def test_two_processes_may_write_one_file(tmp_path):

@@ -15,7 +15,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.files import Row, json_line
 from rag_zeval.models.embeddings import Embedding
 from rag_zeval.models.language_model import Reply
-from rag_zeval.results import SPENT, read_judged
+from rag_zeval.results import SPENT, check_costs, read_judged
 from rag_zeval.scorers.score import Scored, costs, paid_tokens
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.spending import Spending, spent_before
@@ -95,6 +95,15 @@ def test_what_replaced_rows_cost_stays_counted() -> None:
     assert (read.scores, read.calls, read.paid_tokens, read.bounded, read.prompt_tokens) == ((), 3, (20, 4), 4, None)
 
 
+@pytest.mark.parametrize(
+    "told", [{"calls": -1}, {"paid_tokens": [1]}, {"paid_tokens": [-(10**6), 0]}, {"bounded": "1"}]
+)
+def test_a_doctored_row_gives_no_money_back(told: Row) -> None:
+    with pytest.raises(InputError, match=f"field '{next(iter(told))}'"):
+        check_costs({**result("a", 1.0), **told})
+    assert check_costs(result("a", 1.0)) and check_costs({"id": SPENT, "calls": 1, "paid_tokens": None})
+
+
 def test_statuses_that_differ_in_numbers_are_one() -> None:
     long = [f"failed: reference needs {n} tokens" for n in (15, 20, 15, 300)]
     statuses = ["failed: HTTP 500: no", "ok", *long, "failed: HTTP 500: no"]
@@ -143,18 +152,22 @@ def test_answers_are_read_back_over_their_trials(tmp_path: Path) -> None:
         ({"question": 7}, "field 'question' must be str, found int"),
         ({"reference_kind": 3}, "field 'reference_kind' must be str or NoneType"),
         ({"chunks": "c"}, "field 'chunks' must be list"),
-        ({"chunks": [3]}, "field 'chunks': must be a list of strings"),
+        ({"chunks": [3]}, "field 'chunks': item 1 must be str, found int"),
+        ({"identity": ["i"]}, "field 'identity' must be str or NoneType, found list"),
+        ({"trial": -1}, "field 'trial' must be a whole number, 0 or more"),
+        ({"latency_s": 1e308}, "field 'latency_s' must be a number below 2^63"),
+        ({"systems": ["s", "s"]}, "field 'systems' must name each of its systems once"),
         ({"answers": ["a"]}, "field 'answers': has 1, must have one for each of 'systems'"),
-        ({"scores": [True, None]}, "field 'scores': holds True"),
-        ({"statuses": ["ok", None]}, "field 'statuses': holds None"),
+        ({"scores": [True, None]}, "field 'scores': item 1 must be int or float or NoneType, found bool"),
+        ({"statuses": ["ok", None]}, "field 'statuses': item 2 must be str, found NoneType"),
         ({"trajectory": [None]}, "field 'trajectory': has 1, must have one for each of 'systems'"),
         (
             {"trajectory": [None, {"atomic_claims": [{**CLAIM, "claim": 1}]}]},
-            "field 'trajectory': field 'claim' must be str, found int",
+            "field 'trajectory': item 2: field 'atomic_claims': item 1: field 'claim' must be str, found int",
         ),
         (
             {"trajectory": [None, {"atomic_claims": [{**CLAIM, "grounding_evidence": [1]}]}]},
-            "field 'trajectory': field 'grounding_evidence': must be a list of strings",
+            "field 'trajectory': item 2: field 'atomic_claims': item 1: field 'grounding_evidence': item 1 must be str",
         ),
     ],
 )
@@ -163,6 +176,13 @@ def test_a_row_that_is_none_is_named(tmp_path: Path, change: Row, said: str) -> 
     with pytest.raises(InputError) as error:
         read_judged(path)
     assert str(error.value).startswith(f"{path}:2: {said}")
+
+
+@pytest.mark.parametrize("id_", ["a|m#0", "another"])
+def test_a_score_stands_once(tmp_path: Path, id_: str) -> None:
+    path = write(tmp_path / "r.jsonl", [result("a", 1.0), result("a", 0.5, trial=1), {**result("a", 0.0), "id": id_}])
+    with pytest.raises(InputError, match=r"r.jsonl:3: .* line 1: remove one$"):
+        read_judged(path)
 
 
 def test_a_file_without_rows_or_fields_is_refused(tmp_path: Path) -> None:

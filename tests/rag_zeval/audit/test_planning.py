@@ -55,7 +55,7 @@ def test_the_command_plans_and_draws_more_without_losing_a_label(write_results: 
     assert run("sample", results, "--n", planned // 2).returncode == 0
     sheet = results.parent / "sheet.csv"
     fill(sheet, results, lambda score: "yes" if score else "no", note="seen")
-    assert "as in" in run("sample", results, "--width", 0.2, "--more", "sheet.csv").stdout
+    assert "as they labelled these" in run("sample", results, "--width", 0.2, "--more", "sheet.csv").stdout
     assert run("sample", results, "--more", "sheet.csv", "--n", 20).returncode == 2  # not over itself
     assert run("sample", results, "--more", "sheet.csv", "--n", 20, "--out", "more.csv").returncode == 0
     before, after = (

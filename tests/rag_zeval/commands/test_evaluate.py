@@ -206,11 +206,16 @@ def test_a_file_that_is_not_ours_is_left_alone(
         ["--out", "o.jsonl", "--html", "sub/../o.jsonl"],
         ["--out", "o.jsonl", "--cache", "o.jsonl"],
         ["--out", "dangling", "--html", "target"],
+        ["--prices", "prices.json", "--html", "prices.json"],
+        ["--prices", "prices.json", "--csv", "prices.json"],
+        ["--scorers", "nuggets", "--html", "in.results.jsonl.replies.sqlite"],
     ],
 )
 def test_one_file_for_two_things_is_refused(run: Run, endpoint: Any, tmp_path: Path, options: list[str]) -> None:
     rows = write_rows(tmp_path / "in.jsonl", [row(0)])
     before = rows.read_bytes()
+    prices = '{"judge": {"prompt": 1, "completion": 1}}'
+    (tmp_path / "prices.json").write_text(prices)
     (tmp_path / "sub").mkdir()
     (tmp_path / "link").symlink_to("in.jsonl")
     (tmp_path / "hard").hardlink_to(rows)
@@ -218,8 +223,8 @@ def test_one_file_for_two_things_is_refused(run: Run, endpoint: Any, tmp_path: P
     names = {path.name for path in tmp_path.iterdir()}
     refused = run("evaluate", "in.jsonl", "--model", endpoint.spec(), *options)
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
-    assert f"{options[-2]} {options[-1].removeprefix('./')} is the same file as " in refused.stderr
-    assert not endpoint.requests and rows.read_bytes() == before
+    assert f"{options[-1].removeprefix('./')} is the same file as " in refused.stderr
+    assert not endpoint.requests and rows.read_bytes() == before and (tmp_path / "prices.json").read_text() == prices
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
@@ -232,6 +237,17 @@ def test_only_regular_files_are_written(evaluate: Run, endpoint: Any, tmp_path: 
     refused = evaluate(option, place)
     assert (refused.returncode, refused.stderr) == (2, f"error: {place}: is not a regular file; choose another\n")
     assert not endpoint.requests
+
+
+@pytest.mark.parametrize("option", ["--out", "--html", "--csv", "--cache"])
+@pytest.mark.parametrize("place", ["file/x", "x" * 250, "/proc/x"])
+def test_what_cannot_be_written_is_told_before_it_costs(
+    evaluate: Run, endpoint: Any, tmp_path: Path, option: str, place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    refused = evaluate(option, place)
+    assert refused.returncode == 2 and refused.stderr.startswith(f"error: {place}: cannot be written: ")
+    assert not endpoint.requests and {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "file"}
 
 
 def test_half_a_surrogate_is_a_good_id_and_text(evaluate: Run, endpoint: Any, reply_text: Any, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from rag_zeval.statistics.discriminative_power import randomisation_p
 
 SLICES = ("billing", "login", "search", "api")
 STRICT = Limits(max_drop=0.0, slice_max_drop=0.0)
-HOSTILE = "<b>&]]> | `x` [y](z) \x1b[31m\x00 {{ 7 }}"
+HOSTILE = "<b>&]]> | `x` [y](z) \x1b[31m\x00 {{ 7 }} @all #1 http://x"
 
 
 def scores(random: np.random.Generator, n: int, held: float = 0.7, claims: int = 6) -> dict[str, float]:
@@ -142,12 +142,13 @@ def test_foreign_names_stay_text_in_the_files(side: Any, tmp_path: Path) -> None
     checks = decide([found], Limits())
     write_junit(tmp_path / "x.xml", checks)
     [suite] = junit(tmp_path / "x.xml")
-    assert [case.get("name") for case in suite][2] == "slice: <b>&]]> | `x` [y](z) [31m {{ 7 }}"
+    assert [case.get("name") for case in suite][2] == "slice: <b>&]]> | `x` [y](z) [31m {{ 7 }} @all #1 http://x"
     write_summary(tmp_path / "x.md", [HOSTILE, "b"], checks)
     summary = (tmp_path / "x.md").read_text()
     table = [line for line in summary.splitlines() if line.startswith("|")]
     assert len(table) == 2 + len(checks)
     assert {line.replace("\\|", "").count("|") for line in table} == {9}  # eight columns
+    assert not any(called in summary for called in ("@all", "#1", "://"))  # nobody is called, nothing linked
     assert "<b>" not in summary and "[y](z)" not in summary and "\x1b" not in summary and "\x00" not in summary
 
 

@@ -14,6 +14,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.language_model import Reply, Request, Sampling
 from rag_zeval.models.open import open_backend
+from rag_zeval.models.window import open_window
 
 WINDOW = 96  # of `tiny_model`
 
@@ -183,6 +184,17 @@ def test_a_folder_that_holds_no_usable_model_is_refused_in_one_line(
         (model_copy / file).write_bytes(change(content))
     with pytest.raises(InputError, match=message) as error:
         open_backend(str(model_copy))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{{ 1 / 0 }}", "{{ messages[7]['role'] }}", "{%"],
+)
+def test_a_chat_template_that_cannot_be_used_is_one_line(model_copy: Path, template: str) -> None:
+    (model_copy / "chat_template.jinja").write_text(template)
+    with pytest.raises(InputError, match=r"copy: the chat template cannot be used: [A-Z][a-zA-Z]*Error: ") as error:
+        open_window(str(model_copy)).count_tokens([{"role": "user", "content": "x"}])  # type: ignore[union-attr]
     assert "\n" not in str(error.value)
 
 

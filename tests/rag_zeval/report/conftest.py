@@ -208,9 +208,8 @@ def write_rows(tmp_path: Path) -> Callable[[list[Row]], Path]:
 @pytest.fixture
 def write_page(write_rows: Callable[[list[Row]], Path], tmp_path: Path) -> Callable[[list[Row]], Path]:
     """The page of rows that were read from a result file."""
-    from rag_zeval.report.embedded import SHOWN
     from rag_zeval.report.html import write_report
-    from rag_zeval.results import ResultFile
+    from rag_zeval.results import SHOWN, ResultFile
 
     def write(rows: list[Row]) -> Path:
         write_report(tmp_path / "report.html", ResultFile(write_rows(rows), SHOWN))

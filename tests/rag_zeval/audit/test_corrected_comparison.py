@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rag_zeval.audit.corrected_comparison import LabelledSheet, correct
 from rag_zeval.audit.sheet import Label, SheetPlan, draw, items_of
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.decisions.comparison import compare_sides
-from rag_zeval.decisions.corrected import LabelledSheet, correct
 from rag_zeval.decisions.gate import Limits, decide, passed
 from rag_zeval.decisions.sides import Side
+from rag_zeval.files import json_line
 from rag_zeval.results import Judged
 
 CASES = 400
@@ -102,11 +103,16 @@ def test_labels_of_one_side_or_of_another_file_are_refused() -> None:
     assert correct(comparisons, sides, []) == comparisons
 
 
-def test_the_commands_take_the_sheets_of_both_files(run: Any, write_results: Any, claims: Any, tmp_path: Path) -> None:
+def test_the_commands_take_the_sheets_of_both_files(run: Any, result_row: Any, tmp_path: Path) -> None:
     """People accept every claim, the judge half of those of the new version."""
     for name, held in (("old", [True, True]), ("new", [True, False])):
-        scores = {str(case): sum(held) / 2 for case in range(40)}
-        write_results(name, scores, trajectory=claims([(f"{name} {at}", one) for at, one in enumerate(held)]))
+        claims = [
+            {"claim": f"{name} {at}", "is_supported": one, "grounding_evidence": [], "analysis": "As it says."}
+            for at, one in enumerate(held)
+        ]
+        told = {"trajectory": [{"id": "A", "atomic_claims": claims}], "slice_tag": None}
+        rows = [result_row(str(case), "m", sum(held) / 2, **told) for case in range(40)]
+        (tmp_path / name).write_bytes(b"".join(map(json_line, rows)))
         assert run("sample", name, "--n", 30, "--out", f"{name}.csv").returncode == 0
         rows = [{**row, "label": "yes"} for _, row in sheet_rows(tmp_path / f"{name}.csv")]
         (tmp_path / f"{name}.csv").write_text(sheet_text(list(rows[0]), [list(row.values()) for row in rows]))
