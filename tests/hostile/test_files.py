@@ -30,9 +30,9 @@ def test_the_oracle_sees_a_word_that_is_lost() -> None:
 
 
 def test_files_of_others_end_no_command_in_a_traceback() -> None:
-    findings = foreign_files.run(scenes=QUICK, sample=120, parts=1)
+    findings = foreign_files.run(scenes=QUICK, sample=80, parts=1)
     assert findings.faults == []
-    assert findings.counts["attacks"] == 120 and findings.counts["commands run"] > 120
+    assert findings.counts["attacks"] == 80 and findings.counts["commands run"] > 80
 
 
 def test_an_honest_file_is_doctored_in_every_place() -> None:
