@@ -37,7 +37,7 @@ def test_files_of_others_end_no_command_in_a_traceback() -> None:
 
 def test_an_honest_file_is_doctored_in_every_place() -> None:
     row = {"a": [{"b": 1}, "c"]}
-    found = dict(foreign_files._doctored(row))
+    found = {kind: change() for kind, change in foreign_files._doctored(row)}
     assert found["NUL as a.1"] == {"a": [{"b": 1}, "a\0b"]} and found["a.0.b is missing"] == {"a": [{}, "c"]}
     assert found["null as the row"] is None and found["a variable in every text"]["a"][1].startswith("${oc.env")
     assert len(found) == 5 * len(foreign_files.VALUES) + 4 + 1 and row == {"a": [{"b": 1}, "c"]}
