@@ -145,10 +145,11 @@ def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWrite
         raise InputError("with --trials or several scorers, ids like 'x' and 'x|rag_zeval#1' collide: rename them")
     for number, row in enumerate(writer.done.values(), 1):
         try:
+            if row["id"] != SPENT:
+                check_result(row, SHOWN)
             check_costs(row)
             if row["id"] == SPENT:
                 continue
-            check_result(row, SHOWN)
             if row["case"] not in run.known:
                 raise InputError(f"row {row['id']!r} comes from a different input")
             if row["id"] in places:

@@ -24,10 +24,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -96,6 +96,7 @@ OTHERS: dict[str, Any] = {
 }
 VALUES = {**TEXTS, **NUMBERS, **OTHERS}
 MISSING = object()
+Made = tuple[str, Callable[[], bytes]]  # a kind of doctored content, and what makes it
 TEMPLATES = (  # of chat
     "{{ ''.__class__.__mro__ }}",
     "{{ messages.append(1) }}",
@@ -271,47 +272,50 @@ def _changed(content: Any, path: tuple[Any, ...], value: Any) -> Any:
     return content
 
 
-def _doctored(content: Any) -> Iterator[tuple[str, Any]]:
-    """The content with one value that is another or is missing, or with all its texts a variable."""
+def _doctored(content: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """How to make the content with one value that is another or is missing, or with all its texts a variable."""
     places = list(_places(content))
     for path in places:
         at = ".".join(map(str, path)) or "the row"
         for kind, value in VALUES.items():
-            yield f"{kind} as {at}", _changed(content, path, value)
+            yield f"{kind} as {at}", partial(_changed, content, path, value)
         if path:
-            yield f"{at} is missing", _changed(content, path, MISSING)
-    everywhere = content
-    for path in places[::-1]:
-        if path and isinstance(_at(content, path), str):
-            everywhere = _changed(everywhere, path, TEXTS["a variable"])
-    yield "a variable in every text", everywhere
+            yield f"{at} is missing", partial(_changed, content, path, MISSING)
+    yield "a variable in every text", partial(_all_texts, content, TEXTS["a variable"])
 
 
-def _at(content: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        content = content[key]
-    return content
+def _all_texts(value: Any, text: str) -> Any:
+    """The value with this text in place of each of its own."""
+    if isinstance(value, dict):
+        return {key: _all_texts(inner, text) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_all_texts(inner, text) for inner in value]
+    return text if isinstance(value, str) else value
 
 
-def _rows(honest: bytes) -> Iterator[tuple[str, bytes]]:
+def _rows(honest: bytes) -> Iterator[Made]:
     """JSON lines with one that is doctored: the first in every way, others in some; twice the same, none, torn."""
     lines = honest.splitlines(keepends=True)
-    for kind, content in _doctored(json.loads(lines[0])):
-        yield kind, b"".join([json.dumps(content).encode() + b"\n", *lines[1:]])
+    for kind, change in _doctored(json.loads(lines[0])):
+        yield kind, partial(_json_line, change, [], lines[1:])
     rng = random.Random(0)
     if len(lines) > 1:
         last = json.loads(lines[-1])
         places = list(_places(last))
         for kind, value in VALUES.items():
             for path in rng.sample(places, min(MANY, len(places))):
-                row = json.dumps(_changed(last, path, value)).encode()
-                yield f"{kind} as {'.'.join(map(str, path))} of the last", b"".join([*lines[:-1], row, b"\n"])
-    yield "a row twice", honest + lines[0]
-    yield "rows in one line", honest.replace(b"\n", b" ")
-    yield "a name twice", honest.replace(b"{", b'{"id": "x", ', 1)
+                where = f"{kind} as {'.'.join(map(str, path))} of the last"
+                yield where, partial(_json_line, partial(_changed, last, path, value), lines[:-1], [])
+    yield "a row twice", lambda: honest + lines[0]
+    yield "rows in one line", lambda: honest.replace(b"\n", b" ")
+    yield "a name twice", lambda: honest.replace(b"{", b'{"id": "x", ', 1)
 
 
-def _cells(honest: bytes) -> Iterator[tuple[str, bytes]]:
+def _json_line(change: Callable[[], Any], before: Sequence[bytes] = (), after: Sequence[bytes] = ()) -> bytes:
+    return b"".join([*before, json.dumps(change()).encode(), b"\n", *after])
+
+
+def _cells(honest: bytes) -> Iterator[Made]:
     """CSV of which one cell, of the header or of two rows, is another, or a column is missing or stands twice."""
     rows = list(csv.reader(io.StringIO(honest.decode("utf-8-sig"), newline="")))
     cells = [(at, column) for at in (0, 1, len(rows) - 1) for column in range(len(rows[0]))]
@@ -319,13 +323,13 @@ def _cells(honest: bytes) -> Iterator[tuple[str, bytes]]:
         for kind, value in {**VALUES, "several lines": "a\nb", "a formula": "=1;=2"}.items():
             changed = [list(row) for row in rows]
             changed[at][column] = value if isinstance(value, str) else json.dumps(value)
-            yield f"{kind} in row {at}, column {column}", _csv(changed)
+            yield f"{kind} in row {at}, column {column}", partial(_csv, changed)
     for column in range(len(rows[0])):
-        yield f"without column {column}", _csv([[*row[:column], *row[column + 1 :]] for row in rows])
-        yield f"column {column} twice", _csv([[*row, row[column]] for row in rows])
-    yield "a row twice", _csv([*rows, rows[-1]])
-    yield "with semicolons", _csv(rows, ";")
-    yield "a quote without end", honest + b'"'
+        yield f"without column {column}", partial(_csv, [[*row[:column], *row[column + 1 :]] for row in rows])
+        yield f"column {column} twice", partial(_csv, [[*row, row[column]] for row in rows])
+    yield "a row twice", partial(_csv, [*rows, rows[-1]])
+    yield "with semicolons", partial(_csv, rows, ";")
+    yield "a quote without end", lambda: honest + b'"'
 
 
 def _csv(rows: Sequence[Sequence[str]], mark: str = ",") -> bytes:
@@ -350,25 +354,25 @@ def attacks(scene: str, folder: Path) -> Iterator[Attack]:
     for pattern in SCENES[scene]["doctored"]:
         [path] = folder.glob(pattern)
         file, honest = str(path.relative_to(folder)), path.read_bytes()
-        found = [*WHOLE.items(), *_broken(honest)]
+        found: list[Made] = [(kind, partial(bytes, content)) for kind, content in [*WHOLE.items(), *_broken(honest)]]
         if path.suffix in (".csv", ".tsv"):
             found += _cells(honest)
         elif path.suffix == ".jsonl":
             found += _rows(honest)
         elif path.suffix in (".json", ".yaml"):
-            found += [(kind, json.dumps(content).encode()) for kind, content in _doctored(json.loads(honest))]
+            found += [(kind, partial(_json_line, change)) for kind, change in _doctored(json.loads(honest))]
         elif path.suffix == ".qrels":
             values = {kind: value for kind, value in TEXTS.items() if isinstance(value, str)}
             words = honest.split(b" ")
             for at in range(4):
                 for kind, value in values.items():
                     changed = [*words[:at], value.encode("utf-8", "replace"), *words[at + 1 :]]
-                    found.append((f"{kind} as word {at}", b" ".join(changed)))
+                    found.append((f"{kind} as word {at}", partial(b" ".join, changed)))
         elif path.suffix == ".jinja":
-            found += [(f"template: {text}", text.encode()) for text in TEMPLATES]
+            found += [(f"template: {text}", text.encode) for text in TEMPLATES]
         most = min(SCENES[scene]["most"], len(found))
         chosen = sorted(random.Random(0).sample(range(len(found)), most))
-        yield from (Attack(scene, file, *found[at]) for at in chosen)
+        yield from (Attack(scene, file, kind, make()) for kind, make in (found[at] for at in chosen))
 
 
 class _Ground:

@@ -30,14 +30,14 @@ def test_the_oracle_sees_a_word_that_is_lost() -> None:
 
 
 def test_files_of_others_end_no_command_in_a_traceback() -> None:
-    findings = foreign_files.run(scenes=QUICK, sample=120, parts=1)
+    findings = foreign_files.run(scenes=QUICK, sample=80, parts=1)
     assert findings.faults == []
-    assert findings.counts["attacks"] == 120 and findings.counts["commands run"] > 120
+    assert findings.counts["attacks"] == 80 and findings.counts["commands run"] > 80
 
 
 def test_an_honest_file_is_doctored_in_every_place() -> None:
     row = {"a": [{"b": 1}, "c"]}
-    found = dict(foreign_files._doctored(row))
+    found = {kind: change() for kind, change in foreign_files._doctored(row)}
     assert found["NUL as a.1"] == {"a": [{"b": 1}, "a\0b"]} and found["a.0.b is missing"] == {"a": [{}, "c"]}
     assert found["null as the row"] is None and found["a variable in every text"]["a"][1].startswith("${oc.env")
     assert len(found) == 5 * len(foreign_files.VALUES) + 4 + 1 and row == {"a": [{"b": 1}, "c"]}

@@ -135,7 +135,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked(rag: ScriptedJ
         (["other.jsonl"], "row 'x' was collected with a different truth"),
         (["third.jsonl"], "row 'x' belongs to none of the questions"),
         (["twice.jsonl"], "twice.jsonl:2: duplicate id '1'"),
-        (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': must be a list of strings"),
+        (["wrong.jsonl"], "wrong.jsonl:1: field 'gold_chunk_ids': item 1 must be str, found int"),
         (["wrong2.jsonl"], "wrong2.jsonl:1: field 'slice_tag' must be str or NoneType, found int"),
         (["q.jsonl", "--out=q.jsonl"], "--out q.jsonl is the same file as INPUT"),
         (["q.jsonl", "--contexts=$.docs["], "--contexts '$.docs[' is not a JSONPath"),

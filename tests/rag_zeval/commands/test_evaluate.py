@@ -208,7 +208,7 @@ def test_a_file_that_is_not_ours_is_left_alone(
         ["--out", "dangling", "--html", "target"],
         ["--prices", "prices.json", "--html", "prices.json"],
         ["--prices", "prices.json", "--csv", "prices.json"],
-        ["--scorers", "nuggets", "--html", "in.results.jsonl.replies.sqlite"],
+        ["--scorers", "nuggets_all", "--html", "in.results.jsonl.replies.sqlite"],
     ],
 )
 def test_one_file_for_two_things_is_refused(run: Run, endpoint: Any, tmp_path: Path, options: list[str]) -> None:

@@ -44,7 +44,7 @@ def test_page_and_figures_are_written(run: Any, tmp_path: Path) -> None:
 
 
 def test_a_bad_row_is_named_before_anything_is_written(run: Any, tmp_path: Path) -> None:
-    write(tmp_path, {**ROW, "id": "2|m", "question": 7})
+    write(tmp_path, {**ROW, "id": "2|m", "case": "2", "question": 7})
     done = run("report", "r.jsonl", "--html", "p.html", "--figures", "figures")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: r.jsonl:2: field 'question' must be str, found int\n"
@@ -70,7 +70,7 @@ def test_what_cannot_be_used_is_one_line(words: list[str], said: str, run: Any, 
 
 
 def test_the_page_is_served_until_it_is_interrupted(tmp_path: Path, no_proxy: None) -> None:
-    write(tmp_path, {**ROW, "id": "2|m", "question": "Who?", "answers": ["Ann <b>", "b"]})
+    write(tmp_path, {**ROW, "id": "2|m", "case": "2", "question": "Who?", "answers": ["Ann <b>", "b"]})
     line = [sys.executable, "-m", "rag_zeval", "serve-report", str(tmp_path / "r.jsonl"), "--port", "0"]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -163,7 +163,7 @@ def make_row() -> Callable[..., Row]:
         scores = [sum(one["is_supported"] for one in of) / len(of) if of else None for of in claims]
         statuses = ["ok" if score is not None else "failed: no claims" for score in scores]
         row = {
-            "id": f"{case}|{changes.get('metric', 'rag_zeval')}#{changes.get('trial', 0)}",
+            "id": f"{changes.get('systems', '')}{case}|{changes.get('metric', 'rag_zeval')}#{changes.get('trial', 0)}",
             "case": case,
             "slice_tag": None,
             "metric": "rag_zeval",
