@@ -6,21 +6,25 @@ FIRST and SECOND are scorers as the tables name them: `bleu`, or with its model 
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rag_zeval.errors import InputError
 from rag_zeval.streams import command_line
 
+if TYPE_CHECKING:
+    from eval_benchmarks.trials import ScorerTrials
+
 ABOUT = """$ python -m eval_benchmarks.compare runs/bench/nano bleu rouge_l
 
-Run a paired test of two scorers of a finished benchmark run. Nothing is scored again.
+Run a paired test of two scorers of a finished benchmark run, and show how often they agree. Nothing is scored again.
 
 Name a scorer as the tables do: bleu, or with its model "rag_zeval by checkpoints/nano-judge". \
 The scorer alone is enough if it has only one model.
 """
-HEADS = ("metric", "difference", "95% interval", "p", "n", "coverage")
+TESTED = ("metric", "difference", "95% interval", "p", "n", "coverage")
+AGREEING = ("metric", "value", "95% interval", "n")
 
 
 def compare_scorers(
@@ -30,8 +34,8 @@ def compare_scorers(
 ) -> None:
     """Print a table for each benchmark with scores of both. Raises InputError for a name that is not one scorer's."""
     from eval_benchmarks.bench_manifest import read_run
-    from eval_benchmarks.output.columns import TEST_COLUMNS, make_table
-    from eval_benchmarks.output.comparisons import pair_rows
+    from eval_benchmarks.output.columns import TEST_COLUMNS, VALUE_COLUMNS, make_table
+    from eval_benchmarks.output.comparisons import SAME, agreement_rows, pair_rows
     from eval_benchmarks.output.table import open_console, show
     from eval_benchmarks.trials import BenchResults, group_trials
 
@@ -39,16 +43,30 @@ def compare_scorers(
     results = BenchResults(group_trials(trials), settings.bootstrap.draws, settings.bootstrap.seed)
     names = {scorer.name: scorer.scorer for scorer in results.scorers}
     first, second = _find(first, names), _find(second, names)
-    columns = {head: TEST_COLUMNS[head] for head in HEADS}
-    tables = []
+    tested, agreeing = {h: TEST_COLUMNS[h] for h in TESTED}, {h: VALUE_COLUMNS[h] for h in AGREEING}
+    tables, notes = [], ["The p-values are not corrected for testing several metrics."]
     for benchmark, scorers in results.by_benchmark.items():
         by_name = {scorer.name: scorer for scorer in scorers}
         if first in by_name and second in by_name:
-            rows = pair_rows(results, by_name[first], by_name[second])
-            tables.append(make_table(f"{benchmark}: {first}, minus {second}", columns, rows))
+            ours, theirs = by_name[first], by_name[second]
+            tables.append(make_table(f"{benchmark}: {first}, minus {second}", tested, pair_rows(results, ours, theirs)))
+            alike = f"{benchmark}: how often both say the same (scores at most {SAME} apart)"
+            tables.append(make_table(alike, agreeing, agreement_rows(results, ours, theirs)))
+            notes += [speed for scorer in (ours, theirs) if (speed := _speed(scorer))]
     if not tables:
         raise InputError(f"{run}: no benchmark has scores of both {first} and {second}")
-    show(open_console(), tables, ["The p-values are not corrected for testing several metrics."])
+    show(open_console(), tables, notes)
+
+
+def _speed(scorer: "ScorerTrials") -> str | None:
+    """How many examples a minute a judge scored, one after the other; None for a scorer that asked none."""
+    rows = [row for trial in scorer.trials for row in trial.scored.values() if row.calls]
+    seconds = sum(row.seconds for row in rows)
+    return (
+        f"{scorer.name}: {60 * len(rows) / seconds:.1f} examples a minute, for each process or open request"
+        if seconds
+        else None
+    )
 
 
 def _find(wanted: str, names: dict[str, str]) -> str:

@@ -1,6 +1,5 @@
 """What is looked at before any model is loaded: that every scorer has the models, folders and keys that it needs."""
 
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from rag_zeval.files import locate, read_card
 from rag_zeval.models.endpoint import KEY_ENV
 from rag_zeval.models.keys import needed_key, read_key
 from rag_zeval.models.nli import wants_code
-from rag_zeval.models.open import can_constrain, check_spec
+from rag_zeval.models.open import can_constrain, check_spec, folder_of
+from rag_zeval.models.precision import split_dtype
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE, MEASURES, SCORERS
 
@@ -45,8 +45,8 @@ def _check_embeddings(settings: BenchSettings) -> None:
             measure = MEASURES.get(name) or ORIGINALS.get(name)
             if measure is not None and measure.embeds:
                 raise InputError(f"embeddings.model: {name} needs one: a folder, or openai:MODEL@http://host:port/v1")
-    elif check_spec(spec) is None:
-        _check_has_model(f"embeddings.model: {spec}", spec)
+    elif (folder := folder_of(spec)) is not None:
+        _check_has_model(f"embeddings.model: {spec}", folder)
     else:
         read_key(settings.embeddings.api_key_env or KEY_ENV)
 
@@ -54,9 +54,9 @@ def _check_embeddings(settings: BenchSettings) -> None:
 def _check_claim_checker(settings: BenchSettings) -> None:
     if CheckedClaims.name in settings.scorers and JUDGE not in settings.scorers:
         raise InputError(f"scorers: {CheckedClaims.name} checks the claims that {JUDGE} writes; add {JUDGE}")
-    folder = settings.claim_checker.model
-    if folder is None:
+    if settings.claim_checker.model is None:
         return
+    folder, _ = split_dtype(settings.claim_checker.model)
     where = f"claim_checker.model: {folder}"
     _check_has_model(where, folder)
     if wants_code(folder) and not settings.claim_checker.remote_code:
@@ -71,7 +71,7 @@ def _check_judges(settings: BenchSettings) -> None:
             raise InputError(f"models: '{spec}' is listed {times} times")
         if settings.judge.structured and not can_constrain(spec):
             raise InputError(f"judge.structured: {spec} cannot be forced into a JSON schema; remove it from models")
-        folder = _folder(spec)
+        folder = folder_of(spec)
         if folder is None:
             read_key(settings.judge.api_key_env or KEY_ENV)
         elif not not_trained_yet(spec):
@@ -85,12 +85,7 @@ def _check_has_model(where: str, folder: str | Path) -> None:
         raise InputError(f"{where}: no model there ({config} is missing)")
 
 
-def _folder(spec: str) -> Path | None:
-    """Where a model lies; None for an endpoint, of which one sees that it answers when it is asked."""
-    return None if check_spec(spec) else Path(re.sub("^(transformers|vllm):", "", spec))
-
-
 def not_trained_yet(spec: str) -> bool:
     """Whether the spec names a folder under `runs/` that holds no model yet: left out with a line, not refused."""
-    folder = _folder(spec)
-    return folder is not None and RUNS in folder.parents and not (folder / "config.json").is_file()
+    folder = folder_of(spec)
+    return folder is not None and RUNS in Path(folder).parents and not (Path(folder) / "config.json").is_file()

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from rag_zeval.files import file_sha256, model_sha256, read_json
+from rag_zeval.models.precision import said, speedup
 from rag_zeval.stages.config import stored
 from rag_zeval.stages.processes import python_module, started
 from rag_zeval.stages.ray_folder import ray_folder, remove_ray_folder
@@ -25,6 +28,7 @@ from train.verl_config import build, runtime_env_keys, starts_ray
 from train.watch import Watch, bare, names_error
 
 ROOT = Path(__file__).resolve().parent.parent
+DTYPE_NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # of verl's short names
 STEP = re.compile(r"step:\d+ - ")  # verl's own line of a step's metrics
 WRAPPER = "ray.exceptions.RayTaskError("
 POLL_SECONDS = 0.5
@@ -46,7 +50,19 @@ def claimed_folder(settings: Settings) -> Iterator[RunFolder | None]:
             print(f"done already: {folder.model}")
             yield None
         else:
+            if line := precision_line(settings):
+                print(line)
             yield folder
+
+
+def precision_line(settings: Settings) -> str | None:
+    """What a run on a CPU computes in, and which precision this machine is faster in; None if that is not measured."""
+    times = speedup(settings.base_model) if settings.platform == "cpu" else None
+    if times is None:
+        return None
+    chosen = {part: str(OmegaConf.select(settings.verl, key)) for part, key in settings.trainer.precisions.items()}
+    parts = [f"{part} in {DTYPE_NAMES.get(dtype, dtype)}" for part, dtype in chosen.items()]
+    return f"precision: {', '.join(parts)}; {said(times)}"
 
 
 def run_verl(

@@ -49,15 +49,28 @@ DERIVED = {
 
 @dataclass(frozen=True, eq=False)
 class Trainer:
-    """A trainer of verl: what `python -m` runs, the name of its config, and ADDED and DERIVED for it."""
+    """A trainer of verl: what `python -m` runs, the name of its config, and ADDED and DERIVED for it.
+
+    precisions: the keys that say what its parts compute in, by the part.
+    """
 
     program: Sequence[str]  # {devices}: how many there are
     config_name: str
     added: Mapping[str, str]
     derived: Mapping[str, str]
+    precisions: Mapping[str, str]
 
 
-PPO = Trainer(["verl.trainer.main_ppo"], "ppo_trainer", ADDED, DERIVED)
+PPO = Trainer(
+    ["verl.trainer.main_ppo"],
+    "ppo_trainer",
+    ADDED,
+    DERIVED,
+    precisions={
+        "rollouts": "actor_rollout_ref.rollout.dtype",
+        "updates": "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype",
+    },
+)
 SFT = Trainer(
     "torch.distributed.run --standalone --nproc_per_node={devices} -m verl.trainer.sft_trainer".split(),
     "sft_trainer_engine",
@@ -72,6 +85,7 @@ SFT = Trainer(
         "trainer.resume_mode": "out_dir",
         "trainer.resume_from_path": "out_dir",
     },
+    precisions={"updates": "engine.mixed_precision.param_dtype"},
 )
 
 

@@ -3,17 +3,20 @@
 Both scorers are looked at on the same instances, so what makes an instance hard for both cancels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from eval_benchmarks.benchmark import Metric
+from eval_benchmarks.benchmark import Metric, ratio_metric
 from eval_benchmarks.trials import BenchResults, ScorerTrials
 from rag_zeval.files import Row
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.statistics.bootstrap import columns_of, drawn, percentiles
 from rag_zeval.statistics.discriminative_power import holm, randomisation_p
 
+SAME = 0.01  # scores at most so far apart are the same score
 ROUNDING = 1e-12  # differences closer than this are the same
 ENOUGH = 20  # instances, or clusters of them, from which a bootstrap says something of chance
 KEYS = "benchmark metric scorer model minus_scorer minus_model difference ci_low ci_high n coverage p p_holm".split()
@@ -104,3 +107,43 @@ def pair_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) 
             row |= {"difference": test.difference, "ci_low": low, "ci_high": high, "p": test.p}
         rows.append(row)
     return rows
+
+
+def agreement_rows(results: BenchResults, first: ScorerTrials, second: ScorerTrials) -> list[Row]:
+    """How often two scorers agree, in their first trials: shares with 95% intervals, over instances of the benchmark.
+
+    same_score: of the answers, those with scores at most SAME apart. same_ranking: of the examples, those that have
+    every two answers in the same order. What only one could score counts as different; what neither could is left out.
+    """
+    ours, theirs = (scorer.trials[0].scored for scorer in (first, second))
+    both = [(ours[example.id], theirs[example.id]) for example in first.benchmark.examples if example.id in ours]
+    rows = []
+    for name, count in (("same_score", _same_scores), ("same_ranking", _same_rankings)):
+        counts = [count([*zip(one.values, other.values, strict=True)]) for one, other in both]
+        metric = ratio_metric(name, [same if same[1] else None for same in counts])
+        if metric.n:
+            limits = percentiles(drawn(metric.statistic, metric.scored, results.draws, results.seed))
+            low, high = limits or (None, None)
+            n = sum(of for _, of in counts)
+            rows.append({"metric": name, "value": metric.value, "ci_low": low, "ci_high": high, "n": n})
+    return rows
+
+
+Pairs = Sequence[tuple[float | None, float | None]]  # of each answer, the two scorers' scores
+
+
+def _same_scores(answers: Pairs) -> tuple[int, int]:
+    """How many answers have the same score, of how many that one of the scorers could score."""
+    scored = [(one, other) for one, other in answers if (one, other) != (None, None)]
+    same = [one is not None and other is not None and abs(one - other) <= SAME + ROUNDING for one, other in scored]
+    return sum(same), len(scored)
+
+
+def _same_rankings(answers: Pairs) -> tuple[int, int]:
+    """1 of 1, or 0 of 1 if two answers stand in another order; 0 of 0 if there is no order for either scorer."""
+    first, second = ([_order(*two) for two in combinations(side, 2)] for side in zip(*answers, strict=True))
+    return int(first == second), int(any(order is not None for order in (*first, *second)))
+
+
+def _order(one: float | None, other: float | None) -> int | None:
+    return None if one is None or other is None else (one > other) - (one < other)

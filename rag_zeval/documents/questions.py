@@ -24,6 +24,7 @@ from rag_zeval.judge.words import words
 from rag_zeval.models.as_finished import as_finished
 from rag_zeval.models.embeddings import Embedder, Vector
 from rag_zeval.models.language_model import Backend, Sampling
+from rag_zeval.models.precision import of_precision
 from rag_zeval.replies.reading import READER
 from rag_zeval.replies.values import a_list, a_text, yes_or_no
 from rag_zeval.rows import RowWriter
@@ -204,7 +205,10 @@ class QuestionWriter:
                 now = self._made_by(row["slice_tag"])
                 del now["model"]  # a name; `identity` says what it is
                 if differing := first_difference({name: row.get(name) for name in now}, now):
-                    raise InputError(f"row {row['id']!r} was made with a different {differing}; choose another --out")
+                    hint = of_precision(row.get("identity"), now["identity"])
+                    raise InputError(
+                        f"row {row['id']!r} was made with a different {differing}{hint}; choose another --out"
+                    )
 
     def _made_by(self, kind: str) -> Row:
         """What a row of this kind depends on."""

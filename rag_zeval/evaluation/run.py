@@ -17,6 +17,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.nli import open_checker
+from rag_zeval.models.precision import of_precision
 from rag_zeval.progress import Progress
 from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
@@ -173,7 +174,8 @@ def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
         now["identity"] = metric.scorer.identity
     now.pop("model")  # a name; `identity` says what it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
-        raise InputError(f"row {row['id']!r} was made with a different {differing}")
+        hint = of_precision(row.get("identity"), now["identity"])
+        raise InputError(f"row {row['id']!r} was made with a different {differing}{hint}")
 
 
 def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str, Row]) -> Iterator[Metric]:

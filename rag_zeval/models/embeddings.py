@@ -16,6 +16,7 @@ from rag_zeval.files import model_sha256, read_json
 from rag_zeval.models.cache import ReplyCache
 from rag_zeval.models.endpoint import Endpoint
 from rag_zeval.models.language_model import Model, Reply
+from rag_zeval.models.precision import choose_dtype, in_identity
 from rag_zeval.models.transformers_local import load_folder
 from rag_zeval.text import one_line, without_surrogates
 
@@ -89,16 +90,20 @@ class LocalEmbedder:
 
     The vector is the mean of the last layer over all tokens, or its first token if the folder's `modules.json` says so
     (Reimers and Gurevych 2019, arXiv:1908.10084). A text that exceeds the window fails; it is not cut.
+    spec: the folder, and perhaps the dtype to compute in, as in `models/encoder@float32`. Without one, this is float32
+    on a GPU, and the faster one on a CPU (`choose_dtype`).
     Raises InputError for a folder without a model, and for one that needs its own code or has further layers.
     """
 
     at_once = 1
 
-    def __init__(self, folder: str):
-        self.name = folder
+    def __init__(self, spec: str):
+        self.name = spec
+        folder, dtype = choose_dtype(spec)
         self._first_token = _pools_first_token(folder)
         self.identity = f"weights {model_sha256(folder)} {'first token' if self._first_token else 'mean'}"
-        self._tokenizer, self._model, self.max_tokens = load_encoder(folder)
+        self._tokenizer, self._model, self.max_tokens = load_encoder(folder, dtype)
+        self.identity += in_identity(self._model)
 
     async def embed(self, text: str) -> Embedding:  # one at a time, so that a vector does not depend on its batch
         import torch
@@ -140,12 +145,12 @@ def _pools_first_token(folder: str) -> bool:
     return first_token
 
 
-def load_encoder(folder: str) -> tuple[Any, Any, int]:
-    """Load a folder: its tokenizer, its model (fp32, on a GPU if there is one), and the most tokens of a text.
+def load_encoder(folder: str, dtype: str = "float32") -> tuple[Any, Any, int]:
+    """Load a folder: its tokenizer, its model (on a GPU if there is one), and the most tokens of a text.
 
     Raises InputError if transformers cannot load it.
     """
-    tokenizer, model, _ = load_folder(folder, "AutoModel")
+    tokenizer, model, _ = load_folder(folder, "AutoModel", dtype)
     windows = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
     return tokenizer, model, min(window for window in windows if window)
 

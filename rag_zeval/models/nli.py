@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from rag_zeval.errors import InputError
 from rag_zeval.files import file_sha256, model_sha256, read_json
+from rag_zeval.models.precision import choose_dtype, in_identity, split_dtype
 from rag_zeval.models.transformers_local import load_folder
 
 LONGEST = 512  # tokens of premise and hypothesis together
@@ -28,25 +29,29 @@ class Checker(Protocol):
         """How far each premise supports its hypothesis, in [0, 1]; None if the pair does not fit."""
 
 
-def open_checker(folder: str, remote_code: bool) -> Checker:
+def open_checker(spec: str, remote_code: bool) -> Checker:
     """Open the model in a folder. Its own code runs only if it asks for that and `remote_code` is True.
 
+    spec: the folder, and perhaps the dtype to compute in, as in `models/checker@float32`.
     Raises InputError if the model cannot be used.
     """
-    return OwnCode(folder) if remote_code and wants_code(folder) else NLI(folder)
+    return OwnCode(spec) if remote_code and wants_code(split_dtype(spec)[0]) else NLI(spec)
 
 
 class NLI:
-    """A sequence classification model. The score is its probability of the label "entailment", computed in fp32.
+    """A sequence classification model. The score is its probability of the label "entailment".
 
+    If `spec` names no dtype, this is float32 on a GPU, and the faster one on a CPU (`choose_dtype`).
     A model with two unnamed classes is taken for MiniCheck (Tang et al. 2024, arXiv:2404.10774): the second class means
     "supported", and both texts form one input, joined by the tokenizer's end-of-sequence token if it has one.
     Raises InputError for a folder without a model, or with one that was not trained for NLI.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, spec: str):
+        folder, dtype = choose_dtype(spec)
         self.identity = f"nli weights {model_sha256(folder)}"
-        self._tokenizer, self._model, missing = load_folder(folder, "AutoModelForSequenceClassification")
+        self._tokenizer, self._model, missing = load_folder(folder, "AutoModelForSequenceClassification", dtype)
+        self.identity += in_identity(self._model)
         labels = {label.lower(): at for at, label in self._model.config.id2label.items()}
         if (labels != UNNAMED and "entailment" not in labels) or missing:
             raise InputError(
@@ -95,15 +100,19 @@ class NLI:
 class OwnCode:
     """A model that brings its own code, which must define `predict(pairs)`, such as HHEM. It has no window.
 
+    It computes in float32, for which such code was written, unless `spec` names another dtype.
     Raises InputError if the code cannot be loaded or a weight is missing.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, spec: str):
+        folder, dtype = split_dtype(spec)
         code = "".join(
             f"{path.relative_to(folder)} {file_sha256(path)}\n" for path in sorted(Path(folder).rglob("*.py"))
         )
         self.identity = f"code {hashlib.sha256(code.encode()).hexdigest()} weights {model_sha256(folder)}"
-        _, self._model, missing = load_folder(folder, "AutoModelForSequenceClassification", own_code=True)
+        kind = "AutoModelForSequenceClassification"
+        _, self._model, missing = load_folder(folder, kind, dtype or "float32", own_code=True)
+        self.identity += in_identity(self._model)
         if missing:  # they would be filled with random numbers
             raise InputError(f"{folder}: missing weights: {missing}")
         if not callable(getattr(self._model, "predict", None)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rag_zeval.budget import Account
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Backend
+from rag_zeval.models.precision import split_dtype
 
 if TYPE_CHECKING:
     from rag_zeval.models.embeddings import Embedder
@@ -41,6 +42,19 @@ def check_spec(spec: str) -> tuple[str, str] | None:
     if match is None:
         raise InputError("model 'openai:…': expected openai:MODEL@http://host:port/v1, without user, password or query")
     return match[1], match[2]
+
+
+def folder_of(spec: str) -> str | None:
+    """The folder that a spec names, which need not exist; None for an endpoint. Raises InputError as `check_spec`.
+
+    >>> folder_of("transformers:models/judge@bfloat16")
+    'models/judge'
+    """
+    if check_spec(spec) is not None:
+        return None
+    if spec.startswith("vllm:"):
+        return spec.removeprefix("vllm:")
+    return split_dtype(spec.removeprefix("transformers:"))[0]
 
 
 def can_constrain(spec: str) -> bool:
@@ -92,12 +106,11 @@ def open_backend(
         from rag_zeval.models.vllm_local import VLLMBackend
 
         return VLLMBackend(spec.removeprefix("vllm:"))
-    folder = spec.removeprefix("transformers:")
-    if not Path(folder).is_dir():
+    if not Path(str(folder_of(spec))).is_dir():
         raise InputError(f"model '{spec}': no such folder; name a model as {SPECS}")
     from rag_zeval.models.transformers_local import TransformersBackend
 
-    return TransformersBackend(folder, processes)
+    return TransformersBackend(spec.removeprefix("transformers:"), processes)
 
 
 def open_embedder(spec: str, **calls: Any) -> Embedder:
@@ -109,7 +122,7 @@ def open_embedder(spec: str, **calls: Any) -> Embedder:
         from rag_zeval.models.embeddings import OpenAIEmbedder
 
         return OpenAIEmbedder(*endpoint, **calls)
-    if not Path(spec).is_dir():
+    if not Path(split_dtype(spec)[0]).is_dir():
         raise InputError(f"embeddings '{spec}': no such folder; name a model as {EMBEDDER_SPECS}")
     from rag_zeval.models.embeddings import LocalEmbedder
 

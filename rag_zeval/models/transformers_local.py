@@ -17,15 +17,19 @@ from typing import Any
 from rag_zeval.errors import InputError, needed
 from rag_zeval.models.batched import FolderModel, Job
 from rag_zeval.models.language_model import Reply, window_of
+from rag_zeval.models.precision import choose_dtype, in_identity
 from rag_zeval.text import one_line
 
 BATCH_TOKENS = 65_536  # most tokens of prompts, replies and padding in a batch: limits the KV cache
 BATCH_ROWS = 32
+STORED = "auto"  # transformers' name of the dtype that the weights are stored in
 
 
 class TransformersBackend(FolderModel):
-    """A causal language model with a chat template, on a GPU if there is one, else on the CPU (fp32).
+    """A causal language model with a chat template, on a GPU if there is one, else on the CPU.
 
+    spec: its folder, and perhaps the dtype to compute in, as in `models/judge@float32`. Without one, this is the dtype
+    of the weights on a GPU, and the faster one on a CPU (`choose_dtype`).
     Requests are batched by length. Each has its own seed, so its sample does not depend on its batch.
     If a batch does not fit into memory, its requests run one at a time; one that still does not fit fails.
     processes: how many share the batches, each with a copy of the model. The replies do not depend on it. A script that
@@ -33,16 +37,20 @@ class TransformersBackend(FolderModel):
     Raises InputError if the folder has no model, or one that needs its own code or has no chat template.
     """
 
-    def __init__(self, folder: str, processes: int = 1):
+    def __init__(self, spec: str, processes: int = 1):
+        folder, dtype = choose_dtype(spec, on_gpu=STORED)
         super().__init__(folder)
+        self.name = spec
+        self._elsewhere = (folder if dtype == STORED else f"{folder}@{dtype}", f"{self.identity} {dtype}")
         self._pool: ProcessPoolExecutor | None = None
         if processes > 1:
             self._pool = _processes(processes)
             with _lost_process(folder):
                 for _ in range(processes):  # they load the model while this process does
-                    self._pool.submit(_load, folder, self.identity)
+                    self._pool.submit(_load, *self._elsewhere)
             self.at_once *= processes  # with several batches each they seldom wait for one another
-        self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype_on_gpu="auto")
+        self.tokenizer, self._model, _ = load_folder(folder, "AutoModelForCausalLM", dtype)
+        self.identity += in_identity(self._model)
         if not self.tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
         self.max_context = window_of(self._model.config, folder)
@@ -57,7 +65,7 @@ class TransformersBackend(FolderModel):
         try:
             with _lost_process(self.name):
                 for batch in reversed(batches):
-                    longest_first.append(self._pool.submit(_run_elsewhere, self.name, self.identity, batch))
+                    longest_first.append(self._pool.submit(_run_elsewhere, *self._elsewhere, batch))
                 for done in as_completed(longest_first):
                     yield from done.result()
         finally:
@@ -135,18 +143,18 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-_loaded: dict[str, TransformersBackend] = {}  # in a pool process: the last model used, by identity
+_loaded: dict[str, TransformersBackend] = {}  # in a pool process: the last model used, by weights and dtype
 
 
-def _load(folder: str, identity: str) -> None:
-    if identity not in _loaded:
+def _load(spec: str, key: str) -> None:
+    if key not in _loaded:
         _loaded.clear()  # before the next one is in memory
-        _loaded[identity] = TransformersBackend(folder)
+        _loaded[key] = TransformersBackend(spec)
 
 
-def _run_elsewhere(folder: str, identity: str, batch: list[Job]) -> list[tuple[int, Reply]]:
-    _load(folder, identity)
-    return list(_loaded[identity].run_batch(batch))
+def _run_elsewhere(spec: str, key: str, batch: list[Job]) -> list[tuple[int, Reply]]:
+    _load(spec, key)
+    return list(_loaded[key].run_batch(batch))
 
 
 def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
@@ -165,11 +173,11 @@ def _batches(jobs: Sequence[Job]) -> Iterator[list[Job]]:
         yield batch
 
 
-def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: bool = False) -> tuple[Any, Any, int]:
+def load_folder(folder: str, kind: str, dtype: str = "float32", own_code: bool = False) -> tuple[Any, Any, int]:
     """Load a folder: its tokenizer, its model (on a GPU if there is one), and the number of missing weights.
 
-    kind: the name of transformers' class. The model is fp32, or `dtype_on_gpu` on a GPU. own_code: whether the folder's
-    own code may run; it then brings its own tokenizer, and the first result is None.
+    kind: the name of transformers' class. dtype: float32, bfloat16, or STORED. own_code: whether the folder's own code
+    may run; it then brings its own tokenizer, and the first result is None.
     Raises InputError if transformers cannot load the model.
     """
     with needed("torch", f"{folder}: a local model"):
@@ -178,7 +186,6 @@ def load_folder(folder: str, kind: str, *, dtype_on_gpu: Any = None, own_code: b
         import transformers
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = (device == "cuda" and dtype_on_gpu) or torch.float32
     path = str(Path(folder).resolve())  # an absolute path, so transformers never looks on a hub
     try:
         tokenizer = None if own_code else transformers.AutoTokenizer.from_pretrained(path, trust_remote_code=False)

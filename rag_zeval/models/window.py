@@ -5,7 +5,7 @@ from pathlib import Path
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import read_card
 from rag_zeval.models.language_model import Messages, chat_ids, window_of
-from rag_zeval.models.open import check_spec
+from rag_zeval.models.open import folder_of
 from rag_zeval.text import one_line
 
 
@@ -36,7 +36,5 @@ class Window:
 
 def open_window(spec: str | None) -> Window | None:
     """The window of the model that a spec names; None for an endpoint, and for a folder that is not here (yet)."""
-    if spec is None or check_spec(spec) is not None:
-        return None
-    folder = spec.removeprefix("transformers:").removeprefix("vllm:")
-    return Window(folder) if Path(folder).is_dir() else None
+    folder = None if spec is None else folder_of(spec)
+    return Window(folder) if folder is not None and Path(folder).is_dir() else None

@@ -1,6 +1,8 @@
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,10 +10,12 @@ import pytest
 from eval_benchmarks.__main__ import bench
 from eval_benchmarks.bench_manifest import read_run
 from eval_benchmarks.compare import main
-from eval_benchmarks.output.comparisons import pair_rows
+from eval_benchmarks.output.comparisons import agreement_rows, pair_rows
 from eval_benchmarks.output.summary import summary_rows
-from eval_benchmarks.trials import BenchResults, group_trials
+from eval_benchmarks.trials import BenchResults, ScorerTrials, Trial, group_trials
 from rag_zeval.errors import InputError
+from rag_zeval.judge.example import Example
+from rag_zeval.scorers.score import Score, Scored
 
 
 @pytest.fixture
@@ -40,8 +44,32 @@ def test_any_two_scorers_are_compared_without_asking_anybody(run: Path, judge_se
         (line,) = [line.split() for line in shown.splitlines() if re.match(rf" {row['metric']} ", line)]
         assert line[1] == f"{row['difference']:.3f}" and f"{row['p']:.4f}" in line
     assert "verdict_accuracy" not in shown  # bleu has no verdicts
+    (row,) = [row for row in agreement_rows(results, bleu, judge) if row["metric"] == "same_ranking"]
+    assert re.search(rf"same_ranking +{row['value']:.3f} .* {row['n']}\s", shown)
+    assert re.search(rf"{re.escape(yes)}: [\d.]+ examples a minute", shown) and "bleu: " not in shown
     assert main([str(run), yes, "bleu"]) == 0
     assert len(judge_server.server.requests) == asked
+
+
+def scored_by(model: str, *rows: Sequence[float | None]) -> ScorerTrials:
+    """A judge's scores of these examples' answers."""
+    scored = {str(at): Scored(str(at), tuple(map(Score, row)), calls=1, seconds=6.0) for at, row in enumerate(rows)}
+    examples = [Example(id_, "?", "passage", ("answer",) * len(row.scores)) for id_, row in scored.items()]
+    benchmark: Any = SimpleNamespace(name="b", examples=examples)
+    return ScorerTrials(
+        benchmark, "rag_zeval", model, (Trial(benchmark, "rag_zeval", model, "", "", None, scored),), {}
+    )
+
+
+def test_how_often_two_judges_agree_counts_answers_and_rankings() -> None:
+    first = scored_by("a", (1.0, 0.5), (0.5, 0.5), (1.0, None), (None, None), (0.2, 0.1, 0.0), (None, 0.5))
+    second = scored_by("b", (0.995, 0.4), (0.5, 0.49), (1.0, None), (None, None), (0.2, 0.0, 0.1), (0.5, 0.5))
+    scores, rankings = agreement_rows(BenchResults([first, second], draws=200, seed=0), first, second)
+    assert scores["metric"] == "same_score" and (scores["value"], scores["n"]) == (pytest.approx(6 / 10), 10)
+    assert rankings["metric"] == "same_ranking" and (rankings["value"], rankings["n"]) == (pytest.approx(1 / 4), 4)
+    assert all(0 <= row["ci_low"] <= row["value"] <= row["ci_high"] <= 1 for row in (scores, rankings))
+    nothing = scored_by("c", (None, None))
+    assert agreement_rows(BenchResults([nothing], draws=10, seed=0), nothing, nothing) == []
 
 
 def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

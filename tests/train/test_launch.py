@@ -2,16 +2,27 @@
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rag_zeval.errors import InputError
 from rag_zeval.stages.config import load_config
-from train.launch import ATTEMPT, MODULES, environment, last_words, run_verl, worker_variables
+from train.launch import (
+    ATTEMPT,
+    MODULES,
+    claimed_folder,
+    environment,
+    last_words,
+    precision_line,
+    run_verl,
+    worker_variables,
+)
 from train.leftovers import MARK
 from train.run_folder import RunFolder
-from train.settings import TrainSettings, read_settings
+from train.settings import Settings, SFTSettings, TrainSettings, read_settings
 from train.verl_config import PPO
 from train.watch import Watch, names_error
 
@@ -40,6 +51,61 @@ def test_environment_keeps_to_a_ray_of_its_own(
     assert variables_of("platform=rehearsal")[MODULES] == "train.verl_cpu,train.verl_rehearsal.plugin,mine"
     monkeypatch.setenv("WANDB_MODE", "online")
     assert variables_of()["WANDB_MODE"] == "online"
+
+
+@pytest.mark.parametrize(
+    ("kind", "stage", "word", "said", "changed"),
+    [
+        (
+            TrainSettings,
+            "train",
+            "verl.actor_rollout_ref.rollout.dtype=bfloat16",
+            "precision: rollouts in float32, updates in float32; on this machine products of its size are 3.1 times as",
+            "config.verl.actor_rollout_ref.rollout.dtype='float32', not 'bfloat16'",
+        ),
+        (
+            SFTSettings,
+            "sft",
+            "verl.engine.mixed_precision.param_dtype=bf16",
+            "precision: updates in float32; on this machine products of its size are 3.1 times as fast in bfloat16",
+            "config.verl.engine.mixed_precision.param_dtype='fp32', not 'bf16'",
+        ),
+    ],
+)
+def test_a_run_says_its_precision_and_is_resumed_in_no_other(
+    kind: type[Settings],
+    stage: str,
+    word: str,
+    said: str,
+    changed: str,
+    nano_responses: Callable[..., str],
+    nano_base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("train.launch.speedup", lambda base: 3.14 if base == str(nano_base) else None)
+    words = [
+        "profile=small",
+        f"responses={nano_responses(2)}",
+        f"base_model={nano_base}",
+        f"out_dir={tmp_path / 'run'}",
+    ]
+
+    def begin(*more: str) -> RunFolder:
+        with claimed_folder(read_settings(kind, load_config(stage, [*words, *more]))) as folder:
+            assert folder is not None
+            return folder
+
+    folder = begin()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(said)
+    folder.next_attempt().write_text('{"step": 1, "data": {}}\n')
+    begin()
+    with pytest.raises(InputError, match=re.escape(f"holds a run with {changed}: choose another out_dir")):
+        begin(word)
+    on_gpu = read_settings(kind, load_config(stage, [*words, "profile=single", f"base_model={nano_base}"]))
+    assert precision_line(on_gpu) is None
 
 
 def test_a_run_that_stands_still_is_stopped_with_the_error_last(

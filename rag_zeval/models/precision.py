@@ -1,0 +1,109 @@
+"""The number format that a local model computes in: the one its spec names, else the one this machine is faster in."""
+
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rag_zeval.errors import needed
+from rag_zeval.files import read_json
+
+DTYPES = ("float32", "bfloat16")
+FASTER = 1.2  # bfloat16 must be so many times as fast: less is not worth rounding, and chance would decide
+SMALLEST = 256  # hidden size: a smaller model is fast anyway, and in float32 it replies alike on every machine
+ROWS = 128  # of the measured product: tokens of a pass, as in batches of a judge
+WIDEST = 2048  # of the measured product, so that it takes milliseconds for large models too
+REPEATS = 5
+
+
+def split_dtype(spec: str) -> tuple[str, str | None]:
+    """A folder and the dtype that is named behind it; None if none is.
+
+    >>> split_dtype("models/judge@bfloat16")
+    ('models/judge', 'bfloat16')
+    >>> split_dtype("models/judge")
+    ('models/judge', None)
+    """
+    folder, _, dtype = spec.rpartition("@")
+    return (folder, dtype) if dtype in DTYPES else (spec, None)
+
+
+def choose_dtype(spec: str, on_gpu: str = "float32") -> tuple[str, str]:
+    """The folder of a spec, and the dtype to load it in: the named one, `on_gpu` on a GPU, else the faster one.
+
+    On a CPU, bfloat16 is chosen if a product of the model's own size is FASTER times as fast in it, and a line on
+    stderr says what was chosen. Raises InputError if torch is missing or config.json cannot be read.
+    """
+    folder, dtype = split_dtype(spec)
+    if dtype is not None:
+        return folder, dtype
+    with needed("torch", f"{folder}: a local model"):
+        import torch
+
+    if torch.cuda.is_available():
+        return folder, on_gpu
+    times = speedup(folder)
+    if times is None:
+        return folder, "float32"
+    dtype = "bfloat16" if times >= FASTER else "float32"
+    print(f"{folder}: computes in {dtype}; {said(times)}", file=sys.stderr)
+    return folder, dtype
+
+
+def said(times: float) -> str:
+    """What was measured, in words."""
+    return f"on this machine products of its size are {times:.1f} times as fast in bfloat16 as in float32"
+
+
+def speedup(folder: str) -> float | None:
+    """How many times as fast a product of this model's size is in bfloat16 as in float32, on the threads of torch.
+
+    None for a model whose config names no hidden size, or one below SMALLEST. Measured once for each size, in some
+    milliseconds. Raises InputError for a config.json that cannot be read.
+    """
+    path = Path(folder) / "config.json"
+    config = read_json(path) if path.is_file() else {}  # whoever loads the model says what is missing
+    hidden = config.get("hidden_size", config.get("d_model", config.get("dim")))
+    if not isinstance(hidden, int) or hidden < SMALLEST:
+        return None
+    inner = config.get("intermediate_size")
+    return _measured(min(hidden, WIDEST), min(inner if isinstance(inner, int) else 4 * hidden, WIDEST))
+
+
+@cache
+def _measured(hidden: int, inner: int) -> float:
+    """The two are timed in turn, and the fastest time of each counts, so that other work disturbs both alike."""
+    import torch
+
+    pairs = [
+        (torch.ones(ROWS, hidden, dtype=dtype), torch.ones(inner, hidden, dtype=dtype))
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+    best = [float("inf")] * len(pairs)
+    with torch.inference_mode():
+        for _ in range(1 + REPEATS):  # the first one warms up, and is hardly the fastest
+            for at, (states, weights) in enumerate(pairs):
+                started = time.perf_counter()
+                torch.nn.functional.linear(states, weights)
+                best[at] = min(best[at], time.perf_counter() - started)
+    return best[0] / best[1]
+
+
+def in_identity(model: Any) -> str:
+    """What a loaded model adds to the identity of its replies: nothing in float32, else the name of its dtype."""
+    name = str(model.dtype).removeprefix("torch.")
+    return "" if name == "float32" else f" {name}"
+
+
+def of_precision(before: Any, now: Any) -> str:
+    """How to resume, if these identities of replies differ in the dtype alone; else "".
+
+    >>> of_precision("weights 1a prompt", "weights 1a bfloat16 prompt")
+    ' (it was computed in float32: to resume, name the model as FOLDER@float32)'
+    """
+    mark = f" {DTYPES[1]}"
+    if before == now or str(before).replace(mark, "") != str(now).replace(mark, ""):
+        return ""
+    dtype = DTYPES[1] if mark in str(before) else DTYPES[0]
+    return f" (it was computed in {dtype}: to resume, name the model as FOLDER@{dtype})"
