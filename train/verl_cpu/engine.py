@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from verl.utils import tensordict_utils as tu
 from verl.utils.fsdp_utils import merged_lora_context, normalize_peft_param_name
@@ -12,6 +13,7 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.utils.padding import response_from_nested
 
 from train.verl_cpu.chosen_tokens import Chosen, Values, log_probs_and_entropy
+from train.verl_cpu.low_rank import fuse_adapters
 from train.verl_cpu.shared_prefix import ATTENTION, pack
 from train.verl_cpu.unpinned import UnpinnedEngine
 
@@ -26,6 +28,23 @@ class CPUEngine(UnpinnedEngine):
         module = super()._build_module()
         module.set_attn_implementation(ATTENTION)
         return module
+
+    def _build_lora_module(self, module: Any) -> Any:
+        module = super()._build_lora_module(module)
+        fuse_adapters(module)
+        return module
+
+    def forward_backward_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """verl's, but FSDP casts and copies the weights once for all micro-batches, not twice for each."""
+        parts = [part for part in self.module.modules() if isinstance(part, FSDPModule)]
+        for part in parts:
+            part.set_reshard_after_forward(False, recurse=False)
+            part.set_reshard_after_backward(False, recurse=False)
+        try:
+            return super().forward_backward_batch(*args, **kwargs)
+        finally:
+            for part in parts:
+                part.reshard()  # the optimizer changes the originals
 
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Token ids packed, and which tokens' probabilities are needed: logits of all places weigh on a small model."""
