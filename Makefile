@@ -60,7 +60,7 @@ else
 REPRODUCE_BENCH := "models=[vllm:$(RUN)/train/model]"
 endif
 ifeq ($(PROFILE),small)
-train bench proof ablations: $(if $(DRY),,$(SMALL_JUDGE)) # where training begins
+train bench bench-step proof ablations: $(if $(DRY),,$(SMALL_JUDGE)) # where training begins
 endif
 export PYTHONUNBUFFERED := 1
 
@@ -170,8 +170,8 @@ data: $(READY) ## download the public benchmark files, with checksums and licenc
 bench-speed: $(READY) ## time the CAD decoder against transformers' guidance
 	$(PY) -m experiments.timing.decoding_speed $(ARGS)
 
-bench-step: $(READY) ## time a training step on the CPU against plain decoding and verl's padded engine
-	$(PY) -m experiments.timing.step_speed $(ARGS)
+bench-step: $(READY) ## time a training step on the CPU against plain decoding and updates (PROFILE=small: fp32 and bf16)
+	$(PY) -m experiments.timing.$(if $(filter small,$(PROFILE)),lane_speed,step_speed) $(ARGS)
 
 measure: $(READY) ## time context-aware decoding at 7B's shape on this GPU (a small one on a CPU): docs/measurements.md
 	$(PY) -m experiments.timing.device_speed

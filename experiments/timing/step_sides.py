@@ -38,7 +38,14 @@ from train.verl_cpu.engine import CPUEngine
 CANDIDATES = 3
 TEMPERATURE = 1.0
 # verl's own engine, with only those parts of ours that let it run on a CPU
-VERLS = ("_build_module", "prepare_model_inputs", "prepare_model_outputs", "forward_step")
+VERLS = (
+    "_build_module",
+    "_build_lora_module",
+    "forward_backward_batch",
+    "prepare_model_inputs",
+    "prepare_model_outputs",
+    "forward_step",
+)
 PaddedEngine = type("PaddedEngine", (CPUEngine,), {name: getattr(LinearDecayEngine, name) for name in VERLS})
 
 

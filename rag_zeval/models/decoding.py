@@ -27,6 +27,7 @@ Generated = list[tuple[list[int], list[float]]]
 GROUPED = "grouped_sdpa"  # its name in transformers
 CHUNK = 16  # most tokens of a row in one pass
 LOGITS = 2**25  # most logits in one pass: the larger the vocabulary, the shorter the chunks
+CHOSEN = 2**21  # most logits that tokens are chosen from at once: what a CPU's caches hold
 BLOCK = 256  # tokens whose probabilities are added up before they are cumulated
 PREFILL = 2048  # tokens of prompts in one pass, at least a prompt: more would only take memory
 
@@ -191,19 +192,42 @@ class _Sampling:
     top_k: int
     uniform: Any
 
-    def choose(self, logits: Any, row_numbers: Any, steps: Any) -> tuple[Any, Any]:
+    def choose(self, logits: Any, guesses: Any, row_numbers: Any, steps: Any) -> tuple[Any, Any]:
         """Tokens and their log-probabilities, each [rows, positions], from logits [rows, positions, vocabulary].
 
-        row_numbers [rows, 1] and steps [rows, positions] say which new token of which row each position gives.
+        guesses [rows, positions - 1]: what was fed in for the tokens chosen; behind a wrong one nothing is chosen, and
+        both are 0. row_numbers [rows, 1] and steps [rows, positions] say which new token of which row each position
+        gives.
         """
+        rows, positions, vocabulary = logits.shape
+        chosen, logprobs = torch.zeros_like(steps), torch.zeros(rows, positions, device=logits.device)
+        fed = torch.nn.functional.pad(guesses, (0, 1), value=-1)
+        live = torch.arange(rows, device=logits.device)
+        at_once = max(1, CHOSEN // (rows * vocabulary))
+        for start in range(0, positions, at_once):
+            part = slice(start, start + at_once)
+            some = logits[:, part] if len(live) == rows else logits[live, part]
+            tokens, values = self._choose(some.float(), row_numbers[live], steps[live, part])
+            chosen[live, part], logprobs[live, part] = tokens, values
+            live = live[(tokens == fed[live, part]).all(1)]
+            if not len(live):
+                break
+        return chosen, logprobs
+
+    def _choose(self, logits: Any, row_numbers: Any, steps: Any) -> tuple[Any, Any]:
         if self.uniform is None:
             chosen = logits.argmax(-1)
-        else:
-            logits = logits / self.temperature
-            numbers = self.uniform[row_numbers, steps.clamp(max=self.uniform.shape[1] - 1)]
+            return chosen, _at(logits, chosen) - logits.logsumexp(-1)
+        logits = logits / self.temperature
+        highest = logits.amax(-1, keepdim=True)
+        weights = (logits - highest).exp_()  # their sum serves the log-probabilities too, as logsumexp has it
+        log_sums = weights.sum(-1).log_().add_(highest[:, :, 0])
+        if self.top_p < 1 or self.top_k > 0:
             truncated = _truncated(logits.flatten(0, 1), self.top_p, self.top_k)
-            chosen = _inverse_cdf(truncated, numbers.flatten()).view_as(steps)
-        return chosen, logits.gather(2, chosen[:, :, None])[:, :, 0] - logits.logsumexp(-1)
+            weights = (truncated - truncated.amax(-1, keepdim=True)).exp_()
+        numbers = self.uniform[row_numbers, steps.clamp(max=self.uniform.shape[1] - 1)]
+        chosen = _inverse_cdf(weights.view(-1, logits.shape[-1]), numbers.flatten()).view_as(steps)
+        return chosen, _at(logits, chosen) - log_sums
 
 
 @torch.inference_mode()
@@ -274,8 +298,8 @@ def _decode(
         steps = done + torch.arange(width + 1, device=model.device)  # number of the new token that a position gives
         # what is beyond a row's limit goes to one column, which no token within the limit sees
         positions = prompt_lengths - 1 + steps.minimum(limits)
-        logits = _forward(model, cache, slice(len(rows)), ids, positions).float()
-        chosen, logprobs = sampling.choose(logits, row_numbers, steps)
+        logits = _forward(model, cache, slice(len(rows)), ids, positions)
+        chosen, logprobs = sampling.choose(logits, ids[:, 1:], row_numbers, steps)
         # a guess counts while it is the token that was chosen; the choice behind the last such guess counts as well
         right_guesses = (chosen[:, :-1] == ids[:, 1:]).cumprod(1).sum(1)
         for row, tokens, values, right in zip(
@@ -327,6 +351,11 @@ def _masks(model: Any, positions: Any, width: int) -> Any:
     return {"full_attention": full, "sliding_attention": sliding} if kinds else sliding
 
 
+def _at(logits: Any, tokens: Any) -> Any:
+    """The logit of each token. logits [rows, positions, vocabulary], tokens [rows, positions]."""
+    return logits.gather(2, tokens[:, :, None])[:, :, 0]
+
+
 def _truncated(logits: Any, top_p: float, top_k: int) -> Any:
     if top_k > 0:
         floor = logits.topk(min(top_k, logits.size(-1))).values[:, -1:]
@@ -344,15 +373,16 @@ def _truncated(logits: Any, top_p: float, top_k: int) -> Any:
     return logits
 
 
-def _inverse_cdf(logits: Any, uniform: Any) -> Any:
+def _inverse_cdf(weights: Any, uniform: Any) -> Any:
     """The token at which the cumulated probabilities pass a number in [0, 1), never one of probability 0.
 
-    logits [draws, vocabulary], uniform float64 [draws]. Cumulated are first blocks of tokens, in float64, and then only
-    the tokens of the block that holds the number: of a large vocabulary all would take longer than the model.
+    weights [draws, vocabulary]: the probabilities times any factor; uniform float64 [draws]. Cumulated are first blocks
+    of tokens, in float64, and then only the tokens of the block that holds the number: of a large vocabulary all would
+    take longer than the model.
     """
-    weights = (logits - logits.amax(-1, keepdim=True)).exp_()
-    padded = torch.nn.functional.pad(weights, (0, -weights.shape[-1] % BLOCK))
-    blocks = padded.view(len(padded), -1, BLOCK)
+    if spare := -weights.shape[-1] % BLOCK:
+        weights = torch.nn.functional.pad(weights, (0, spare))
+    blocks = weights.view(len(weights), -1, BLOCK)
     ends = blocks.sum(-1).double().cumsum(-1)
     target = uniform * ends[:, -1]
     block = _first_beyond(ends, target)

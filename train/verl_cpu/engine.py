@@ -1,16 +1,19 @@
 """The FSDP2 engine on CPU, over gloo; `actor_rollout_ref.model.external_lib=train.verl_cpu.engine` loads it."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from verl.utils import tensordict_utils as tu
 from verl.utils.fsdp_utils import merged_lora_context, normalize_peft_param_name
-from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.engine import EngineRegistry
 from verl.workers.utils.padding import response_from_nested
 
+from train.verl_cpu.chosen_tokens import Chosen, Values, log_probs_and_entropy
+from train.verl_cpu.low_rank import fuse_adapters
 from train.verl_cpu.shared_prefix import ATTENTION, pack
 from train.verl_cpu.unpinned import UnpinnedEngine
 
@@ -26,11 +29,37 @@ class CPUEngine(UnpinnedEngine):
         module.set_attn_implementation(ATTENTION)
         return module
 
+    def _build_lora_module(self, module: Any) -> Any:
+        module = super()._build_lora_module(module)
+        fuse_adapters(module)
+        return module
+
+    def forward_backward_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """verl's, but FSDP casts and copies the weights once for all micro-batches, not twice for each."""
+        parts = [part for part in self.module.modules() if isinstance(part, FSDPModule)]
+        for part in parts:
+            part.set_reshard_after_forward(False, recurse=False)
+            part.set_reshard_after_backward(False, recurse=False)
+        try:
+            return super().forward_backward_batch(*args, **kwargs)
+        finally:
+            for part in parts:
+                part.reshard()  # the optimizer changes the originals
+
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Token ids packed, and of which places logits are needed: on a small model they weigh."""
-        packed = pack([row.tolist() for row in micro_batch["input_ids"].unbind()])
+        """Token ids packed, and which tokens' probabilities are needed: logits of all places weigh on a small model."""
+        tokens = micro_batch["input_ids"]
+        packed = pack([row.tolist() for row in tokens.unbind()])
         looked_at = _looked_at(micro_batch)
         kept, of_kept = torch.unique(packed.places[looked_at], return_inverse=True)
+        head = self.module.get_output_embeddings()
+        head.forward = partial(  # for one pass
+            _log_probs_of_head,
+            head,
+            Chosen(of_kept, torch.roll(tokens.values(), -1)[looked_at]),
+            float(micro_batch["temperature"]),
+            tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False),
+        )
         inputs = {"input_ids": packed.input_ids, "position_ids": packed.position_ids, "packed_rows": packed}
         return {**inputs, "logits_to_keep": kept}, {"looked_at": looked_at, "of_kept": of_kept}
 
@@ -41,18 +70,17 @@ class CPUEngine(UnpinnedEngine):
 
         0 where no loss looks at it; verl has a number without a meaning there.
         """
-        tokens, looked_at, of_kept = micro_batch["input_ids"], output_args["looked_at"], output_args["of_kept"]
-        logits = output.logits[0].float() / float(micro_batch["temperature"])
-        after = torch.roll(tokens.values(), -1)[looked_at]
-        log_probs = torch.log_softmax(logits, -1).flatten().index_select(0, of_kept * logits.shape[-1] + after)
+        del self.module.get_output_embeddings().forward
+        looked_at, of_kept = output_args["looked_at"], output_args["of_kept"]
+        log_probs, entropy = output.logits
         values = {"log_probs": log_probs}
-        if tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False):
-            values["entropy"] = entropy_from_logits(logits).index_select(0, of_kept)
+        if entropy is not None:
+            values["entropy"] = entropy.index_select(0, of_kept)
         places = looked_at.nonzero().squeeze(1)
         everywhere = {
             name: value.new_zeros(len(looked_at)).index_copy(0, places, value) for name, value in values.items()
         }
-        offsets = tokens.offsets()
+        offsets = micro_batch["input_ids"].offsets()
         return {name: torch.nested.nested_tensor_from_jagged(value, offsets) for name, value in everywhere.items()}
 
     def forward_step(
@@ -83,6 +111,13 @@ class CPUEngine(UnpinnedEngine):
     def optimizer_step(self) -> Any:
         self.served = False
         return super().optimizer_step()
+
+
+def _log_probs_of_head(
+    head: torch.nn.Linear, chosen: Chosen, temperature: float, with_entropy: bool, hidden: torch.Tensor
+) -> Values:
+    """What the output layer gives instead of logits. hidden [1, places, size]."""
+    return log_probs_and_entropy(hidden[0], head.weight, head.bias, chosen, temperature, with_entropy)
 
 
 def _looked_at(micro_batch: Any) -> torch.Tensor:

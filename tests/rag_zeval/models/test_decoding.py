@@ -284,10 +284,21 @@ def test_a_token_is_drawn_where_the_textbooks_cumulated_probabilities_pass_the_n
     numbers = torch.rand(5, generator=random, dtype=torch.float64)
     numbers[3:] = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)  # the least and the most that is drawn
     ends = logits.double().softmax(-1).cumsum(-1)
-    for row, token in enumerate(_inverse_cdf(logits, numbers).tolist()):
+    weights = (logits - logits.amax(-1, keepdim=True)).exp()
+    for row, token in enumerate(_inverse_cdf(weights, numbers).tolist()):
         assert logits[row, token] > -torch.inf
         start = ends[row, token - 1] if token else 0.0
         assert start - 1e-5 <= numbers[row] <= ends[row, token] + 1e-5
+
+
+@pytest.mark.parametrize("settings", [{}, {"temperature": 0.7}, {"temperature": 1.0, "top_p": 0.9, "top_k": 6}])
+def test_it_does_not_matter_how_many_tokens_are_chosen_at_once(model, monkeypatch, settings):
+    prompts = [[1, 5, 6, 5, 6, 5], [1, 5, 6, 5, 6, 5], [1, 7, 8, 9]]
+    found = []
+    for at_once in (2**21, 7 * VOCABULARY, 1):
+        monkeypatch.setattr(decoding, "CHOSEN", at_once)
+        found.append(generate(model, prompts, 24, seeds=[3, 4, 5], eos=[2], **settings))
+    assert found[0] == found[1] == found[2]
 
 
 def test_sampling_without_seeds_is_refused(model):

@@ -1,0 +1,157 @@
+"""One part of a GRPO step of the small profile by one lane, in a process of its own: what `lane_speed` runs.
+
+It runs as a script, with PYTHONPATH naming the checkout whose lane is measured. So it uses only names that the oldest
+such checkout has. Reads what to do from stdin and prints one line of JSON, both as `lane_speed` says.
+"""
+
+import io
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+TEMPERATURE = 0.9
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "mkldnn", "scaled_dot_product")
+NAMES = {"fp32": "float32", "bf16": "bfloat16"}  # as torch has them
+
+
+def main() -> None:
+    work = json.load(sys.stdin)
+    os.environ |= {"VERL_PLATFORM": "cpu", "VERL_USE_EXTERNAL_MODULES": "train.verl_cpu"}
+    with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):  # verl and transformers print a lot
+        import torch
+
+        torch.set_num_threads(1)
+        found = {"decode": decode, "update": update}[work["part"]](work)
+    print(json.dumps({**found, "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}))
+
+
+def decode(work: dict[str, Any]) -> dict[str, Any]:
+    """Seconds, and what was written."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from rag_zeval.models.decoding import generate, stop_ids
+
+    dtype = getattr(torch, NAMES[work["precision"]])
+    model = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa").eval()
+    stops, pad = stop_ids(model, AutoTokenizer.from_pretrained(work["model"])), model.config.pad_token_id
+
+    def plainly() -> list[Any]:
+        width = max(map(len, work["prompts"]))
+        ids = torch.tensor([[pad] * (width - len(prompt)) + prompt for prompt in work["prompts"]])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in work["prompts"]])
+        torch.manual_seed(0)
+        sampling = {"do_sample": True, "temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0}
+        out = model.generate(ids, attention_mask=mask, max_new_tokens=work["new_tokens"], **sampling)[
+            :, width:
+        ].tolist()
+        ends = [next((at for at, token in enumerate(row, 1) if token in stops), len(row)) for row in out]
+        return [(row[:end], []) for row, end in zip(out, ends, strict=True)]
+
+    def drafted() -> list[Any]:
+        sampling: Any = {"temperature": TEMPERATURE, "seeds": range(len(work["prompts"])), "eos": stops, "pad": pad}
+        return generate(model, work["prompts"], work["new_tokens"], **sampling)
+
+    seconds, written = timed(plainly if work["plain"] else drafted)
+    return {"seconds": seconds, "written": written}
+
+
+def update(work: dict[str, Any]) -> dict[str, Any]:
+    """Seconds, the norm of the gradient, and the share of the time in products."""
+    with plain_update(work) if work["plain"] else lane_update(work) as call:
+        share, _ = in_products(call)  # the warm-up, too
+        seconds, norm = timed(call)
+    return {"seconds": seconds, "norm": norm, "products": share}
+
+
+@contextmanager
+def lane_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
+    """verl's worker with the checkout's engine and its small profile; the learning rate is 0."""
+    from experiments.timing.step_sides import Worker, batch_of, one_process
+    from rag_zeval.stages.config import load_config
+    from train.verl_config import build
+    from train.verl_cpu.engine import CPUEngine
+
+    keys = {
+        "model.path": work["model"],
+        "rollout.data_parallel_size": 1,
+        "actor.optim.lr": 0.0,
+        "actor.optim.total_training_steps": 1,
+        "actor.fsdp_config.dtype": NAMES[work["precision"]],
+        "actor.fsdp_config.mixed_precision.param_dtype": work["precision"],
+    }
+    verl = load_config("train", ["profile=small"]).verl
+    config = build(verl, {f"actor_rollout_ref.{key}": value for key, value in keys.items()}).actor_rollout_ref
+    with one_process():
+        worker = Worker(config, CPUEngine)
+        batch = batch_of(work["prompts"], work["written"], TEMPERATURE)
+        batch["old_log_probs"] = batch["ref_log_prob"] = batch["rollout_log_probs"]
+        yield lambda: worker.update(batch)
+
+
+@contextmanager
+def plain_update(work: dict[str, Any]) -> Iterator[Callable[[], float]]:
+    """The same LoRA and rollouts: padded rows, all logits at once, plain log_softmax."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from torch.nn.utils.rnn import pad_sequence
+    from transformers import AutoModelForCausalLM
+
+    from rag_zeval.stages.config import load_config
+
+    settings = load_config("train", ["profile=small"]).verl.actor_rollout_ref
+    rows, dtype = settings.actor.ppo_micro_batch_size_per_gpu, getattr(torch, NAMES[work["precision"]])
+    lora = LoraConfig(r=settings.model.lora_rank, lora_alpha=settings.model.lora_alpha, target_modules="all-linear")
+    base = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype, attn_implementation="sdpa")
+    model = get_peft_model(base, lora)
+    learnt = [weights for weights in model.parameters() if weights.requires_grad]
+    optimizer = torch.optim.AdamW(learnt, lr=0.0)
+    advantages = torch.randn(len(work["prompts"]), generator=torch.Generator().manual_seed(0))
+    whole = [
+        (torch.tensor(prompt + ids), len(prompt), torch.tensor(of_tokens))
+        for prompt, (ids, of_tokens) in zip(work["prompts"], work["written"], strict=True)
+    ]
+
+    def call() -> float:
+        optimizer.zero_grad()
+        for start in range(0, len(whole), rows):
+            some = whole[start : start + rows]
+            ids = pad_sequence([tokens for tokens, _, _ in some], batch_first=True)
+            seen = pad_sequence([torch.ones_like(tokens) for tokens, _, _ in some], batch_first=True)
+            log_probs = torch.log_softmax(model(ids, attention_mask=seen).logits.float() / TEMPERATURE, -1)
+            loss = torch.zeros(())
+            for at, (tokens, prompt, old) in enumerate(some):
+                now = log_probs[at, prompt - 1 : len(tokens) - 1].gather(1, tokens[prompt:, None])[:, 0]
+                loss = loss - (torch.exp(now - old) * advantages[start + at]).sum()
+            loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
+        optimizer.step()
+        return norm
+
+    yield call
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of the processor, so that other work on the machine counts little, and the result."""
+    started = time.process_time()
+    result = call()
+    return time.process_time() - started, result
+
+
+def in_products(call: Callable[[], Any]) -> tuple[float, Any]:
+    """The share of a call's time that it spends in products of matrices, attention's among them, and its result."""
+    from torch.profiler import profile
+
+    with profile() as profiler:
+        result = call()
+    own = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
+    return sum(time for name, time in own.items() if any(part in name for part in PRODUCTS)) / sum(own.values()), result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""`make bench-step PROFILE=small`: time rollouts and updates of the small profile on one CPU thread, on three sides.
+
+- `plain` is transformers alone: `generate` on left-padded prompts, updates on padded rows with a plain log_softmax.
+- `before` is the lane of this repository at commit cc43b66, taken from this clone's history.
+- `now` is the lane of this checkout.
+
+All have the same prompts (the first rows of `make train PROFILE=small`), the same LoRA, and in updates the same
+rollouts. Each part runs in a process of its own, one after the other, in fp32 and in bf16. Seconds are those of the
+processor, so that other work on the machine counts little. `products` is the share of an update's time in products of
+matrices, attention's among them. `before` and `now` must draw the same tokens in fp32, and their gradients must agree.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from rag_zeval.errors import InputError
+from rag_zeval.stages.config import load_config
+from rag_zeval.streams import exit_status, run_command
+
+BEFORE = "cc43b66"  # the commit whose lane this one is compared with
+ROOT = Path(__file__).resolve().parents[2]
+SIDE = Path(__file__).with_name("lane_side.py")
+SIDES = ("plain", "before", "now")
+PRECISIONS = ("fp32", "bf16")
+MARGIN = 1e-3  # of the norm of the gradient, between two lanes in fp32
+HEAD = (
+    "| | precision | rollouts, tokens/s | update, tokens/s | rollouts/minute | products | memory, rollouts and update |"
+)
+
+
+def lane_speed(
+    prompts: Annotated[int, typer.Option(min=1, help="The number of prompts of the step.")] = 2,
+    rollouts: Annotated[int, typer.Option(min=1, help="The number of rollouts of each prompt.")] = 8,
+    new_tokens: Annotated[int, typer.Option(min=1, help="The maximum length of a rollout, in tokens.")] = 320,
+    rounds: Annotated[int, typer.Option(min=1, help="How often to time each part; the table has medians.")] = 1,
+) -> None:
+    with TemporaryDirectory() as folder:
+        unpack_before(Path(folder))
+        roots = {"plain": ROOT, "before": Path(folder), "now": ROOT}
+        print(table(found := measure(roots, first_prompts(prompts), rollouts, new_tokens, rounds)))
+    if not agree(found):
+        print("the lanes before and now do not agree in fp32")
+        raise typer.Exit(1)
+
+
+def unpack_before(folder: Path) -> None:
+    """Put the files of BEFORE there. Raises InputError if this is no clone that has the commit."""
+    done = subprocess.run(["git", "archive", BEFORE], check=False, cwd=ROOT, capture_output=True)
+    if done.returncode:
+        raise InputError(
+            f"commit {BEFORE} is not here: this needs a git clone with its history (git fetch --unshallow)"
+        )
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(folder)  # our own files
+
+
+def first_prompts(n: int) -> list[list[int]]:
+    """Token ids of the first prompts of training."""
+    from transformers import AutoTokenizer
+
+    from rag_zeval.models.language_model import chat_ids
+    from train.curriculum import build_curriculum, prompt_counter, read_questions
+    from train.settings import TrainSettings, read_settings
+
+    settings = read_settings(TrainSettings, load_config("train", ["profile=small"]))
+    questions, _ = read_questions(settings.responses, settings.alphas)
+    rows = build_curriculum(settings, questions, prompt_counter(settings.base_model)).train[:n]
+    tokenizer = AutoTokenizer.from_pretrained(settings.base_model)
+    return [list(chat_ids(tokenizer, row["prompt"])) for row in rows]
+
+
+Found = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]  # by side and precision, then by part: one a round
+
+
+def measure(roots: dict[str, Path], prompts: Sequence[list[int]], rollouts: int, new_tokens: int, rounds: int) -> Found:
+    """Run every part of every side, and print a line for each."""
+    model = str(ROOT / load_config("train", ["profile=small"]).base_model)
+    work: dict[str, Any] = {"model": model, "new_tokens": new_tokens}
+    work["prompts"] = [prompt for prompt in prompts for _ in range(rollouts)]
+    found: Found = {(side, precision): {"decode": [], "update": []} for precision in PRECISIONS for side in SIDES}
+    for part in ("decode", "update"):
+        for number in range(1, rounds + 1):
+            for (side, precision), parts in found.items():
+                asked = {**work, "part": part, "precision": precision, "plain": side == "plain"}
+                parts[part].append(one := run(roots[side], asked))
+                one.setdefault("tokens", sum(len(ids) for ids, _ in one.get("written", work.get("written", ()))))
+                print(f"{part} {number}/{rounds}, {side}, {precision}: {one['seconds']:.1f} s", flush=True)
+        work["written"] = found["now", "fp32"]["decode"][0]["written"]  # what all update on
+    return found
+
+
+def run(root: Path, work: dict[str, Any]) -> dict[str, Any]:
+    """One part in a process of its own, with the code of `root`. Raises InputError with its last words if it fails."""
+    env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    given = json.dumps(work)
+    done = subprocess.run(
+        [sys.executable, str(SIDE)], check=False, cwd=root, env=env, input=given, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise InputError(f"{work['part']} in {work['precision']} failed: {done.stderr.strip()[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def agree(found: Found) -> bool:
+    """Whether the lanes before and now draw the same tokens and have gradients of the same norm, in fp32."""
+    before, now = found["before", "fp32"], found["now", "fp32"]
+    tokens = [[ids for ids, _ in lane["decode"][0]["written"]] for lane in (before, now)]
+    norms = [lane["update"][0]["norm"] for lane in (before, now)]
+    return tokens[0] == tokens[1] and abs(norms[0] - norms[1]) <= MARGIN * max(norms)
+
+
+def table(found: Found) -> str:
+    """Medians, in Markdown."""
+    lines = [HEAD, "|---|---|---:|---:|---:|---:|---:|"]
+    for (side, precision), parts in found.items():
+        decode, update = parts["decode"], parts["update"]
+        speeds = [median(one["tokens"] / one["seconds"] for one in part) for part in (decode, update)]
+        # as if both had as many tokens: `plain` draws others
+        tokens = update[0]["tokens"] / len(decode[0]["written"])
+        per_minute = 60 / sum(tokens / speed for speed in speeds)
+        memory = " and ".join(f"{max(one['gib'] for one in part):.1f}" for part in (decode, update))
+        share = f"{median(one['products'] for one in update):.0%}"
+        cells = [side, precision, *(f"{speed:.0f}" for speed in speeds), f"{per_minute:.1f}", share, f"{memory} GiB"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 measured, 1 the lanes do not agree, 2 the input is wrong."""
+    return run_command(lane_speed, argv, "experiments.timing.lane_speed", __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

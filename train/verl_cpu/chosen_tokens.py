@@ -1,0 +1,58 @@
+"""Log-probabilities of chosen tokens from hidden states, without the logits of all places at once.
+
+With a large vocabulary, logits are most of an update's memory: 1,000 places of SmolLM2 have 49 million. Here only those
+of a few places exist at a time, and the backward pass computes them again.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch.nn.functional import linear
+from torch.utils.checkpoint import checkpoint
+from verl.utils.torch_functional import entropy_from_logits
+
+LOGITS = 2**23  # at most so many exist at once: about what a CPU's caches hold
+Values = tuple[torch.Tensor, torch.Tensor | None]
+
+
+class Chosen(NamedTuple):
+    """LongTensors [tokens]: the place (index of a hidden state) that predicts each token, and the token."""
+
+    places: torch.Tensor
+    tokens: torch.Tensor
+
+
+def log_probs_and_entropy(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    chosen: Chosen,
+    temperature: float,
+    with_entropy: bool,
+) -> Values:
+    """Log-probabilities of the chosen tokens [tokens] and, if asked for, the entropy of each place [places], in fp32.
+
+    hidden [places, size]; weight [vocabulary, size] and bias [vocabulary] of the output layer. Logits are divided by
+    `temperature` in fp32. A frozen weight costs no gradient.
+
+        chosen = Chosen(places=torch.tensor([0, 0]), tokens=torch.tensor([5, 7]))  # two tokens after the first state
+        log_probs, _ = log_probs_and_entropy(hidden, model.lm_head.weight, None, chosen, 1.0, with_entropy=False)
+    """
+
+    def of_chunk(states: torch.Tensor, places: torch.Tensor, tokens: torch.Tensor) -> Values:
+        logits = linear(states, weight, bias).float() / temperature
+        flat = torch.log_softmax(logits, -1).flatten()
+        entropy = entropy_from_logits(logits) if with_entropy else None
+        return flat.index_select(0, places * logits.shape[-1] + tokens), entropy
+
+    size = max(1, LOGITS // len(weight))
+    order = torch.argsort(chosen.places, stable=True)  # so that a chunk of places has a chunk of tokens
+    of_chunks = torch.bincount(chosen.places // size, minlength=-(-len(hidden) // size)).tolist()
+    columns = (column[order].split(of_chunks) for column in chosen)
+    parts = zip(hidden.split(size), *columns, strict=True)
+    chunks = [
+        checkpoint(of_chunk, states, places % size, tokens, use_reentrant=False, preserve_rng_state=False)
+        for states, places, tokens in parts
+    ]
+    log_probs = torch.cat([values for values, _ in chunks]).index_select(0, torch.argsort(order))
+    return log_probs, torch.cat([entropy for _, entropy in chunks]) if with_entropy else None
