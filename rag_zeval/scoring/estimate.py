@@ -76,7 +76,9 @@ class MockJudge:
         self.calls = 0
         self._window = window
         self.max_context = window.max_context if window else None
-        self.card = {name: value for name, value in card.items() if name == ANSWER_SENTENCES or value in VARIANTS}
+        self.card: Mapping[str, Any] = {
+            name: value for name, value in card.items() if name == ANSWER_SENTENCES or value in VARIANTS
+        }
 
     def count_tokens(self, messages: Messages) -> int | None:
         return self._window.count_tokens(messages) if self._window else None

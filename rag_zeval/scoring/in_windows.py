@@ -230,12 +230,12 @@ class _LongExample:
         """The score of an answer, its part of the trajectory (None if a window was not read), and its windows."""
         read = [(window, self._read[window]) for window in sorted(self._read) if window.answer == place]
         windows = [_told(window, scored) for window, scored in read]
-        candidates = [scored.parts.get("trajectory") for _, scored in read]
-        if not all(candidates):
-            failed = next(scored for _, scored in read if not scored.parts.get("trajectory"))
-            return Score(None, failed.scores[0].status), None, windows
-        echoes = [candidate["answer"] for (candidate,) in candidates]
-        claims = [claim for (candidate,) in candidates for claim in candidate["atomic_claims"]]
+        unread = next((scored for _, scored in read if not scored.parts.get("trajectory")), None)
+        if unread is not None:
+            return Score(None, unread.scores[0].status), None, windows
+        candidates = [candidate for _, scored in read for candidate in scored.parts["trajectory"]]
+        echoes = [candidate["answer"] for candidate in candidates]
+        claims = [claim for candidate in candidates for claim in candidate["atomic_claims"]]
         candidate = {
             "id": LETTERS[place],
             "atomic_claims": claims,
@@ -249,7 +249,7 @@ class _LongExample:
 
 def _told(window: Window, scored: Scored) -> dict[str, Any]:
     """What a row says about a window."""
-    told = {"sentences": [window.start + 1, window.end], "status": scored.scores[0].status}
+    told: dict[str, Any] = {"sentences": [window.start + 1, window.end], "status": scored.scores[0].status}
     if "pieces" in scored.parts:
         told["pieces"] = len(scored.parts["pieces"])
     return told if scored.parts.get("reply") is None else {**told, "reply": scored.parts["reply"]}

@@ -67,7 +67,9 @@ def test_claims_do_not_depend_on_the_windows_nor_on_what_fails_at_first(texts: A
     assert len(rows) == len(examples)
     for row in rows:
         assert (row.values, verdicts(row)) == (whole[row.id].values, verdicts(whole[row.id]))
-        assert [one["id"] for one in row.parts["trajectory"]] == [one["id"] for one in whole[row.id].parts["trajectory"]]
+        assert [one["id"] for one in row.parts["trajectory"]] == [
+            one["id"] for one in whole[row.id].parts["trajectory"]
+        ]
         windows = row.parts.get("windows", ())
         for answer, of_answer in zip(examples[int(row.id)].answers, windows, strict=bool(windows)):
             first, last = zip(*(window["sentences"] for window in of_answer), strict=True)
