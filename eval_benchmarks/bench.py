@@ -30,6 +30,7 @@ from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.scoring.in_pieces import InPieces
+from rag_zeval.scoring.in_windows import InWindows
 from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.scoring.row_loop import Work, rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
@@ -120,17 +121,18 @@ def _trials(
         budget = account.budget if account else None
         trial = scored(job, budget)
         yield trial
+        asked = job.scorer.scorer if isinstance(job.scorer, InWindows) else job.scorer
         if checker and CheckedClaims.name in settings.scorers:
             unchecked = f"{job.benchmark.name}, {CheckedClaims.name} by {job.model}: "
-            if isinstance(job.scorer, RagZeval):
+            if isinstance(asked, RagZeval):
                 yield scored(replace(job, scorer=CheckedClaims(checker, trial.scored, trial.identity)), None)
-            elif isinstance(job.scorer, SftRanker):
+            elif isinstance(asked, SftRanker):
                 leave_out(unchecked + "a ranker writes no claims")
-            elif isinstance(job.scorer, InPieces) and job.scorer.name == RagZeval.name:
+            elif isinstance(asked, InPieces) and asked.name == RagZeval.name:
                 leave_out(unchecked + "references are judged in pieces, each with claims of its own")
-        if settings.judge.swapped and isinstance(job.scorer, RagZeval | SftRanker) and has_pairs(job.benchmark):
+        if settings.judge.swapped and isinstance(asked, RagZeval | SftRanker) and has_pairs(job.benchmark):
             yield scored(replace(job, benchmark=BothOrders(job.benchmark, trial.scored)), budget)
-        del job  # and with it a model, before the next is loaded
+        del job, asked  # and with it a model, before the next is loaded
 
 
 def score(

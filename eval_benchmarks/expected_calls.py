@@ -3,8 +3,9 @@
 Nothing is loaded but the data.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from eval_benchmarks.bench_settings import BenchSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
@@ -14,6 +15,7 @@ from eval_benchmarks.datasets.registry import find_benchmarks
 from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
+from rag_zeval.models.window import card_of
 from rag_zeval.scorers.registry import SCORERS
 from rag_zeval.scoring.estimate import PlannedCalls, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import Asking
@@ -55,18 +57,20 @@ def expected_calls(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> 
             if name not in judged:
                 yield ExpectedCalls(benchmark.name, name, None, rows, trials=1, asked=PlannedCalls(0, 0, 0))
         trials = 1 if benchmark.world == WORLD else settings.judge.trials
-        found = _asked_by_each(settings, benchmark, trials)
         for model in settings.models:
+            found = _asked_by_each(settings, benchmark, trials, card_of(model))
             for name in judged:
                 yield ExpectedCalls(benchmark.name, name, model, rows, trials, found.get(name))
 
 
-def _asked_by_each(settings: BenchSettings, benchmark: Benchmark, trials: int) -> dict[str, PlannedCalls]:
-    """What each scorer asks, in order; what an earlier one has asked is not asked again."""
+def _asked_by_each(
+    settings: BenchSettings, benchmark: Benchmark, trials: int, card: Mapping[str, Any]
+) -> dict[str, PlannedCalls]:
+    """What each scorer asks a judge with this card, in order; what an earlier one has asked is not asked again."""
     looked_at = [benchmark.examples[at] for at in drawn_to_look_at(len(benchmark.examples))]
     asking = Asking(settings.judge.sampling(), settings.judge.variant)
     known = [name for name in settings.judged_scorers if name not in ORIGINALS]
-    calls = planned_calls([(name, looked_at) for name in known], asking, trials * len(benchmark.examples))
+    calls = planned_calls([(name, looked_at) for name in known], asking, trials * len(benchmark.examples), card)
     return dict(zip(known, calls, strict=True))
 
 

@@ -34,6 +34,7 @@ from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, MEASURES, TEXT_SC
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scorers.sft_ranker import SftRanker
 from rag_zeval.scoring.in_pieces import in_pieces_if_needed
+from rag_zeval.scoring.in_windows import InWindows, most_sentences, shown_at_first
 from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, open_scorer
 from rag_zeval.scoring.prices import price_of
 
@@ -156,10 +157,15 @@ def _job(
     judge: Backend | None = None,
     embedder: Embedder | None = None,
 ) -> ScoringJob:
-    """A job of a scorer that asks these models: in pieces, where a reference of labelled texts does not fit them."""
+    """A job of a scorer that asks these models.
+
+    In pieces, where a reference of labelled texts does not fit them; in windows, if the judge's card limits answers.
+    """
+    limit = most_sentences(scorer, judge)
     if benchmark.absolute:
-        scorer = in_pieces_if_needed(scorer, benchmark.examples, judge, embedder)
-    return ScoringJob(benchmark, scorer, model, trial)
+        shown = (part for example in benchmark.examples for part in shown_at_first(example, limit))
+        scorer = in_pieces_if_needed(scorer, shown, judge, embedder)
+    return ScoringJob(benchmark, scorer if limit is None else InWindows(scorer, limit), model, trial)
 
 
 def _text_scorers(settings: BenchSettings, checker: Checker | None, leave_out: LeaveOut) -> list[Scorer]:

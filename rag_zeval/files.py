@@ -31,6 +31,7 @@ MOST = 2**63  # numbers of a field are smaller: sums of them are no infinities, 
 COUNT = range(MOST)
 NONE = type(None)
 NUMBER_OR_NONE = (int, float, NONE)
+ANSWER_SENTENCES = "answer_sentences"  # the field of a judge's card that is a number
 MOST_DIGITS = 300  # of a whole number: more are no float, and take long to read
 
 
@@ -413,12 +414,17 @@ def model_revision(folder: str | Path) -> str | None:
     return said if re.fullmatch(r"[0-9a-f]{40}", said) else None
 
 
-def read_card(folder: str | Path) -> dict[str, str]:
-    """`rag_zeval.json` of a checkpoint folder, {} if there is none. Raises InputError if it is no object of strings."""
+def read_card(folder: str | Path) -> dict[str, Any]:
+    """`rag_zeval.json` of a checkpoint folder, {} if there is none.
+
+    Raises InputError if it is no object of texts with a whole number of "answer_sentences", if any, of 1 or more.
+    """
     path = Path(folder) / "rag_zeval.json"
     if not path.is_file():
         return {}
-    card: dict[str, str] = read_json(path)
+    card: dict[str, Any] = read_json(path)
     with locate(path):
-        check_fields(card, dict.fromkeys(card, str))
+        check_fields(card, {name: int if name == ANSWER_SENTENCES else str for name in card})
+        if card.get(ANSWER_SENTENCES, 1) < 1:
+            raise InputError(f"field '{ANSWER_SENTENCES}' must be 1 or more, found {card[ANSWER_SENTENCES]}")
     return card

@@ -12,7 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rag_zeval.errors import InputError
-from rag_zeval.files import first_difference, flat, read_json, write_json, write_text
+from rag_zeval.files import first_difference, flat, read_card, read_json, write_json, write_text
 from rag_zeval.stages.training_log import Steps, attempt_files, best_step, logged_through, merge, write_merged
 from train.export.lora import has_adapter, save_adapter, trained_model
 from train.export.plain_model import complete
@@ -149,20 +149,21 @@ class RunFolder:
         return kept if kept.exists() else self.checkpoint(step)
 
     def export(self, step: int, base: str, variant: str, part_of_checkpoint: str = "actor") -> None:
-        """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files.
+        """Make `model/` from the checkpoint: its weights and config, the base model's own tokenizer files and card.
 
         A LoRA run leaves a plain model too, base and adapter in one, and the adapter alone in `adapter/`.
         `part_of_checkpoint`: folder in which verl's trainer puts the policy ("": the SFT trainer, which has no other).
         """
         part, trained = self.path / "model.part", self.weights_of(step) / part_of_checkpoint
+        card = {**read_card(base), "variant": variant}  # a base on the hub has no folder, and no card
         shutil.rmtree(part, ignore_errors=True)
         if has_adapter(trained):
             model = trained_model(trained, base)
-            save_adapter(model, variant, self.adapter)
+            save_adapter(model, card, self.adapter)
             model.merge_and_unload().save_pretrained(part)
         else:
             shutil.copytree(trained / "huggingface", part)
-        complete(part, [trained / "huggingface", Path(base)], base, variant)  # a base on the hub has no folder
+        complete(part, [trained / "huggingface", Path(base)], card)
         shutil.rmtree(self.model, ignore_errors=True)
         part.rename(self.model)
 

@@ -21,7 +21,8 @@ from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.registry import CHECKER_SCORERS, JUDGE, NEEDS, SCORERS
 from rag_zeval.scorers.score import Scored
-from rag_zeval.scoring.in_pieces import InPieces, count_in_pieces, fits_whole, shown_whole
+from rag_zeval.scoring.in_pieces import shown_whole
+from rag_zeval.scoring.in_windows import Parts, plan_parts
 from rag_zeval.scoring.opening import CHECKED_TEXTS, Asking, Models, asks_judge, embeds, open_scorer
 from rag_zeval.scoring.row_loop import Work
 
@@ -52,22 +53,22 @@ class Metric(Work):
     """A column of the results: a scorer on one source of truth of these cases, by key (see `CaseSet.keys`).
 
     made_by: fields of its rows: its name, the trial, and what its values depend on besides the example. cached: the
-    backend whose replies are kept, if there is a cache. in_pieces: how many cases have a reference that is too long for
-    the judge. Rows judged in pieces have the identity of `scorer`, all others that of `made_by`.
+    backend whose replies are kept, if there is a cache. parts: how cases that are too long for the judge are
+    judged. Their rows have an identity of their own (see `Scorer.identity_of`), all others that of `made_by`.
     """
 
     cases: Mapping[str, Case]
     against: str
     made_by: Row
     cached: CachedBackend | None = None
-    in_pieces: int = 0
+    parts: Parts | None = None
 
     def row_id(self, id_: str) -> str:
         return row_id(id_, self.made_by["metric"], self.made_by["trial"])
 
     def row(self, scored: Scored) -> Row:
         key = scored.id
-        made_by = {**self.made_by, "identity": self.scorer.identity} if "pieces" in scored.parts else self.made_by
+        made_by = {**self.made_by, "identity": self.scorer.identity_of(scored.parts)}
         of = self.cases[key], self.examples[key]
         return result_row(self.row_id(key), *of, self.scorer, shown_whole(scored), made_by)
 
@@ -162,7 +163,7 @@ def open_metrics(
         if scorer_name == CheckedClaims.name:
             continue
         asks = judge if asks_judge(scorer_name) else None
-        too_long: int | None = None
+        parts: Parts | None = None
         for trial in range(judges.trials if asks else 1):
             sampling = replace(judges.asking.sampling, seed=judges.asking.sampling.seed + trial)
             scorer = open_scorer(scorer_name, models, replace(judges.asking, sampling=sampling))
@@ -176,9 +177,8 @@ def open_metrics(
             made_by["identity"] = scorer.identity
             label = f"{name}, trial {trial + 1}" if trial else name
             cached = asks if isinstance(asks, CachedBackend) else None
-            fits = fits_whole(scorer, asks)
-            if too_long is None:  # it is the same in all trials
-                too_long = count_in_pieces(scorer, examples[source].values(), fits)
-            asked = InPieces(scorer, fits) if too_long else scorer
-            metrics.append(Metric(label, asked, examples[source], by_key, source, made_by, cached, too_long))
+            if parts is None:  # it is the same in all trials
+                parts = plan_parts(scorer, examples[source].values(), asks)
+            asked = parts.asked(scorer)
+            metrics.append(Metric(label, asked, examples[source], by_key, source, made_by, cached, parts))
     return metrics

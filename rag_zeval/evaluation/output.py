@@ -10,10 +10,9 @@ from rag_zeval.evaluation.metrics import metric_name, places
 from rag_zeval.evaluation.run import EvaluationRun
 from rag_zeval.files import Row, write_text
 from rag_zeval.judge.needs import NOUNS
-from rag_zeval.models.window import open_window
+from rag_zeval.models.window import card_of, open_window
 from rag_zeval.results import over_trials
 from rag_zeval.scoring.estimate import LOOKED_AT, drawn_to_look_at, planned_calls
-from rag_zeval.scoring.in_pieces import pieces_line
 from rag_zeval.scoring.opening import asks_judge
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scoring.summary import Summary, column_cells, cost_lines
@@ -37,15 +36,15 @@ def print_dry_run(run: EvaluationRun, price: Price | None) -> None:
     judgements, looked_at = count * run.judges.trials, drawn_to_look_at(count)
     asked_about = places([name for name in run.scorers if asks_judge(name)], run.sources)
     examples = ((name, [run.cases.example(at, source) for at in looked_at]) for name, source in asked_about)
-    window = open_window(run.judges.model)
-    planned = list(planned_calls(examples, run.judges.asking, judgements, window))
+    card, window = card_of(run.judges.model), open_window(run.judges.model)
+    planned = list(planned_calls(examples, run.judges.asking, judgements, card, window))
     rows = [
         (metric_name(*place), f"{judgements:,}", *calls.cells, calls.dollars(price, "no price"))
         for place, calls in zip(asked_about, planned, strict=True)
     ]
     for place, calls in zip(asked_about, planned, strict=True):
-        if calls.in_pieces:
-            print(pieces_line(metric_name(*place), round(calls.in_pieces / run.judges.trials), count))
+        for line in calls.parts.lines(metric_name(*place), count) if calls.parts else ():
+            print(line)
     print_framed(("metric", "judgements", "calls", "tokens in", "tokens out", "dollars"), rows)
     print(
         f"No judge was asked. A rule-based mock judge was run on at most {LOOKED_AT} cases to count calls and tokens "

@@ -24,7 +24,6 @@ from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.registry import JUDGE
 from rag_zeval.scorers.score import Scored
-from rag_zeval.scoring.in_pieces import pieces_line
 from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
@@ -100,8 +99,9 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
     with ReplyCache(cache) if cache is not None else nullcontext() as replies, RowWriter(out) as writer:
         metrics = open_metrics(run.scorers, run.cases, run.sources, run.judges, replies)
         for metric in metrics:
-            if metric.in_pieces and metric.made_by["trial"] == 0:
-                print(pieces_line(metric.label, metric.in_pieces, len(metric.examples)), file=sys.stderr)
+            if metric.parts and metric.made_by["trial"] == 0:
+                for line in metric.parts.lines(metric.label, len(metric.examples)):
+                    print(line, file=sys.stderr)
         _retry(run, metrics, writer, spending)
         with Progress() as progress:
             for metric in metrics:
@@ -156,22 +156,26 @@ def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWrite
             if row["id"] in places:
                 metric, example = places[row["id"]]
                 _check_made_by(row, metric, example)
-                if row["trajectory"] is None and _may_score(row["statuses"], metric.scorer.lacking(example)):
-                    failed[row["id"]] = metric, example  # with a trajectory it has no claims
+                if _may_score(row, metric.scorer.lacking(example)):
+                    failed[row["id"]] = metric, example
         except InputError as error:
             raise InputError(f"{writer.path}:{number}: {error}; choose another --out") from error
     return failed
 
 
-def _may_score(statuses: Sequence[str], lacking: Sequence[str | None]) -> bool:
-    """Whether an answer failed that has all it needs: the others will never have a score."""
-    return any(str(one).startswith("failed") and not why for one, why in zip(statuses, lacking, strict=False))
+def _may_score(row: Row, lacking: Sequence[str | None]) -> bool:
+    """Whether an answer failed that has all it needs, and was not read: one that was read has no claims."""
+    trajectory = row["trajectory"] or [None] * len(lacking)
+    return any(
+        str(status).startswith("failed") and not why and read is None
+        for status, why, read in zip(row["statuses"], lacking, trajectory, strict=False)
+    )
 
 
 def _check_made_by(row: Row, metric: Metric, example: Example) -> None:
     now = {**metric.made_by, "input_sha256": input_sha256(example, metric.scorer.lacking(example))}
-    if row.get("identity") == metric.scorer.identity:  # that of a row judged in pieces
-        now["identity"] = metric.scorer.identity
+    if row.get("identity") in metric.scorer.identities:  # some are those of rows judged in parts
+        now["identity"] = row["identity"]
     now.pop("model")  # a name; `identity` says what it is
     if differing := first_difference({name: row.get(name) for name in now}, now):
         hint = of_precision(row.get("identity"), now["identity"])
@@ -190,4 +194,4 @@ def _of_claims(run: EvaluationRun, metrics: Sequence[Metric], rows: Mapping[str,
             scorer = CheckedClaims(checker, judged, run.judges.model or "")
             name = metric_name(scorer.name, metric.against)
             made_by = {"metric": name, "trial": 0, "model": None, "identity": scorer.identity}
-            yield replace(metric, label=name, scorer=scorer, made_by=made_by, cached=None, in_pieces=0)
+            yield replace(metric, label=name, scorer=scorer, made_by=made_by, cached=None, parts=None)

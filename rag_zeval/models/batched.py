@@ -107,7 +107,7 @@ class FolderModel(BatchedModel):
 
     tokenizer: Any
     max_context: int | None
-    card: Mapping[str, str]
+    card: Mapping[str, Any]
 
     def __init__(self, folder: str):
         super().__init__()

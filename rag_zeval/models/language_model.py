@@ -87,12 +87,13 @@ class Backend(Model, Protocol):
     """A language model. A request that fails gets a Reply with status "failed: …"; it raises nothing.
 
     max_context: size of the context window, in tokens of prompt and reply together; None if unknown.
-    card: content of the checkpoint folder's `rag_zeval.json`: "world" and prompt "variant". Empty without the file.
+    card: content of the checkpoint folder's `rag_zeval.json`: "world", prompt "variant", and "answer_sentences", the
+    most sentences of an answer that the judge can judge at once. Empty without the file.
     batched: whether requests are computed in batches. A reply can then differ by rounding with its batch.
     """
 
     max_context: int | None
-    card: Mapping[str, str]
+    card: Mapping[str, Any]
     batched: bool
 
     def count_tokens(self, messages: Messages) -> int | None:

@@ -17,7 +17,7 @@ class OpenAIBackend(Endpoint):
 
     max_context: int | None = None
     batched = False
-    card: Mapping[str, str] = MappingProxyType({})
+    card: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, model: str, url: str, **calls: Any):
         super().__init__(model, url, **calls)

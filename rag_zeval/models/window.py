@@ -1,6 +1,9 @@
 """What the folder of a model says about its context window, without loading its weights."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from rag_zeval.errors import InputError, needed
 from rag_zeval.files import read_card
@@ -8,9 +11,11 @@ from rag_zeval.models.language_model import Messages, chat_ids, window_of
 from rag_zeval.models.open import folder_of
 from rag_zeval.text import one_line
 
+NO_CARD: Mapping[str, Any] = MappingProxyType({})
+
 
 class Window:
-    """The window and the tokenizer of a model in a folder. max_context, count_tokens and card are as in `Backend`.
+    """The window and the tokenizer of a model in a folder. max_context and count_tokens are as in `Backend`.
 
     Raises InputError if transformers cannot read them.
     """
@@ -28,7 +33,6 @@ class Window:
         if not self._tokenizer.chat_template:
             raise InputError(f"{folder}: the tokenizer has no chat template")
         self.max_context = window_of(config, folder)
-        self.card = read_card(folder)
 
     def count_tokens(self, messages: Messages) -> int:
         return len(chat_ids(self._tokenizer, messages))
@@ -36,5 +40,16 @@ class Window:
 
 def open_window(spec: str | None) -> Window | None:
     """The window of the model that a spec names; None for an endpoint, and for a folder that is not here (yet)."""
+    folder = _folder(spec)
+    return Window(folder) if folder else None
+
+
+def card_of(spec: str | None) -> Mapping[str, Any]:
+    """The card (see `Backend`) of the model that a spec names; empty where `open_window` gives None."""
+    folder = _folder(spec)
+    return read_card(folder) if folder else NO_CARD
+
+
+def _folder(spec: str | None) -> str | None:
     folder = None if spec is None else folder_of(spec)
-    return Window(folder) if folder is not None and Path(folder).is_dir() else None
+    return folder if folder is not None and Path(folder).is_dir() else None

@@ -113,6 +113,8 @@ def _cost(row: Row) -> str:
     tokens = [f"{row[name]} tokens {way}" for name, way in (("prompt_tokens", "in"), ("completion_tokens", "out"))
               if row[name]]  # fmt: skip
     pieces = len(row["parts"].get("pieces", ()))
+    windows = sum(map(len, row["parts"].get("windows", ())))
     how = [f"reference judged in {pieces} pieces"] if pieces else []
+    how += [f"answers judged in {windows} windows"] if windows else []
     said = [*how, f"calls: {row['calls']}", *([f"from the cache: {row['cached']}"] if row["cached"] else []), *tokens]
     return " · ".join([*said, f"{row['seconds']:.1f} s"]) if row["calls"] or row["cached"] else ""

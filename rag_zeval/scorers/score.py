@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,12 +24,18 @@ from rag_zeval.text import one_line
 
 NO_MODEL = "no model"
 # of parts by answer, that of one that was not judged
-OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}, "best_piece": None}
+OF_NONE: dict[str, Any] = {"trajectory": None, "answers": {}, "best_piece": None, "windows": []}
+SUMMED = ("calls", "cached", "retries", "failures", "bounded", "unasked")  # fields of a Scored
 SCORED: FieldTypes = {  # of a row in a file
     "id": str,
     "scores": [{"value": NUMBER_OR_NONE, "status": str}],
     "parts": Maybe(
-        {"trajectory": Maybe(TRAJECTORY), "strict": Maybe((bool, int, float, NONE)), "pieces": Maybe([dict])}
+        {
+            "trajectory": Maybe(TRAJECTORY),
+            "strict": Maybe((bool, int, float, NONE)),
+            "pieces": Maybe([dict]),
+            "windows": Maybe([[dict]]),
+        }
     ),
     **dict.fromkeys(("calls", "cached", "retries", "failures", "bounded", "unasked", "untold"), Maybe(COUNT)),
     **dict.fromkeys(("prompt_tokens", "completion_tokens"), Maybe((COUNT, NONE))),
@@ -123,6 +129,22 @@ def costs(replies: Sequence[Reply]) -> dict[str, Any]:
     }
 
 
+def costs_together(found: Sequence[Scored]) -> dict[str, Any]:
+    """The same fields for what was asked in several parts: their sums."""
+    paid = [one.paid_tokens for one in found]
+    known = [tokens for tokens in paid if tokens is not None]
+    return {
+        "prompt_tokens": known_total([one.prompt_tokens for one in found]),
+        "completion_tokens": known_total([one.completion_tokens for one in found]),
+        "final": all(one.final for one in found),
+        "seconds": round(sum(one.seconds for one in found), 3),
+        "paid_tokens": (sum(prompt for prompt, _ in known), sum(reply for _, reply in known))
+        if len(known) == len(paid)
+        else None,
+        **{name: sum(getattr(one, name) for one in found) for name in SUMMED},
+    }
+
+
 def paid_tokens(replies: Sequence[Reply]) -> tuple[int, int] | None:
     """Tokens of prompts and of replies that the judge bills; None if those of one call are unknown.
 
@@ -201,6 +223,15 @@ class Scorer(ABC):
                 yield without.popleft()
             yield _with_places(scored, cut.pop(scored.id)) if scored.id in cut else scored
         yield from without
+
+    @property
+    def identities(self) -> set[str]:
+        """The identities that its rows can have."""
+        return {self.identity}
+
+    def identity_of(self, parts: Mapping[str, Any]) -> str:
+        """The identity of a row with these parts."""
+        return self.identity
 
     def lacking(self, example: Example) -> tuple[str | None, ...]:
         """The status of each answer that cannot be judged, such as "failed: no ground truth"; None for the others."""

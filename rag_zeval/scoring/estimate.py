@@ -9,17 +9,19 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rag_zeval.budget import Price
+from rag_zeval.files import ANSWER_SENTENCES
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.literal_judge import count_tokens, literal_reply, word_vector
 from rag_zeval.models.cache import CachedBackend, ReplyCache
 from rag_zeval.models.embeddings import CachedEmbedder, Embedding, packed
 from rag_zeval.models.language_model import Messages, Reply, Request
-from rag_zeval.models.window import Window
+from rag_zeval.models.window import NO_CARD, Window
 from rag_zeval.scorers.score import Scorer
-from rag_zeval.scoring.in_pieces import InPieces, count_in_pieces, fits_whole
+from rag_zeval.scoring.in_windows import Parts, plan_parts
 from rag_zeval.scoring.opening import Asking, Models, open_scorer
 
 LOOKED_AT = 50  # examples
@@ -29,13 +31,13 @@ LOOKED_AT = 50  # examples
 class PlannedCalls:
     """The numbers in a line of a dry run: calls, and tokens of prompts and replies in words and punctuation marks.
 
-    in_pieces: about how many of the examples are judged in pieces.
+    parts: how the examples that are too long for the judge are judged.
     """
 
     calls: float
     prompt_tokens: float
     completion_tokens: float
-    in_pieces: float = 0
+    parts: Parts | None = None
 
     @property
     def cells(self) -> list[str]:
@@ -65,17 +67,18 @@ class WordEmbedder:
 
 
 class MockJudge:
-    """The mock judge in this process, with the window of the real one; `calls` counts the requests that came."""
+    """The mock judge in this process, with the card and the window of the real one; `calls` counts the requests."""
 
     name = identity = "mock judge"
     at_once, batched = 1, False
 
-    def __init__(self, window: Window | None = None) -> None:
+    def __init__(self, card: Mapping[str, Any] = NO_CARD, window: Window | None = None) -> None:
         self.calls = 0
         self._window = window
         self.max_context = window.max_context if window else None
-        variant = window.card.get("variant") if window else None
-        self.card: Mapping[str, str] = {"variant": variant} if variant in VARIANTS else {}
+        self.card: Mapping[str, Any] = {
+            name: value for name, value in card.items() if name == ANSWER_SENTENCES or value in VARIANTS
+        }
 
     def count_tokens(self, messages: Messages) -> int | None:
         return self._window.count_tokens(messages) if self._window else None
@@ -99,21 +102,23 @@ def drawn_to_look_at(n: int) -> list[int]:
 
 
 def planned_calls(
-    scorers: Iterable[tuple[str, Sequence[Example]]], asking: Asking, n: float, window: Window | None = None
+    scorers: Iterable[tuple[str, Sequence[Example]]],
+    asking: Asking,
+    n: float,
+    card: Mapping[str, Any] = NO_CARD,
+    window: Window | None = None,
 ) -> Iterator[PlannedCalls]:
     """What each scorer would ask about n examples, in proportion to those given with its name.
 
-    What an earlier one has asked is not asked again. window: of the judge; references that exceed it are judged in
-    pieces.
+    What an earlier one has asked is not asked again. card, window: of the judge; what is too long for it is judged in
+    parts.
     """
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
-        judge, embedder = CachedBackend(MockJudge(window), cache), CachedEmbedder(WordEmbedder(), cache)
+        judge, embedder = CachedBackend(MockJudge(card, window), cache), CachedEmbedder(WordEmbedder(), cache)
         for name, looked_at in scorers:
             scorer = open_scorer(name, Models(judge, embedder), asking)
-            fits = fits_whole(scorer, judge)
-            cut = count_in_pieces(scorer, looked_at, fits)
-            planned = asked(InPieces(scorer, fits) if cut else scorer, looked_at, n)
-            yield replace(planned, in_pieces=n * cut / max(1, len(looked_at)))
+            parts = plan_parts(scorer, looked_at, judge)
+            yield replace(asked(parts.asked(scorer), looked_at, n), parts=parts)
 
 
 def asked(scorer: Scorer, looked_at: Sequence[Example], n: float) -> PlannedCalls:

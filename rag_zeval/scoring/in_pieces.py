@@ -4,19 +4,18 @@ So MiniCheck judges claims (Tang et al. 2024, arXiv:2404.10774). An answer that 
 it, which is why nothing is cut that fits.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rag_zeval.judge.example import Example
 from rag_zeval.models.embeddings import Embedder
-from rag_zeval.models.language_model import Backend, known_total
+from rag_zeval.models.language_model import Backend
 from rag_zeval.scorers.rag_zeval import RagZeval
-from rag_zeval.scorers.score import OF_NONE, Score, Scored, Scorer
+from rag_zeval.scorers.score import OF_NONE, Score, Scored, Scorer, costs_together
 from rag_zeval.scorers.sentences import pieces
 
 SHARE = 2  # question, reference and answers may take 1/2 of a judge's window; the rest is for instructions and reply
-SUMMED = ("calls", "cached", "retries", "failures", "bounded", "unasked")  # of a Scored, over the pieces
 
 Fits = Callable[[Example], bool]
 
@@ -46,16 +45,6 @@ def fits_whole(scorer: Scorer, judge: Backend | None) -> Fits:
     return scorer.fits if isinstance(scorer, RagZeval) else fits_models(judge, None)
 
 
-def count_in_pieces(scorer: Scorer, examples: Iterable[Example], fits: Fits) -> int:
-    """How many examples a scorer can only judge in pieces, because what it would show does not fit."""
-    return sum(not fits(shown) for shown in filter(None, map(scorer.shown, examples)))
-
-
-def pieces_line(metric: str, count: int, of: int) -> str:
-    """The line that says how many cases a metric judges in pieces."""
-    return f"judged in pieces: {count} of {of} cases, because their reference exceeds the judge's window ({metric})"
-
-
 def in_pieces_if_needed(
     scorer: Scorer, examples: Iterable[Example], judge: Backend | None, embedder: Embedder | None
 ) -> Scorer:
@@ -79,6 +68,13 @@ class InPieces(Scorer):
         self.name, self.needs, self.also, self.group = scorer.name, scorer.needs, scorer.also, scorer.group
         self.prompt_hash = scorer.prompt_hash
         self.identity = f"{scorer.identity} in pieces"
+
+    @property
+    def identities(self) -> set[str]:
+        return {*self._scorer.identities, self.identity}
+
+    def identity_of(self, parts: Mapping[str, Any]) -> str:
+        return self.identity if "pieces" in parts else self._scorer.identity_of(parts)
 
     def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
         of_piece: dict[str, tuple[str, int]] = {}  # a piece's example, and its place there
@@ -108,20 +104,11 @@ def _together(id_: str, found: Sequence[Scored]) -> Scored:
     if len(found) == 1:
         return replace(found[0], id=id_)
     best = [_best(scores) for scores in zip(*(one.scores for one in found), strict=True)]
-    paid = [one.paid_tokens for one in found]
-    known = [tokens for tokens in paid if tokens is not None]
     return Scored(
         id_,
         tuple(found[piece].scores[at] for at, piece in enumerate(best)),
         {"pieces": [one.parts for one in found], "best_piece": best},
-        prompt_tokens=known_total([one.prompt_tokens for one in found]),
-        completion_tokens=known_total([one.completion_tokens for one in found]),
-        final=all(one.final for one in found),
-        seconds=round(sum(one.seconds for one in found), 3),
-        paid_tokens=(sum(prompt for prompt, _ in known), sum(reply for _, reply in known))
-        if len(known) == len(paid)
-        else None,
-        **{name: sum(getattr(one, name) for one in found) for name in SUMMED},
+        **costs_together(found),
     )
 
 

@@ -123,3 +123,28 @@ def test_citations_are_judged_only_where_an_answer_cites(
     line = "left out: wikieval, citation_f1: the benchmark has no answers that cite chunks"
     assert (line in capsys.readouterr().out) == (not asked)
     assert len(literal_judge.requests) == asked
+
+
+def test_a_judge_whose_card_limits_answers_is_asked_in_windows_and_the_plan_counts_them(
+    wikieval: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    """By an answer of four sentences and two short ones: two windows and two answers alone, and a prompt of two."""
+    folder, card = tmp_path / "judge", {"variant": "compact", "answer_sentences": 3}
+    folder.mkdir()
+    (folder / "rag_zeval.json").write_text(json.dumps(card))
+    (folder / "config.json").write_text("{}")
+
+    def reply(request: Any) -> str:
+        return literal_reply({"messages": request.messages}) or ""
+
+    monkeypatch.setattr("eval_benchmarks.jobs.open_backend", lambda spec, **settings: ScriptedBackend(reply, card=card))
+    run = wikieval({"answer": "It rains. It pours. It snows. It hails.", "context_v1": ["It rains. It hails."]}, {})
+    words = ["scorers=[rag_zeval]", f"models=[{folder}]"]
+    assert run(*words, "dry_run=true") == 0
+    (planned,) = [line.split() for line in capsys.readouterr().out.splitlines() if "rag_zeval" in line]
+    assert run(*words, "judge.swapped=true") == 0
+    rows = run.rows("wikieval__rag_zeval")
+    assert [row["scores"][0]["value"] for row in rows[:2]] == [0.5, 0.5]
+    assert [len(row["parts"].get("windows", ())) for row in rows] == [2, 2, 0, 0]
+    assert int(planned[5]) == sum(row["calls"] for row in rows) == 3 + 3 + 1 + 1
+    assert {row["id"] for row in run.rows("both_orders")} == {f"{row['id']}-exchanged" for row in rows}

@@ -90,7 +90,7 @@ def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(fol
     for place, name, text in [
         (trained, "config.json", '{"dtype": "bfloat16", "vocab_size": 3}'), (trained, "tokenizer.json", "resaved"),
         (base, "model.safetensors", "old"), (base, "tokenizer.json", "original"),
-        (base, "rag_zeval.json", '{"world": "w", "variant": "compact"}'),
+        (base, "rag_zeval.json", '{"world": "w", "variant": "compact", "answer_sentences": 3}'),
     ]:  # fmt: skip
         (place / name).write_text(text)
     for _ in range(2):  # again after a kill
@@ -98,7 +98,11 @@ def test_export_takes_weights_from_the_checkpoint_and_the_rest_from_the_base(fol
     assert (folder.model / "model.safetensors").read_bytes() == weights
     files = {path.name: path.read_text() for path in folder.model.iterdir() if path.suffix != ".safetensors"}
     assert json.loads(files.pop("config.json")) == {"dtype": "float32", "vocab_size": 3}  # verl says bfloat16 of all
-    assert json.loads(files.pop("rag_zeval.json")) == {"world": "w", "variant": "paper"}  # the prompt it now knows
+    assert json.loads(files.pop("rag_zeval.json")) == {
+        "world": "w",
+        "variant": "paper",  # the prompt it now knows
+        "answer_sentences": 3,
+    }
     assert files == {"tokenizer.json": "original"}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,15 +81,15 @@ def trained_model(checkpoint: Path, base: str) -> Any:
     return model
 
 
-def save_adapter(model: Any, variant: str, folder: Path) -> None:
-    """Keep a peft model's adapter, in half precision, and the prompt variant it was trained on."""
+def save_adapter(model: Any, card: Mapping[str, Any], folder: Path) -> None:
+    """Keep a peft model's adapter, in half precision, and its judge's card."""
     from safetensors.torch import load_file, save_file
 
     model.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)  # peft's card: a form with nothing filled in
     weights = folder / "adapter_model.safetensors"
     save_file({name: matrix.half() for name, matrix in load_file(weights).items()}, weights, {"format": "pt"})
-    write_json(folder / "rag_zeval.json", {"variant": variant})
+    write_json(folder / "rag_zeval.json", card)
 
 
 def merge(
@@ -113,7 +113,7 @@ def merge(
     for adapter in adapters:
         model = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     model.save_pretrained(folder)
-    complete(folder, [Path(base)], base, read_card(adapters[-1])["variant"])
+    complete(folder, [Path(base)], {**read_card(base), **read_card(adapters[-1])})
     print(folder)
 
 

@@ -1,10 +1,11 @@
 """What a folder of weights needs beside them so that everything loads it: tokenizer, dtype, the judge's card."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from rag_zeval.files import read_card, read_json, write_json
+from rag_zeval.files import read_json, write_json
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -17,18 +18,18 @@ TOKENIZER_FILES = (
 DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}  # in safetensors, and in config.json
 
 
-def complete(model: Path, tokenizers: Iterable[Path], base: str | Path, variant: str) -> None:
+def complete(model: Path, tokenizers: Iterable[Path], card: Mapping[str, Any]) -> None:
     """Add to a folder of weights and config.json what else a judge's folder has.
 
-    tokenizers: folders that may have the tokenizer's files; of each file the last one's is taken. `rag_zeval.json` says
-    which prompt variant the judge was trained on, beside what the base's says of its world.
+    tokenizers: folders that may have the tokenizer's files; of each file the last one's is taken. card: what
+    `rag_zeval.json` is to say of the judge.
     """
     for source in tokenizers:
         for name in TOKENIZER_FILES:
             if (source / name).is_file():
                 shutil.copyfile(source / name, model / name)
     _say_dtype(model)
-    write_json(model / "rag_zeval.json", {**read_card(base), "variant": variant})
+    write_json(model / "rag_zeval.json", card)
 
 
 def _say_dtype(model: Path) -> None:

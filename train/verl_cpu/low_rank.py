@@ -11,7 +11,7 @@ def fuse_adapters(module: torch.nn.Module) -> None:
     """Let every linear LoRA layer of the module compute its output so, without copies of it."""
     for layer in module.modules():
         if isinstance(layer, Linear):
-            layer.forward = partial(_forward, layer)
+            layer.forward = partial(_forward, layer)  # type: ignore[method-assign]
 
 
 def _forward(layer: Linear, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -77,12 +77,17 @@ def test_identity_is_of_the_weights_not_of_the_path(tiny_model: str, model_copy:
 
 def test_the_card_of_a_checkpoint_is_read(tiny_model: str, model_copy: Path) -> None:
     card = model_copy / "rag_zeval.json"
-    card.write_text('{"world": "nano", "variant": "compact"}')
-    assert open_backend(str(model_copy)).card == {"world": "nano", "variant": "compact"}
+    card.write_text('{"world": "nano", "variant": "compact", "answer_sentences": 3}')
+    assert open_backend(str(model_copy)).card == {"world": "nano", "variant": "compact", "answer_sentences": 3}
     assert open_backend(tiny_model).card == {}
-    card.write_text('{"world": 1}')
-    with pytest.raises(InputError, match=r"rag_zeval.json: field 'world' must be str, found int"):
-        open_backend(str(model_copy))
+    for field, line in (
+        ('"world": 1', "'world' must be str, found int"),
+        ('"answer_sentences": "3"', "'answer_sentences' must be int, found str"),
+        ('"answer_sentences": 0', "'answer_sentences' must be 1 or more, found 0"),
+    ):
+        card.write_text(f"{{{field}}}")
+        with pytest.raises(InputError, match=f"rag_zeval.json: field {line}"):
+            open_backend(str(model_copy))
 
 
 def test_a_batch_beyond_the_memory_is_run_one_by_one(tiny_model: str, monkeypatch: pytest.MonkeyPatch) -> None:

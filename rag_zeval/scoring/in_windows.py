@@ -1,0 +1,266 @@
+"""Answers longer than a judge was taught to judge: they are judged in windows of sentences, and the claims are joined.
+
+A small judge that has only seen answers of a few sentences loses itself in longer ones. Its card says how many
+sentences it can judge (`answer_sentences`). A window is shown to it as if it were the whole answer.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+from rag_zeval.files import ANSWER_SENTENCES
+from rag_zeval.judge.example import Example
+from rag_zeval.judge.parser import says_something
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.models.language_model import Backend
+from rag_zeval.scorers.rag_zeval import STRICT, RagZeval
+from rag_zeval.scorers.score import Score, Scored, Scorer, costs_together
+from rag_zeval.scorers.sentences import sentences_of
+from rag_zeval.scoring.in_pieces import Fits, InPieces, fits_whole, shown_whole
+
+WINDOWS = 8  # of an example with long answers, about: so many fewer examples are scored together as one group
+
+
+def most_sentences(scorer: Scorer, judge: Backend | None) -> int | None:
+    """How long the answers may be that this judge is shown, by its card; None if there is no limit.
+
+    Only `rag_zeval` has one: the judge was taught its prompt, and no other scorer's.
+    """
+    if judge is None or not isinstance(scorer, RagZeval):
+        return None
+    limit: int | None = judge.card.get(ANSWER_SENTENCES)
+    return limit
+
+
+def shown_at_first(example: Example, limit: int | None) -> list[Example]:
+    """The examples that a judge with this limit is first asked about instead of this one."""
+    return [example] if limit is None else _LongExample(example, limit).shown()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a judge is asked about examples of which some are too long for it.
+
+    fits: whether it can be shown an example whole. limit: see `most_sentences`. in_pieces, in_windows: how many of the
+    `examples` have a reference or an answer that is too long.
+    """
+
+    fits: Fits
+    limit: int | None
+    examples: int
+    in_pieces: int
+    in_windows: int
+
+    def asked(self, scorer: Scorer) -> Scorer:
+        """The scorer, made to ask about these examples in pieces and in windows where that is needed."""
+        inner = InPieces(scorer, self.fits) if self.in_pieces else scorer
+        return inner if self.limit is None else InWindows(inner, self.limit)
+
+    def lines(self, metric: str, of: int) -> Iterator[str]:
+        """What to tell about so many examples, of which those looked at are some or all."""
+        share = of / max(1, self.examples)
+        if self.in_pieces:
+            yield (
+                f"judged in pieces: {round(share * self.in_pieces)} of {of} cases, because their reference exceeds the "
+                f"judge's window ({metric})"
+            )
+        if self.in_windows:
+            yield (
+                f"judged in windows: {round(share * self.in_windows)} of {of} cases, because an answer is longer than "
+                f"the judge can judge at once, {self.limit} sentences ({metric})"
+            )
+
+
+def plan_parts(scorer: Scorer, examples: Iterable[Example], judge: Backend | None) -> Parts:
+    """How a scorer that asks this judge (None: it asks none) is to be asked about these examples."""
+    examples, fits, limit = list(examples), fits_whole(scorer, judge), most_sentences(scorer, judge)
+    shown = list(filter(None, map(scorer.shown, examples)))
+    return Parts(
+        fits,
+        limit,
+        len(examples),
+        sum(not all(map(fits, shown_at_first(example, limit))) for example in shown),
+        sum(limit is not None and _LongExample(example, limit).is_long for example in shown),
+    )
+
+
+def answer_sentences(answer: str) -> list[str]:
+    """The sentences of an answer, in which a line ends a sentence. Those without a letter or a digit are left out."""
+    found = [one for line in answer.splitlines() for one in sentences_of(line) if says_something(one)]
+    return found or [answer]
+
+
+class Window(NamedTuple):
+    """Sentences `start` to `end` (exclusive) of the answer in this place; the answer is None for all answers whole."""
+
+    answer: int | None
+    start: int = 0
+    end: int = 0
+
+
+ALL = Window(None)
+
+
+class InWindows(Scorer):
+    """A scorer of claims, such as `RagZeval`, that is shown answers of at most `limit` sentences.
+
+    An example whose answers are all that short is judged as it is. Otherwise each answer is judged alone in windows of
+    sentences, the short ones too: answers that are compared are judged in the same way. A window whose reply cannot be
+    read is asked again in halves, down to a sentence; answers that were shown together are then asked again alone. An
+    answer has no score if one of its sentences cannot be judged, so nothing is left out.
+
+    The score is supported claims / claims of all windows. `parts` of a row judged in windows: "trajectory", with all
+    claims of each answer; "status" and "strict" as `RagZeval` has them, strict if all replies are; and "windows", for
+    each answer a list with the first and the last sentence of each window (counted from 1), its status, in how many
+    pieces its reference was judged if in more than one, and its reply if nobody could read it.
+    """
+
+    def __init__(self, scorer: Scorer, limit: int):
+        self.scorer, self._limit = scorer, limit
+        self.name, self.needs, self.also = scorer.name, scorer.needs, scorer.also
+        self.group = scorer.group and max(1, scorer.group // WINDOWS)
+        self.prompt_hash = scorer.prompt_hash
+        self.identity = self._named(scorer.identity)
+
+    def _named(self, identity: str) -> str:
+        return f"{identity} in windows of {self._limit}"
+
+    @property
+    def identities(self) -> set[str]:
+        inner = self.scorer.identities
+        return inner | set(map(self._named, inner))
+
+    def identity_of(self, parts: Mapping[str, Any]) -> str:
+        if "windows" not in parts:
+            return self.scorer.identity_of(parts)
+        in_pieces = any("pieces" in window for window in chain.from_iterable(parts["windows"]))
+        return self._named(self.scorer.identity_of({"pieces": ()} if in_pieces else {}))
+
+    def judge(self, examples: Iterable[Example]) -> Iterator[Scored]:
+        asked: dict[str, tuple[_LongExample, Window]] = {}
+        shown: list[Example] = []
+
+        def ask(of: _LongExample, windows: Sequence[Window]) -> None:
+            for window in windows:
+                part = of.part(window)
+                asked[part.id] = of, window
+                shown.append(part)
+
+        for example in examples:
+            of = _LongExample(example, self._limit)
+            ask(of, of.windows)
+        while shown:
+            now, shown = shown, []
+            for scored in self.scorer.score(now):
+                of, window = asked.pop(scored.id)
+                ask(of, of.take(window, scored))
+                if of.is_done:
+                    yield of.together()
+
+
+class _LongExample:
+    """An example that is judged, and what has been read of it.
+
+    windows: what is asked first. All of them are to be taken; those that `take` returns too.
+    """
+
+    def __init__(self, example: Example, limit: int):
+        self.example, self._limit = example, limit
+        self._sentences = [answer_sentences(answer) for answer in example.answers]
+        self.is_long = max(map(len, self._sentences)) > limit
+        self.windows = self._each_answer() if self.is_long or len(example.answers) == 1 else [ALL]
+        self._waiting = len(self.windows)
+        self._read: dict[Window, Scored] = {}  # what is not asked again in parts
+        self._spent: list[Scored] = []
+
+    def _each_answer(self) -> list[Window]:
+        return [
+            window
+            for place, sentences in enumerate(self._sentences)
+            for window in _cut(Window(place, 0, len(sentences)), self._limit)
+        ]
+
+    def shown(self) -> list[Example]:
+        """The examples that are asked about first."""
+        return [self.part(window) for window in self.windows]
+
+    def part(self, window: Window) -> Example:
+        """The example that is asked about a window. A whole answer stays as it is."""
+        if window.answer is None:
+            return replace(self.example, id=f"{self.example.id}#whole")
+        answer, sentences = self.example.answers[window.answer], self._sentences[window.answer]
+        is_whole = window.end - window.start == len(sentences)
+        shown = answer if is_whole else " ".join(sentences[window.start : window.end])
+        id_ = f"{self.example.id}#{window.answer}:{window.start}-{window.end}"
+        return replace(self.example, id=id_, answers=(shown,), unanswered=())
+
+    def take(self, window: Window, scored: Scored) -> list[Window]:
+        """Note what came of a window; returns what to ask instead, if its reply cannot be read."""
+        scored = shown_whole(scored)
+        self._spent.append(scored)
+        again: list[Window] = []
+        if scored.final and not scored.parts.get("trajectory"):
+            size = window.end - window.start
+            again = self._each_answer() if window.answer is None else _cut(window, (size + 1) // 2) if size > 1 else []
+        if not again:
+            self._read[window] = scored
+        self._waiting += len(again) - 1
+        return again
+
+    @property
+    def is_done(self) -> bool:
+        return not self._waiting
+
+    def together(self) -> Scored:
+        if len(self._spent) == 1 and len(self.windows) == 1:
+            return replace(self._spent[0], id=self.example.id)
+        scores, trajectory, windows = zip(*map(self._answer, range(len(self._sentences))), strict=True)
+        unread = next((score.status for score in scores if score.value is None), None)
+        strict = [one.parts.get("strict") for one in self._spent]
+        parts = {
+            "trajectory": list(trajectory) if any(trajectory) else None,
+            "status": unread or _worst([score.status for score in scores]),
+            "strict": None if None in strict else all(strict),
+            "windows": list(windows),
+        }
+        return Scored(self.example.id, scores, parts, **costs_together(self._spent))
+
+    def _answer(self, place: int) -> tuple[Score, dict[str, Any] | None, list[dict[str, Any]]]:
+        """The score of an answer, its part of the trajectory (None if a window was not read), and its windows."""
+        read = [(window, self._read[window]) for window in sorted(self._read) if window.answer == place]
+        windows = [_told(window, scored) for window, scored in read]
+        unread = next((scored for _, scored in read if not scored.parts.get("trajectory")), None)
+        if unread is not None:
+            return Score(None, unread.scores[0].status), None, windows
+        candidates = [candidate for _, scored in read for candidate in scored.parts["trajectory"]]
+        echoes = [candidate["answer"] for candidate in candidates]
+        claims = [claim for candidate in candidates for claim in candidate["atomic_claims"]]
+        candidate = {
+            "id": LETTERS[place],
+            "atomic_claims": claims,
+            "answer": None if None in echoes else " ".join(echoes),
+        }
+        if not claims:
+            return Score(None, "failed: no claims"), candidate, windows
+        status = _worst([scored.scores[0].status for _, scored in read if scored.scores[0].value is not None])
+        return Score(sum(claim["is_supported"] for claim in claims) / len(claims), status), candidate, windows
+
+
+def _told(window: Window, scored: Scored) -> dict[str, Any]:
+    """What a row says about a window."""
+    told: dict[str, Any] = {"sentences": [window.start + 1, window.end], "status": scored.scores[0].status}
+    if "pieces" in scored.parts:
+        told["pieces"] = len(scored.parts["pieces"])
+    return told if scored.parts.get("reply") is None else {**told, "reply": scored.parts["reply"]}
+
+
+def _worst(statuses: Sequence[str]) -> str:
+    """The first status that is not that of a reply in the right format, or that one."""
+    return next((status for status in statuses if status != STRICT), STRICT)
+
+
+def _cut(window: Window, size: int) -> list[Window]:
+    """A window in parts of at most so many sentences."""
+    starts = range(window.start, window.end, size)
+    return [Window(window.answer, start, min(start + size, window.end)) for start in starts]

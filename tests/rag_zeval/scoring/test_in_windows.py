@@ -1,0 +1,174 @@
+"""Answers that are too long for a judge are judged in windows of sentences, and nothing of them is left out."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scripted_backend import ScriptedBackend
+
+from rag_zeval.judge.example import Example
+from rag_zeval.literal_judge import read_prompt
+from rag_zeval.models.language_model import Reply, Request, Sampling
+from rag_zeval.scorers.rag_zeval import RagZeval
+from rag_zeval.scorers.score import Scored
+from rag_zeval.scoring.estimate import mock_reply
+from rag_zeval.scoring.in_windows import InWindows, answer_sentences, plan_parts
+
+FACTS = [f"Fact {number} is so." for number in range(20)]
+ANSWERS = st.lists(
+    st.tuples(st.lists(st.sampled_from(FACTS), min_size=1, unique=True), st.sampled_from([" ", "\n", " \n* "])),
+    min_size=1,
+    max_size=3,
+)
+
+
+def example(answers: list[str], id_: str = "x", reference: str = " ".join(FACTS[::2])) -> Example:
+    return Example(id_, "What is so?", reference, tuple(answers))
+
+
+def rag_zeval(script: Callable[[Request], str | Reply] = mock_reply, **about: Any) -> RagZeval:
+    """Of the rule-based judge, which decides each sentence by its text, or of another one."""
+    return RagZeval(ScriptedBackend(script, **about), None, Sampling())
+
+
+def verdicts(row: Scored) -> list[Any]:
+    """Of each answer, the claims with their verdicts; None if it was not read."""
+    return [
+        candidate and [(claim["claim"], claim["is_supported"]) for claim in candidate["atomic_claims"]]
+        for candidate in row.parts["trajectory"] or [None] * len(row.scores)
+    ]
+
+
+def shown(request: Request) -> list[str]:
+    """The answers in a prompt."""
+    return list(read_prompt(request.messages[0]["content"])[1]["candidates"].values())
+
+
+def loses_itself(most: int) -> Callable[[Request], str | Reply]:
+    """A judge that is only right about so many sentences in one prompt."""
+
+    def reply(request: Request) -> str | Reply:
+        asked = shown(request)
+        return mock_reply(request) if sum(len(answer_sentences(one)) for one in asked) <= most else "I am lost."
+
+    return reply
+
+
+@given(st.lists(ANSWERS, min_size=1, max_size=3), st.integers(1, 8), st.integers(1, 30))
+def test_claims_do_not_depend_on_the_windows_nor_on_what_fails_at_first(texts: Any, limit: int, most: int) -> None:
+    examples = [example([mark.join(facts) for facts, mark in of], f"{at}") for at, of in enumerate(texts)]
+    whole = {row.id: row for row in rag_zeval().score(examples)}
+    scorer = InWindows(rag_zeval(loses_itself(most)), limit)
+    rows = list(scorer.score(examples))
+    assert len(rows) == len(examples)
+    for row in rows:
+        assert (row.values, verdicts(row)) == (whole[row.id].values, verdicts(whole[row.id]))
+        assert [one["id"] for one in row.parts["trajectory"]] == [
+            one["id"] for one in whole[row.id].parts["trajectory"]
+        ]
+        windows = row.parts.get("windows", ())
+        for answer, of_answer in zip(examples[int(row.id)].answers, windows, strict=bool(windows)):
+            first, last = zip(*(window["sentences"] for window in of_answer), strict=True)
+            assert [1, *(end + 1 for end in last)] == [*first, len(answer_sentences(answer)) + 1]
+            assert all(end - start < limit for start, end in zip(first, last, strict=True))
+    asked: Any = scorer.scorer
+    assert sum(row.calls for row in rows) == asked._evaluator.backend.calls
+
+
+def test_short_answers_are_judged_as_they_are_and_long_ones_each_alone() -> None:
+    short, long = example(FACTS[:2], "short"), example([" ".join(FACTS[:5]), FACTS[5]], "long")
+    asked: list[list[str]] = []
+
+    def noted(request: Request) -> Reply:
+        asked.append(shown(request))
+        return mock_reply(request)
+
+    scorer = InWindows(rag_zeval(noted), 2)
+    rows = {row.id: row for row in scorer.score([short, long])}
+    (whole,) = rag_zeval().score([short])
+    assert rows["short"] == replace(whole, seconds=rows["short"].seconds)
+    assert asked == [FACTS[:2], [" ".join(FACTS[:2])], [" ".join(FACTS[2:4])], [FACTS[4]], [FACTS[5]]]
+    assert rows["long"].values == (3 / 5, 0) and rows["long"].calls == 4 and rows["long"].parts["strict"]
+    assert scorer.identity_of(rows["short"].parts) == scorer.scorer.identity
+    assert scorer.identity_of(rows["long"].parts) == scorer.identity == f"{scorer.scorer.identity} in windows of 2"
+
+
+def test_a_sentence_that_cannot_be_judged_leaves_its_answer_without_a_score_and_no_other() -> None:
+    def not_of_fact_3(request: Request) -> str | Reply:
+        return "Oh no." if any(FACTS[3] in answer for answer in shown(request)) else mock_reply(request)
+
+    row, single = InWindows(rag_zeval(not_of_fact_3), 4).score(
+        [example([" ".join(FACTS[:6]), " ".join(FACTS[6:8])]), example([FACTS[3]], "y")]
+    )
+    row, single = (row, single) if row.id == "x" else (single, row)
+    assert row.values == (None, 0.5) and row.final
+    assert row.scores[0].status.startswith("failed: format") and row.parts["status"] == row.scores[0].status
+    assert row.parts["strict"] is False and verdicts(row)[0] is None
+    assert [window["sentences"] for window in row.parts["windows"][0]] == [[1, 2], [3, 3], [4, 4], [5, 6]]
+    assert [window.get("reply") for window in row.parts["windows"][0]] == [None, None, "Oh no.", None]
+    assert row.calls == 7  # 1-4, 5-6 and the other answer; 1-2 and 3-4; 3 and 4
+    assert single.calls == 1 and single.parts["reply"] == "Oh no." and "windows" not in single.parts
+
+
+def test_a_window_without_a_reply_is_not_asked_again() -> None:
+    """It is not the judge that failed: the next run asks it again."""
+
+    def no_reply(request: Request) -> Reply:
+        return Reply(None, "failed: HTTP 500", calls=1) if FACTS[3] in shown(request)[0] else mock_reply(request)
+
+    (row,) = InWindows(rag_zeval(no_reply), 2).score([example([" ".join(FACTS[:4])])])
+    assert row.values == (None,) and not row.final and row.calls == 2 and row.scores[0].status == "failed: HTTP 500"
+
+
+def test_a_sentence_without_claims_is_judged_but_an_answer_without_any_has_no_score() -> None:
+    def claims_of_facts(request: Request) -> str | Reply:
+        return mock_reply(request) if "Fact" in shown(request)[0] else json.dumps([{"id": "A", "atomic_claims": []}])
+
+    rows = InWindows(rag_zeval(claims_of_facts), 1).score(
+        [example([f"Well, well. {FACTS[0]}"], "some"), example(["Well, well. So it goes."], "none")]
+    )
+    found = {row.id: row for row in rows}
+    assert found["some"].values == (1,) and found["some"].scores[0].status == "ok"
+    assert found["none"].values == (None,) and found["none"].scores[0].status == "failed: no claims"
+
+
+def test_a_long_reference_and_a_long_answer_are_judged_in_pieces_of_one_by_windows_of_the_other() -> None:
+    """A window may draw on another piece than the next: so windows are what pieces are made for."""
+    asked = rag_zeval(card={"variant": "compact", "answer_sentences": 2}, max_context=100)
+    backend = asked._evaluator.backend
+    long = example([" ".join([FACTS[0], FACTS[1], FACTS[19], FACTS[18]]), FACTS[7]], reference=" ".join(FACTS))
+    short = example([FACTS[0]], "short", reference=FACTS[0])
+    parts = plan_parts(asked, [long, short], backend)
+    assert (parts.in_windows, parts.in_pieces) == (1, 1)
+    assert [line.partition(",")[0] for line in parts.lines("m", 200)] == [
+        "judged in pieces: 100 of 200 cases",
+        "judged in windows: 100 of 200 cases",
+    ]
+    scorer = parts.asked(asked)
+    rows = {row.id: row for row in scorer.score([long, short])}
+    assert rows["x"].values == (1, 1) and [len(claims) for claims in verdicts(rows["x"])] == [4, 1]
+    assert all(window["pieces"] > 1 for of_answer in rows["x"].parts["windows"] for window in of_answer)
+    assert scorer.identity_of(rows["x"].parts) == f"{asked.identity} in pieces in windows of 2"
+    assert scorer.identity_of(rows["short"].parts) == asked.identity
+    assert {asked.identity, f"{asked.identity} in pieces in windows of 2"} < scorer.identities
+
+
+def test_judges_without_a_limit_are_asked_as_before() -> None:
+    asked = rag_zeval(card={"variant": "compact"})
+    parts = plan_parts(asked, [example([" ".join(FACTS)])], asked._evaluator.backend)
+    assert parts.asked(asked) is asked and not list(parts.lines("m", 1))
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentences"),
+    [
+        ("It is so. Is it?\n\n* No.\n---\n", ["It is so.", "Is it?", "* No."]),
+        ("...", ["..."]),  # shown to the judge as it is
+    ],
+)
+def test_sentences_of_answers(answer: str, sentences: list[str]) -> None:
+    assert answer_sentences(answer) == sentences
