@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -29,49 +30,51 @@ from rag_zeval.files import (
 )
 from rag_zeval.rows import RowWriter
 
+read_list = partial(read_json, kind=list)
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b"{", ":2: not valid JSON"),
-        (b'{"question": 3, "passage": "p"}', ":2: field 'question' must be str, found int"),
-        (b'{"question": "q", "passage"', ":2: not valid JSON: Expecting ':' delimiter at column 28"),
-        (b"\xff\xfe", ":2: not UTF-8"),
-        (None, ": cannot be read"),
-    ],
-)
-def test_bad_lines_and_missing_files_are_named(tmp_path, line, message):
-    path = tmp_path / "in.jsonl"
-    if line is not None:
-        path.write_bytes(b'{"question": "q", "passage": "p"}\n' + line + b"\n")
-    with pytest.raises(InputError) as error:
-        read_jsonl(path, {"question": str, "passage": str})
-    assert f"{path}{message}" in str(error.value) and "\n" not in str(error.value)
+
+def read_lines(path):
+    return read_jsonl(path, {"question": str, "passage": str})
+
+
+LINE = b'{"question": "q", "passage": "p"}\n'
 
 
 @pytest.mark.parametrize(
-    ("content", "kind", "message"),
+    ("content", "read", "message"),
     [
-        (None, dict, ": cannot be read: No such file or directory"),
-        (b"\xff", dict, ": not UTF-8 text: invalid start byte at byte 0"),
-        (b'{\n "a": }', dict, ":2: not valid JSON: Expecting value at column 7"),
-        (b"9" * 5_000, list, ": not valid JSON: a number has more than 300 digits"),
-        (b"[1e999]", list, ": not valid JSON: 1e999 is too large a number"),
-        (b"[-Infinity]", list, ": not valid JSON: -Infinity is not a number"),
-        (b"[NaN]", list, ": not valid JSON: NaN is not a number"),
-        (b"[1]", dict, ": expected a JSON object, found list"),
-        (b"{}", list, ": expected a JSON list, found dict"),
+        (LINE + b"{\n", read_lines, ":2: not valid JSON"),
+        (LINE + b'{"question": 3, "passage": "p"}\n', read_lines, ":2: field 'question' must be str, found int"),
+        (
+            LINE + b'{"question": "q", "passage"\n',
+            read_lines,
+            ":2: not valid JSON: Expecting ':' delimiter at column 28",
+        ),
+        (LINE + b"\xff\xfe\n", read_lines, ":2: not UTF-8"),
+        (None, read_lines, ": cannot be read"),
+        (None, read_json, ": cannot be read: No such file or directory"),
+        (b"\xff", read_json, ": not UTF-8 text: invalid start byte at byte 0"),
+        (b'{\n "a": }', read_json, ":2: not valid JSON: Expecting value at column 7"),
+        (b"9" * 5_000, read_list, ": not valid JSON: a number has more than 300 digits"),
+        (b"[1e999]", read_list, ": not valid JSON: 1e999 is too large a number"),
+        (b"[-Infinity]", read_list, ": not valid JSON: -Infinity is not a number"),
+        (b"[NaN]", read_list, ": not valid JSON: NaN is not a number"),
+        (b"[1]", read_json, ": expected a JSON object, found list"),
+        (b"{}", read_list, ": expected a JSON list, found dict"),
     ],
 )
-def test_a_json_file_that_is_not_what_was_asked_for_is_named(tmp_path, content, kind, message):
+def test_a_file_that_is_not_what_was_asked_for_is_named(tmp_path, content, read, message):
     path = tmp_path / "in.json"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InputError) as error:
-        read_json(path, kind)
+        read(path)
     assert str(error.value).startswith(f"{path}{message}") and "\n" not in str(error.value)
-    path.write_text("\ufeff[1]")
-    assert read_json(path, list) == [1]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    (tmp_path / "in.json").write_text("\ufeff[1]")
+    assert read_list(tmp_path / "in.json") == [1]
 
 
 def test_a_field_of_any_value_is_checked():

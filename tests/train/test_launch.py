@@ -224,22 +224,19 @@ def test_more_silence_than_a_healthy_run_has(
     assert run.silent_for(2)
 
 
-def test_a_line_or_a_step_ends_the_silence(run: Run) -> None:
-    run.watch.step(SHORT)
-    run.write(RAISED)
-    assert not run.silent_for(50)
-    run.write(b"still here\n")
-    assert not run.silent_for(50)
-    run.watch.step(SHORT)  # the error did not stop it
-    assert not run.silent_for(300)
-
-
-def test_an_error_is_seen_when_its_line_has_ended(run: Run) -> None:
-    run.watch.step(SHORT)
-    run.write(RAISED[:-9])
-    assert not run.silent_for(300)
-    run.write(RAISED[-9:])
-    assert run.silent_for(61)
+@pytest.mark.parametrize(
+    "events",
+    [
+        [(SHORT, RAISED, 50, False), ({}, b"still here\n", 50, False), (SHORT, b"", 300, False)],  # any line or step
+        [(SHORT, RAISED[:-9], 300, False), ({}, RAISED[-9:], 61, True)],  # an error counts once its line has ended
+    ],
+)
+def test_what_ends_the_silence(run: Run, events: list[tuple[dict[str, float], bytes, float, bool]]) -> None:
+    for step, written, seconds, stopped in events:
+        if step:
+            run.watch.step(step)
+        run.write(written)
+        assert run.silent_for(seconds) is stopped
 
 
 @pytest.mark.parametrize(

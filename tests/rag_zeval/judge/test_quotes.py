@@ -5,12 +5,12 @@ from typing import Any
 from unicodedata import normalize
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_zeval.judge.evidence import ReferenceIndex
+from rag_zeval.judge.evidence import MIN_SPAN_TOKENS, ReferenceIndex, grounding
 from rag_zeval.judge.quotes import find_quotes
-from rag_zeval.judge.words import words
+from rag_zeval.judge.words import mostly_ascii, words
 
 repetitive = st.text("ab. ", max_size=40)
 
@@ -93,3 +93,62 @@ def test_a_quote_is_verbatim_if_it_looks_the_same(quote: str) -> None:
     for text in (normalize("NFD", quote), f"\u202b{quote}\u200f"):
         found = find_quotes(f"a {text} b", [quote])
         assert found.verbatim[quote] == 1 and text.strip("\u202b\u200f") in dict(found.pieces())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It's 3.5 km", ["It", "'", "s", "3", ".", "5", "km"]),
+        ("größe", ["größe"]),
+        ("東京は首都。", list("東京は首都。")),
+        ("ภาษาไทย", list("ภาษาไทย")),
+        ("وُلد سالم، هنا؟", ["وُلد", "سالم", "،", "هنا", "؟"]),
+        ("हिन्दी में।", ["हिन्दी", "में", "।"]),
+        ("\u200fسالم\u200e (1950)", ["سالم", "(", "1950", ")"]),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+@given(st.text("aäß éоё أآَّ がギ7.、 ", max_size=40))
+def test_how_a_text_is_coded_makes_no_difference(text: str) -> None:
+    assert words(normalize("NFD", text)) == words(normalize("NFC", text)) == words(text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["Über Füße müsste man, so Jörg, auch an der See reden."], True),
+        (["The name (紫禁城) means forbidden city."], True),
+        (["", "12."], True),
+        (["PyTorch 的 DataLoader 加载数据"], False),
+        (["سالم", "1950 7"], False),
+    ],
+)
+def test_texts_that_are_mostly_ascii(texts: list[str], expected: bool) -> None:
+    assert mostly_ascii(*texts) == expected
+
+
+def longest_common_substring(first, second):
+    """The O(n m) table of any algorithms book."""
+    best, above = 0, [0] * (len(second) + 1)
+    for x in first:
+        row = [0] * (len(second) + 1)
+        for j, y in enumerate(second, 1):
+            if x == y:
+                row[j] = above[j - 1] + 1
+                best = max(best, row[j])
+        above = row
+    return best
+
+
+TOKENS = st.integers(1, 8).flatmap(lambda kinds: st.lists(st.integers(0, kinds), max_size=40))
+
+
+@settings(max_examples=1_000)
+@given(TOKENS, TOKENS)
+def test_grounding_is_the_share_of_the_textbook_and_short_spans_count_nothing(reference, span):
+    index, common = ReferenceIndex(reference), longest_common_substring(reference, span)
+    assert index.longest_common_span(span) == common
+    assert grounding(span, index) == (0 if len(span) < MIN_SPAN_TOKENS else common / len(span))
