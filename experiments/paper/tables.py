@@ -16,7 +16,7 @@ from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
 from eval_benchmarks.output.table import NONE, Table, latex, markdown
 from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import LEVEL, Cell, Line
-from experiments.paper.methods import ARM_TABLES, RANKER, PaperRow
+from experiments.paper.methods import ARM_TABLES, NEGATIVE, OTHER_NEGATIVE, RANKER, PaperRow
 from rag_zeval.files import read_json, write_bytes, write_text
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages.config import load_config
@@ -30,8 +30,18 @@ TITLES = {
     5: "Table 5: evidence, and a ranker without a trajectory",
     8: "Table 8: metrics of ARES and TruLens on the RAGChecker meta-evaluation",
 }
+NEGATIVES = (
+    f"Table 1: the paper's values are compared with those for the negative {NEGATIVE}, because only with it BLEU and "
+    f"ROUGE-L give the printed .860 and .900. 'ungrounded' has the same measures for {OTHER_NEGATIVE}, the answer "
+    "written without the context, which the paper's text describes; it prints no values for it"
+)
+DAGGER = f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"
 CASES = "cases.html"
-SHORT = {"pairwise_best": "best", "pairwise_middle": "middle", "pairwise_worst": "worst"}
+SHORT = {
+    f"{negative}/pairwise_{ties}": f"{ties}{what}"
+    for negative, what in {NEGATIVE: "", OTHER_NEGATIVE: ", ungrounded"}.items()
+    for ties in ("best", "middle", "worst")
+}
 CELL_HEADS = "metric value ci_low ci_high n trials significant printed open".split()  # in the CSV
 SETTING_KEYS = {  # of configs/train.yaml
     "batch size": "verl.data.train_batch_size",
@@ -59,7 +69,7 @@ def write_page(
     """
     out, tables = Path(plan.settings.out_dir), all_tables(plan, lines)
     needs = {line.row: why for of_table in lines.values() for line in of_table if (why := line.cells[0].open)}
-    notes = [*notes, *open_rows(needs), f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"]
+    notes = [*notes, *open_rows(needs), *([NEGATIVES] if 1 in lines else []), DAGGER]
     write_text(out / "tables.md", markdown(tables, notes))
     write_text(out / "tables.tex", latex(tables, notes))
     write_text(out / "tables.csv", _comma_separated(lines))
@@ -86,9 +96,11 @@ def all_tables(plan: TablesPlan, lines: Mapping[int, Sequence[Line]], intervals:
 
 def measured_table(number: int, lines: Sequence[Line], intervals: bool) -> Table:
     """A table of measured cells, the paper's values beside them."""
-    metrics = [cell.metric for cell in lines[0].cells]
-    names = [SHORT.get(metric, metric) for metric in metrics]
-    heads = ["method", "model", "scorer", *(head for name in names for head in (name, f"{name}, paper")), "n", "trials"]
+    columns = {SHORT.get(cell.metric, cell.metric): cell.printed is not None for cell in lines[0].cells}
+    values = (
+        head for name, has_paper in columns.items() for head in ([name, f"{name}, paper"] if has_paper else [name])
+    )
+    heads = ["method", "model", "scorer", *values, "n", "trials"]
     where = f" ({lines[0].row.benchmark})" if number in ARM_TABLES else ""
     return Table(TITLES[number] + where, heads, [_cells(line, intervals) for line in lines])
 
@@ -96,7 +108,12 @@ def measured_table(number: int, lines: Sequence[Line], intervals: bool) -> Table
 def _cells(line: Line, intervals: bool) -> list[str]:
     printed, first = line.row.printed, line.cells[0]
     dagger = "†" if printed.significant else ""
-    numbers = [text for cell in line.cells for text in (_shown(cell, intervals), f"{cell.printed:.3f}{dagger}")]
+    numbers = [
+        text
+        for cell in line.cells
+        for text in (_shown(cell, intervals), None if cell.printed is None else f"{cell.printed:.3f}{dagger}")
+        if text is not None
+    ]
     counts = [NONE, NONE] if first.open else [str(first.n), str(first.trials)]
     return [line.row.name, printed.model or NONE, line.scorer.scorer if line.scorer else NONE, *numbers, *counts]
 

@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.trials import Trial, group_trials
+from experiments.paper import bench_runs
 from experiments.paper.__main__ import main
 from experiments.paper.bench_runs import plan_tables
 from experiments.paper.cells import Line
@@ -45,7 +46,8 @@ def words(out: Path, **changed: object) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether or not this machine has the environments of the original packages."""
+    """Whether or not this machine has the environments of the original packages; the data are read anew."""
+    bench_runs._benchmark.cache_clear()
     monkeypatch.setattr("eval_benchmarks.originals.packages.ROOT", tmp_path)
 
 
@@ -68,7 +70,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert main(asked) == 0
     first = capfd.readouterr().out
     cells = read(out / "tables.csv")
-    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [90, 75, 18]
+    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [180, 75, 18]
     measured = {(cell["table"], cell["method"], cell["model"]) for cell in cells if cell["scorer"]}
     judged = {("2", method, "qwen-72b") for method in ("ARES", "TruLens", "RAG-Checker", "RAG-Zeval w/o RL")}
     assert measured == {("2", "BLEU", ""), ("2", "ROUGE-L", "")} | judged | {
@@ -101,6 +103,30 @@ def test_cells_of_other_data_are_refused(
     capfd.readouterr()
     assert main(asked) == 2
     assert "manifest.json: field 'data': ragchecker_meta is not what was scored" in capfd.readouterr().err
+
+
+def wikieval_rows(count: int, **texts: str) -> str:
+    rows = ({"question": f"q{at}", "context_v1": ["c"], **texts} for at in range(count))
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_table_1_has_both_negatives_and_the_papers_value_at_the_one_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"answer": "the cat sat on a mat", "ungrounded_answer": "the dog sat on a mat", "poor_answer": "no idea"}
+    (tmp_path / "wikieval").mkdir()
+    (tmp_path / "wikieval" / "w.jsonl").write_text(
+        wikieval_rows(3, **texts).replace('["c"]', '["the dog sat on a mat"]')
+    )
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path))
+    assert main(words(tmp_path / "paper", tables="[1]")) == 0
+    cells = {cell["metric"]: cell for cell in read(tmp_path / "paper" / "tables.csv") if cell["method"] == "ROUGE-L"}
+    poor, ungrounded = cells["poor_answer/pairwise_best"], cells["ungrounded_answer/pairwise_best"]
+    assert (poor["value"], poor["printed"]) == ("1.0", "0.9")
+    assert (ungrounded["value"], ungrounded["printed"]) == ("0.0", "")
+    markdown = (tmp_path / "paper" / "tables.md").read_text()
+    assert "best | best, paper | middle" in markdown and "| best, ungrounded | middle, ungrounded |" in markdown
+    assert "Table 1: the paper's values are compared with those for the negative poor_answer" in markdown
 
 
 @pytest.mark.usefixtures("data")
@@ -182,12 +208,9 @@ def test_table_7_reads_the_rankers_rows(tmp_path: Path) -> None:
 
 
 def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line(tmp_path: Path) -> None:
-    rows = [
-        {"question": f"q{at}", "answer": "a", "poor_answer": "p", "ungrounded_answer": "u", "context_v1": ["c"]}
-        for at in range(6)
-    ]
     (tmp_path / "wikieval").mkdir()
-    (tmp_path / "wikieval" / "w.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = wikieval_rows(6, answer="a", poor_answer="p", ungrounded_answer="u")
+    (tmp_path / "wikieval" / "w.jsonl").write_text(rows)
     benchmark = Wikieval(tmp_path)
     scored = {
         example.id: Scored(example.id, tuple(Score(at / 6 if text == "a" else 0.0) for text in example.answers))
