@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from eval_benchmarks.bench_manifest import read_run
 from eval_benchmarks.bench_settings import Bootstrap
 from eval_benchmarks.output.comparisons import paired_test
-from eval_benchmarks.trials import ScorerTrials, group_trials
-from experiments.paper.bench_runs import BenchRun, source
+from eval_benchmarks.trials import ScorerTrials, group_trials, over_seeds
+from experiments.paper.bench_runs import BenchRun
 from experiments.paper.methods import PaperRow
 from rag_zeval.statistics.bootstrap import interval
 from rag_zeval.statistics.discriminative_power import holm
@@ -46,7 +46,7 @@ class Line:
     bootstrap: Bootstrap | None = None
 
 
-FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by `source`
+FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by their names, as `sources` has them
 
 
 def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
@@ -55,11 +55,15 @@ def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
     return {name: (settings.bootstrap, group_trials(trials)) for name, (settings, trials) in read.items()}
 
 
-def fill(row: PaperRow, finished: FinishedRuns, reason: str | None) -> Line:
-    """The line of a row; `reason`: what it needs, None if it was run."""
-    bootstrap, scorers = (None, []) if reason else finished.get(source(row), (None, []))
-    measuring = [one for one in scorers if one.benchmark.name == row.benchmark and one.scorer in row.measured_by]
-    best = max(measuring, key=lambda one: _value(row, one), default=None)
+def fill(row: PaperRow, sources: Sequence[str], finished: FinishedRuns, reason: str | None) -> Line:
+    """The line of a row, read from its sources; `reason`: what it needs, None if it was run."""
+    runs = [] if reason else [finished[name] for name in sources if name in finished]
+    bootstrap = runs[0][0] if runs else None
+    measuring: dict[str, list[ScorerTrials]] = {}  # by scorer, a model for each seed
+    for one in (one for _, scorers in runs for one in scorers):
+        if one.benchmark.name == row.benchmark and one.scorer in row.measured_by:
+            measuring.setdefault(one.scorer, []).append(one)
+    best = max(map(over_seeds, measuring.values()), key=lambda one: _value(row, one), default=None)
     if bootstrap is None or best is None:
         why = f"needs {reason}" if reason else "no scores: see the run's notes"
         return Line(row, None, tuple(Cell(name, value, open=why) for name, value in row.metrics.items()))
