@@ -75,10 +75,8 @@ def _rl(command: StageCommand) -> Counted:
     shape, _ = read_shape(settings.base_model)
     disk = plan_disk(shape, verl, steps, settings.export) if shape else None
     rollouts = steps * verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
-    gpus, share = (
-        verl.trainer.nnodes * verl.trainer.n_gpus_per_node,
-        shape.parameters / PAPER_PARAMETERS if shape else 0,
-    )
+    gpus = verl.trainer.nnodes * verl.trainer.n_gpus_per_node
+    share = shape.parameters / PAPER_PARAMETERS if shape else 0
     return f"not checked here: {unchecked}" if unchecked else "pass", steps, rollouts, disk, gpus, share
 
 
@@ -159,8 +157,9 @@ def plan_table(runs: Sequence[BenchRun], settings: PaperSettings, judges: Traine
             if one.asked:
                 planned.append(one.asked)
                 hours.append(one.hours(bench.judge.reply_tokens_per_second))
+                tokens = one.asked.prompt_tokens, one.asked.completion_tokens
                 price = price_of(one.model, prices)
-                dollars.append(price and price.of(one.asked.prompt_tokens, one.asked.completion_tokens))
+                dollars.append(None if price is None else price.of(*tokens))
     numbers = [(one.calls, one.prompt_tokens, one.completion_tokens) for one in planned]
     sums = [f"{sum(column):,.0f}" for column in zip(*numbers, strict=True)]
     paid, taken = _sum(dollars), _sum(hours)
