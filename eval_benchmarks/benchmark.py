@@ -13,7 +13,7 @@ from pydantic import ConfigDict, FiniteFloat
 from rag_zeval.judge.example import Example
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.stages.config import Section, Text
-from rag_zeval.statistics.bootstrap import Clusters, Mask, Ratio, Statistic, columns_of, mean
+from rag_zeval.statistics.bootstrap import Clusters, Mask, Ratio, Statistic, columns_of, mean, mean_over_seeds
 from rag_zeval.statistics.weighted_correlations import Floats
 
 FETCH = "`make data` gets it"  # the end of a line about public data that are not there
@@ -78,6 +78,20 @@ class MeanOfMetrics(Statistic):
     def _columns(self, metric: Metric, keep: Mask) -> Clusters:
         """Those of `weights` that belong to instances which the metric scored."""
         return np.unique(columns_of(self, keep)[metric.scored[keep]])
+
+
+@dataclass(frozen=True, eq=False)
+class MeanOverSeeds(MeanOfMetrics):
+    """The mean of a metric over models that differ in their training seed alone: a draw takes seeds too, as well as
+    instances, the same ones for all models (`hierarchical_draws` says how far few seeds can be trusted).
+    """
+
+    def draws(self, keep: Mask, weights: Floats) -> Floats:
+        each = [m.statistic.draws(keep & m.scored, weights[:, self._columns(m, keep)]) for m in self._within(keep)]
+        return mean_over_seeds(each or [np.full(len(weights), np.nan)], seed=1)
+
+    def instances(self, keep: Mask) -> Floats | None:
+        return None  # more than the instances differs from draw to draw
 
 
 class Described(Section):

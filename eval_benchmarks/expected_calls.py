@@ -16,7 +16,8 @@ from eval_benchmarks.originals.packages import ORIGINALS
 from eval_benchmarks.output.table import NONE, Table
 from rag_zeval.budget import Price
 from rag_zeval.models.window import card_of
-from rag_zeval.scorers.registry import SCORERS
+from rag_zeval.scorers.bert_score import BertScore
+from rag_zeval.scorers.registry import CHECKER_SCORERS, SCORERS
 from rag_zeval.scoring.estimate import PlannedCalls, drawn_to_look_at, planned_calls
 from rag_zeval.scoring.opening import Asking
 from rag_zeval.scoring.prices import price_of
@@ -39,28 +40,44 @@ class ExpectedCalls:
     trials: int
     asked: PlannedCalls | None
 
+    def hours(self, speed: float) -> float | None:
+        """To write the replies at so many tokens per second; None if nothing is asked, or nobody can say what."""
+        return self.asked.completion_tokens / speed / HOUR if self.asked and self.asked.calls else None
+
     def cells(self, speed: float, prices: dict[str, Price]) -> tuple[str, ...]:
         """The cells of its line, by HEADS. speed: reply tokens per second."""
         place = (self.benchmark, self.scorer, self.model or NONE, f"{self.rows:,}", str(self.trials))
         if self.asked is None:
             return (*place, *[NONE] * (len(HEADS) - len(place)))
-        hours = f"{self.asked.completion_tokens / speed / HOUR:.2f}" if self.asked.calls else NONE
-        return (*place, *self.asked.cells, hours, self.asked.dollars(price_of(self.model, prices), NONE))
+        hours = self.hours(speed)
+        return (
+            *place,
+            *self.asked.cells,
+            NONE if hours is None else f"{hours:.2f}",
+            self.asked.dollars(price_of(self.model, prices), NONE),
+        )
 
 
 def expected_calls(settings: BenchSettings, benchmarks: Iterable[Benchmark]) -> Iterator[ExpectedCalls]:
     """One for each benchmark, scorer and model, in the order in which they would be scored."""
-    judged = settings.judged_scorers
+    judged, lacking = settings.judged_scorers, scorers_left_out(settings)
     for benchmark in benchmarks:
         rows = sum(len(example.answers) for example in benchmark.examples)
         for name in dict.fromkeys(settings.scorers):
-            if name not in judged:
+            if name not in judged and name not in lacking:
                 yield ExpectedCalls(benchmark.name, name, None, rows, trials=1, asked=PlannedCalls(0, 0, 0))
         trials = 1 if benchmark.world == WORLD else settings.judge.trials
         for model in settings.models:
             found = _asked_by_each(settings, benchmark, trials, card_of(model))
             for name in judged:
                 yield ExpectedCalls(benchmark.name, name, model, rows, trials, found.get(name))
+
+
+def scorers_left_out(settings: BenchSettings) -> dict[str, str]:
+    """The scorers chosen that a run leaves out, because it has no model for them: what each needs."""
+    needs = {name: "claim_checker.model" for name in CHECKER_SCORERS if settings.claim_checker.model is None}
+    needs |= {BertScore.name: "bert_score.model"} if settings.bert_score.model is None else {}
+    return {name: key for name, key in needs.items() if name in settings.scorers}
 
 
 def _asked_by_each(
@@ -86,6 +103,9 @@ def expected_calls_table(settings: BenchSettings, prices: dict[str, Price]) -> t
         if rows is not None:
             lines.append((name, NONE, NONE, f"{rows:,}", *[NONE] * (len(HEADS) - 4)))
     notes = [f"missing: {one}" for one in missing]
+    notes += [
+        f"left out: {name}: {key} is not a folder with a model" for name, key in scorers_left_out(settings).items()
+    ]
     notes.append(
         "tokens are the words and punctuation marks of a rule-based mock judge, so this is a rough estimate; "
         f"hours assume {speed:,g} reply tokens per second (judge.reply_tokens_per_second) and no time for prompts"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric
+from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, MeanOverSeeds, Metric
 from rag_zeval.budget import Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
@@ -140,6 +140,28 @@ def group_trials(trials: Iterable[Trial]) -> list[ScorerTrials]:
         ScorerTrials(own[0].benchmark, scorer, model, tuple(own), _over_trials(own))
         for (_, scorer, model), own in groups.items()
     ]
+
+
+def over_seeds(seeds: Sequence[ScorerTrials]) -> ScorerTrials:
+    """One scorer by models that differ in their training seed alone, as one: metrics are means over the models.
+
+    There must be at least one model; one alone is returned as it is. A metric that a model lacks is left out.
+    """
+    first, *others = seeds
+    if not others:
+        return first
+    metrics = {}
+    for name in (name for name in first.metrics if all(name in one.metrics for one in others)):
+        of_seeds = [one.metrics[name] for one in seeds]
+        metrics[name] = MetricOverTrials(
+            name,
+            MeanOverSeeds(tuple(of_seeds)),
+            np.logical_or.reduce([metric.scored for metric in of_seeds]),
+            values=tuple(value for metric in of_seeds for value in metric.values),
+            mean_coverage=sum(metric.mean_coverage for metric in of_seeds) / len(of_seeds),
+        )
+    trials = tuple(trial for one in seeds for trial in one.trials)
+    return ScorerTrials(first.benchmark, first.scorer, first.model, trials, metrics)
 
 
 def _over_trials(trials: Sequence[Trial]) -> dict[str, MetricOverTrials]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from eval_benchmarks.benchmark import Metric
 from experiments.arm_commands import BASE, Experiment
-from experiments.arm_results import ArmResult, ArmResults, ratio_of
+from experiments.arm_results import ArmResult, ArmResults
 from rag_zeval.files import Row
 from rag_zeval.statistics.bootstrap import Ratio, hierarchical_interval
 
@@ -57,7 +57,7 @@ def estimate(
     minus = _mean([model.statistic.point(keep) for model in first]) if known and first else 0.0
     points = [model.statistic.point(keep) - minus if known else math.nan for model in second]
     value = _mean(points)
-    limits = hierarchical_interval([ratio_of(m) for m in first], [ratio_of(m) for m in second], keep, draws, seed)
+    limits = hierarchical_interval([m.statistic for m in first], [m.statistic for m in second], keep, draws, seed)
     low, high = limits if limits and not math.isnan(value) else (None, None)
     row: Row = {"value": _defined(value), "ci_low": low, "ci_high": high}
     row |= {"n": int(keep.sum()), "coverage": float(keep.mean())}
@@ -93,7 +93,8 @@ def _metrics(results: Iterable[ArmResult], benchmark: str, name: str) -> list[Me
 
 def _unread_wrong(metric: Metric) -> Metric:
     """The mean over all instances, those without a score counted as 0."""
-    top, ones = np.where(metric.scored, ratio_of(metric).top, 0.0), np.ones(len(metric.scored))
+    assert isinstance(metric.statistic, Ratio), metric.name
+    top, ones = np.where(metric.scored, metric.statistic.top, 0.0), np.ones(len(metric.scored))
     return Metric(metric.name + UNREAD, Ratio(top, ones), ones.astype(bool))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from eval_benchmarks.datasets.ragchecker_meta import KINDS
 from eval_benchmarks.output.curves import COLOURS, Curves, mark_switches, png, smoothed, step_axes, widen
 from experiments.arm_commands import BASE, RL, Experiment, run_name
 from experiments.arm_estimates import PAIRWISE, RANKING, UNREAD, VERDICTS, estimates
@@ -20,7 +21,7 @@ from experiments.markdown import DASH, change, fill
 from rag_zeval.files import Row, write_bytes, write_json, write_text
 
 GROUNDING, REWARD = "figure-3.png", "figure-4.png"
-HEADLINES = (RANKING, PAIRWISE, VERDICTS)
+HEADLINES = (RANKING, PAIRWISE, VERDICTS, *KINDS)
 SHORT = 12  # digits of a hash that are shown
 SEEDS = 3
 PROMPTS = 500  # for each K, at least
@@ -58,12 +59,16 @@ def _write_figures(experiment: Experiment, results: ArmResults) -> list[str]:
 
 
 def grounding_figure(runs: Sequence[Curves], smoothing: int) -> bytes:
-    """Figure 3 as PNG: how verbatim the quotes are, and how many claims an answer is split into, by training step."""
-    figure, axes = step_axes(2, 9.6, 3.6)
-    for ax, name, label, colour, least in (
-        (axes[0], "evidence", "evidence grounding (0 to 1)", COLOURS[0], 0.1),
-        (axes[1], "claims", "claims per answer", COLOURS[1], 2.0),
-    ):
+    """Figure 3 as PNG: how verbatim the quotes are, how many claims an answer is split into, and, if the runs have it,
+    how far quotes entail claims, by training step.
+    """
+    panels = [
+        ("evidence", "evidence grounding (0 to 1)", 0.1),
+        ("claims", "claims per answer", 2.0),
+        ("entailment", "entailment of supported claims (0 to 1)", 0.1),
+    ][: 3 if any("entailment" in run for run in runs) else 2]
+    figure, axes = step_axes(len(panels), 4.8 * len(panels), 3.6)
+    for ax, (name, label, least), colour in zip(axes, panels, COLOURS, strict=False):
         _draw(ax, runs, name, smoothing, colour)
         widen(ax, least)
         ax.set_ylabel(label)

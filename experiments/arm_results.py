@@ -1,7 +1,9 @@
 """The result file of an arm and seed: small enough to be kept, enough to compute every table and figure again.
 
-It is JSON, a field a line. Of a metric it has a value for each instance of the benchmark: a number, `[top, bottom]` of
-a ratio whose bottom is not 1, or null (no score). Of a training curve it has a number for each step, or null.
+It is JSON, a field a line. Of a mean it has a value for each instance of the benchmark: a number, `[top, bottom]` of
+a ratio whose bottom is not 1, or null (no score). Of a correlation it has `{correlation, scores, labels}`: which, each
+instance's score or null, and its annotators' labels. Of several trials it has `{trials}`, each one's metric. Of a
+training curve it has a number for each step, or null.
 """
 
 import json
@@ -14,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from eval_benchmarks.bench_manifest import read_run as read_bench
-from eval_benchmarks.benchmark import Benchmark, Metric, ratio_metric
+from eval_benchmarks.benchmark import Benchmark, MeanOfMetrics, Metric, ratio_metric
 from eval_benchmarks.output.curves import read_curves
-from eval_benchmarks.trials import Trial
+from eval_benchmarks.trials import ScorerTrials, group_trials
 from experiments.arm_commands import BASE, RL, TRAINING, ArmRun, Experiment, run_name
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
@@ -38,7 +40,7 @@ from rag_zeval.files import (
 )
 from rag_zeval.stages.config import load_config
 from rag_zeval.stages.training_log import read_run
-from rag_zeval.statistics.bootstrap import Ratio
+from rag_zeval.statistics.bootstrap import Correlation, Ratio
 from rag_zeval.statistics.weighted_correlations import Floats
 
 # of the training curves (eval_benchmarks.output.curves.METRICS), those that are kept
@@ -60,7 +62,7 @@ RESULT: FieldTypes = {  # what is read of a file
 class ArmResult:
     """The content of a result file: `row` holds all of it.
 
-    data: the hash of each benchmark's data; metrics: by benchmark and name, each a ratio; curves: (steps,), NaN where a
+    data: the hash of each benchmark's data; metrics: by benchmark and name; curves: (steps,), NaN where a
     step has no value.
     """
 
@@ -118,7 +120,8 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
     folder = experiment.folder(run)
     manifests = {command.stage: read_json(folder / command.stage / "manifest.json") for command in run.commands}
     curves = read_curves(read_run(folder / RL)) if RL in manifests else {}
-    trials = {trial.benchmark.name: trial for trial in read_bench(folder / "bench")[1] if trial.model == run.model}
+    trials = [trial for trial in read_bench(folder / "bench")[1] if trial.model == run.model]
+    scored = {scorer.benchmark.name: scorer for scorer in group_trials(trials)}
     return {
         "experiment": experiment.name,
         "arm": run.arm,
@@ -129,38 +132,41 @@ def result_row(experiment: Experiment, run: ArmRun, benchmarks: Sequence[Benchma
         "model": model_sha256(run.model),
         "answers": file_sha256(experiment.responses) if run.commands else None,
         **known,
-        "benchmarks": {benchmark.name: _benchmark_row(trials[benchmark.name]) for benchmark in benchmarks},
+        "benchmarks": {benchmark.name: _benchmark_row(scored[benchmark.name]) for benchmark in benchmarks},
         "curves": {name: curve_values(curves[name]) for name in CURVES if name in curves},
     }
 
 
-def _benchmark_row(trial: Trial) -> Row:
+def _benchmark_row(scorer: ScorerTrials) -> Row:
     return {
-        "data_hash": trial.benchmark.data_hash,
-        "prompt_hash": trial.prompt_hash,
-        "metrics": {metric.name: metric_values(metric) for metric in trial.benchmark.metrics(trial.scored)},
+        "data_hash": scorer.benchmark.data_hash,
+        "prompt_hash": scorer.trials[0].prompt_hash,
+        "metrics": {name: metric_values(metric) for name, metric in scorer.metrics.items()},
     }
 
 
-def check_ratios(benchmarks: Iterable[Benchmark]) -> None:
+def check_kept(benchmarks: Iterable[Benchmark]) -> None:
     """Raises InputError for a benchmark whose metrics a result file cannot hold."""
     for benchmark in benchmarks:
-        if not all(isinstance(metric.statistic, Ratio) for metric in benchmark.metrics({})):
+        if not all(isinstance(metric.statistic, Ratio | Correlation) for metric in benchmark.metrics({})):
             raise InputError(
-                f"benchmarks: {benchmark.name} has metrics that are not means; experiments keep only means"
+                f"benchmarks: {benchmark.name} has metrics that are neither means nor correlations; experiments keep "
+                "only those"
             )
 
 
-def ratio_of(metric: Metric) -> Ratio:
-    """The metric's statistic: a result file holds no other kind."""
-    assert isinstance(metric.statistic, Ratio), metric.name
-    return metric.statistic
-
-
-def metric_values(metric: Metric) -> list[Any]:
-    """What the file has for each instance."""
-    ratio = ratio_of(metric)
-    columns = zip(map(_short, ratio.top.tolist()), map(_short, ratio.bottom.tolist()), metric.scored, strict=True)
+def metric_values(metric: Metric) -> Any:
+    """What the file has of a metric: of a ratio, correlation, or mean of such over trials."""
+    statistic = metric.statistic
+    if isinstance(statistic, MeanOfMetrics):
+        return {"trials": [metric_values(trial) for trial in statistic.metrics]}
+    if isinstance(statistic, Correlation):
+        scores = [_short(score) if there else None for score, there in zip(statistic.x, metric.scored, strict=True)]
+        labels = [[_short(label) for label in row] for row in statistic.y.tolist()]
+        return {"correlation": statistic.kind, "scores": scores, "labels": labels}
+    assert isinstance(statistic, Ratio), metric.name
+    tops, bottoms = (map(_short, column.tolist()) for column in (statistic.top, statistic.bottom))
+    columns = zip(tops, bottoms, metric.scored, strict=True)
     return [(top if bottom == 1 else [top, bottom]) if scored else None for top, bottom, scored in columns]
 
 
@@ -170,7 +176,7 @@ def curve_values(curve: Iterable[float]) -> list[float | None]:
 
 
 def _short(value: float) -> float:
-    return int(value) if value.is_integer() else value
+    return int(value) if float(value).is_integer() else float(value)
 
 
 def write_result(path: Path, row: Row) -> None:
@@ -196,8 +202,15 @@ def read_result(path: Path) -> ArmResult:
         raise InputError(f"{path}: is not a result file: {type(error).__name__}: {error}") from error
 
 
-def read_metric(name: str, values: Iterable[Any]) -> Metric:
-    """The metric that `metric_values` came from; an instance without a score is 0 of 0."""
+def read_metric(name: str, values: Any) -> Metric:
+    """The metric that `metric_values` came from; an instance without a score is 0 of 0, or NaN in a correlation."""
+    if isinstance(values, Mapping) and "trials" in values:
+        trials = tuple(read_metric(name, of_trial) for of_trial in values["trials"])
+        return Metric(name, MeanOfMetrics(trials), np.logical_or.reduce([trial.scored for trial in trials]))
+    if isinstance(values, Mapping):
+        scores = np.array(values["scores"], dtype=float)  # null becomes NaN
+        correlation = Correlation(values["correlation"], scores, np.array(values["labels"], dtype=float))
+        return Metric(name, correlation, ~np.isnan(scores))
     pairs: list[Any] = [(value, 1) if isinstance(value, int | float) else value for value in values]
     return ratio_metric(name, pairs)
 

@@ -28,7 +28,7 @@ from experiments.arm_commands import (
 from experiments.arm_report import write_report
 from experiments.arm_results import (
     check_answers,
-    check_ratios,
+    check_kept,
     identity,
     is_done,
     read_results,
@@ -66,7 +66,7 @@ class ExperimentWork:
         settings = check_settings(BenchSettings, load_config("bench", bench.words))
         check_models(settings)
         self.benchmarks: Sequence[Benchmark] = load_benchmarks(settings)[0]
-        check_ratios(self.benchmarks)
+        check_kept(self.benchmarks)
         self.identities = {
             run.name: identity(run, self.answers.settings, self.benchmarks, bench.settings) for run in self.runs
         }

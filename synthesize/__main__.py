@@ -32,7 +32,7 @@ from rag_zeval.stages.memory import watched
 from rag_zeval.stages.yaml_file import read_yaml
 from rag_zeval.streams import drawn, exit_status
 from rag_zeval.text import one_line
-from synthesize.answer_set import ROW, provenance, read_answers
+from synthesize.answer_set import OLDER, ROW, provenance, read_answers
 from synthesize.faithfulness import measure_faithfulness, print_faithfulness
 from synthesize.jobs import Batch, Job, JobReader, batches, prompt_hash
 from synthesize.settings import NANO, Settings
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 # Keys that decide what a row says. The paths of source and model do not: their hashes stand in `made_with`.
 BINDING = (
-    "n_questions", "split", "seed", "alphas", "chat_template", "max_new_tokens", "max_sentences", "max_passage_tokens",
+    "n_questions", "split", "seed", "alphas", "mixing", "chat_template", "max_new_tokens", "max_sentences",
+    "max_passage_tokens",
     "dtype", "engine",
 )  # fmt: skip
 
@@ -133,7 +134,7 @@ def _claim(out: Path, responses: Path, config: dict[str, Any], made_with: dict[s
             raise InputError(f"{out}: holds responses.jsonl without config.yaml; choose another out_dir")
         before = read_yaml(config_file)
         made_before = before.get("made_with")
-        rows_of = before | (made_before if isinstance(made_before, dict) else {})
+        rows_of = OLDER | before | (made_before if isinstance(made_before, dict) else {})
         now = {key: config[key] for key in BINDING} | made_with
         if key := first_difference({key: rows_of.get(key) for key in now}, now):
             raise InputError(

@@ -37,9 +37,17 @@ from rag_zeval.text import without_surrogates
 MADE_WITH = b"rag_zeval_made_with"  # the key of the metadata
 # Of a manifest's `made_with` and `config`: what the answer to one question follows from.
 OF_THE_RUN = ("model_sha256", "prompt_hash")
-OF_THE_CONFIG = ("alphas", "chat_template", "max_new_tokens", "dtype", "engine")
+OF_THE_CONFIG = ("alphas", "mixing", "chat_template", "max_new_tokens", "dtype", "engine")
+OLDER = {"mixing": "logits"}  # of answers from before the key existed
 MANIFEST: FieldTypes = {
-    "config": {"alphas": [(int, float)], "chat_template": bool, "max_new_tokens": COUNT, "dtype": str, "engine": str},
+    "config": {
+        "alphas": [(int, float)],
+        "chat_template": bool,
+        "max_new_tokens": COUNT,
+        "dtype": str,
+        "engine": str,
+        "mixing": Maybe(str),
+    },
     "made_with": dict.fromkeys(OF_THE_RUN, (str, NONE)),
 }
 RESPONSE: FieldTypes = {
@@ -53,7 +61,7 @@ KEPT = ("alpha", "text", "n_tokens", "finished")
 
 def provenance(config: Mapping[str, Any], made_with: Mapping[str, Any]) -> Row:
     """What an answer follows from, of a run's configuration and what it was made with."""
-    return {key: made_with[key] for key in OF_THE_RUN} | {key: config[key] for key in OF_THE_CONFIG}
+    return {key: made_with[key] for key in OF_THE_RUN} | {key: {**OLDER, **config}[key] for key in OF_THE_CONFIG}
 
 
 def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
@@ -66,7 +74,7 @@ def read_answers(path: str | Path, made_with: Row) -> dict[str, list[Row]]:
 
     try:
         table = pyarrow.parquet.read_table(path)
-        before = parse_row((table.schema.metadata or {})[MADE_WITH])
+        before = OLDER | parse_row((table.schema.metadata or {})[MADE_WITH])
         rows = table.select(["id", "responses"]).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error

@@ -81,7 +81,7 @@ class Answerer:
         prompts = [job.with_passage for job in batch], [job.without_passage for job in batch]
         alphas, limits = self.settings.alphas, (self.settings.max_new_tokens, self.stops)
         if self.vllm is None:
-            return decode(self.model, *prompts, alphas, *limits)
+            return decode(self.model, *prompts, alphas, *limits, self.settings.mixing)
         answers, lost = [], 0
         for job, coupled in zip(batch, self.vllm.decode(*prompts, alphas, *limits), strict=True):
             left = [alpha for alpha, response in zip(alphas, coupled, strict=True) if response is None]

@@ -2,6 +2,8 @@
 
     y_t = argmax[(1 + a) * logits(q, c, y<t) - a * logits(q, y<t)]
 
+or, as the RAG-Zeval paper prints it (Eq. 3), the same of probabilities.
+
 a = 0 is plain decoding with the passage c, a = -1 plain decoding without it, a < -1 pushes away from it. The same
 arithmetic as transformers' `generate(guidance_scale=1 + a, negative_prompt_ids=...)`, but each prompt is read once for
 all alphas, and what all prompts of a batch begin with once for all of them: the alphas of a question are branches of
@@ -15,7 +17,7 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers.cache_utils import DynamicCache
@@ -24,6 +26,7 @@ from rag_zeval.errors import InputError
 from rag_zeval.models.decoding import grouped_attention, growing_cache
 
 Prompts = Sequence[Sequence[int]]
+Mixing = Literal["logits", "probabilities"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,13 @@ def decode(
     alphas: Sequence[float],
     max_new_tokens: int,
     stops: Collection[int],
+    mixing: Mixing = "logits",
 ) -> list[list[Response]]:
     """Answers to a batch of questions, `[question][alpha]`, each of at most `max_new_tokens` tokens.
 
-    with_passage, without_passage: prompt token ids of each question, any lengths. A branch ends at a stop token; a
-    question whose branches have all ended leaves the batch. Raises InputError for a model without full attention.
+    with_passage, without_passage: prompt token ids of each question, any lengths. mixing: of what the two streams are
+    weighted. A branch ends at a stop token; a question whose branches have all ended leaves the batch. Raises
+    InputError for a model without full attention.
     """
     rows = list(range(len(with_passage)))  # which question each batch row belongs to
     tokens: list[list[list[int]]] = [[[] for _ in alphas] for _ in rows]
@@ -55,7 +60,7 @@ def decode(
     _check_layers(model)
     with grouped_attention(model):
         streams = [
-            _Stream(model, prompts, weights)
+            _Stream(model, prompts, weights, mixing)
             for prompts, weights in (
                 (with_passage, [1 + alpha for alpha in alphas]),
                 (without_passage, [-alpha for alpha in alphas]),
@@ -96,8 +101,8 @@ class _Stream:
     Cache columns: [left padding, prompt | branch 0, 1, .. of new token 0 | branch 0, 1, .. of new token 1 | ..].
     """
 
-    def __init__(self, model: Any, prompts: Prompts, weights: Sequence[float]):
-        self.model = model
+    def __init__(self, model: Any, prompts: Prompts, weights: Sequence[float], mixing: Mixing):
+        self.model, self.mixing = model, mixing
         self.n_alphas = len(weights)
         self.branches = torch.tensor([b for b, weight in enumerate(weights) if weight], device=model.device)
         self.weights = torch.tensor([weight for weight in weights if weight], device=model.device)[:, None]
@@ -156,11 +161,12 @@ class _Stream:
         return out.logits.float()
 
     def weighted_logits(self) -> Any:
-        """[rows, alphas, vocabulary] in float32: this stream's part of the mixture."""
+        """[rows, alphas, vocabulary] in float32: this stream's part of the mixture, of logits or of probabilities."""
+        mixed = self.logits if self.mixing == "logits" else self.logits.softmax(-1)
         if len(self.branches) == self.n_alphas:
-            return self.logits * self.weights
-        part = self.logits.new_zeros(len(self.logits), self.n_alphas, self.logits.shape[-1])
-        part[:, self.branches] = self.logits * self.weights
+            return mixed * self.weights
+        part = mixed.new_zeros(len(mixed), self.n_alphas, mixed.shape[-1])
+        part[:, self.branches] = mixed * self.weights
         return part
 
     def feed(self, chosen: Any) -> None:

@@ -31,6 +31,7 @@ class Settings(Section):
     answers: Text | None
     model: Text
     chat_template: bool
+    mixing: Literal["logits", "probabilities"]
     alphas: Annotated[list[FiniteFloat], Field(min_length=1), AfterValidator(_different)]
     max_new_tokens: PositiveInt
     max_sentences: PositiveInt | None
@@ -46,6 +47,12 @@ class Settings(Section):
     flag_near_identical: Share
     flag_repetition: Share
     flag_passage: Share
+
+    @model_validator(mode="after")
+    def _check_mixing(self) -> Settings:
+        if self.mixing != "logits" and self.engine == "vllm":
+            raise ValueError("config: key 'mixing': engine=vllm mixes logits alone; set engine=transformers")
+        return self
 
     @model_validator(mode="after")
     def _check_address(self) -> Settings:

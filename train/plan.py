@@ -60,6 +60,7 @@ class Disk:
     checkpoints: int | None  # None: every one is kept, and how many there will be is not known
     export: float
     best: float = 0.0
+    keeps_last: bool = True  # whether a finished run keeps its last checkpoint
 
     @property
     def checkpoint(self) -> float:
@@ -70,32 +71,39 @@ class Disk:
         """All that stands at once at most; None if that is not known."""
         return None if self.checkpoints is None else self.checkpoint * self.checkpoints + self.best + self.export
 
+    @property
+    def kept(self) -> float:
+        """What a finished run keeps."""
+        return self.export + (self.checkpoint if self.keeps_last else 0.0)
+
 
 def plan_disk(shape: Shape, verl: DictConfig, steps: int | None, export: str = "last") -> Disk:
-    """What verl's FSDP checkpoints take.
+    """What the FSDP checkpoints of one of verl's trainers take, and the model.
 
     model and hf_model are the weights in the engine's dtype (with `save_lora_only` the adapter alone), optimizer two
     numbers of it a trained parameter. verl removes an old checkpoint before it writes the next, but does not know of
     the one that an interrupted run went on from: so `max_actor_ckpt_to_keep`, and one more. With `export` "best" the
     weights of the best step outlive its checkpoint.
     """
-    worker = verl.actor_rollout_ref
-    saved, rank = worker.actor.checkpoint, worker.model.lora_rank
-    stored = BYTES[worker.actor.fsdp_config.model_dtype or "fp32"]
+    rl = "actor_rollout_ref" in verl
+    worker = verl.actor_rollout_ref if rl else verl
+    saved, engine = (worker.actor.checkpoint, worker.actor.fsdp_config) if rl else (verl.checkpoint, verl.engine)
+    rank, stored = worker.model.lora_rank, BYTES[engine.model_dtype or "fp32"]
     adapter = shape.adapter(rank, worker.model.target_modules) if rank else 0
     numbers = {
         "model": adapter if rank and saved.get("save_lora_only") else shape.parameters + adapter,
         "optimizer": 2 * (adapter or shape.parameters),
         "hf_model": shape.parameters + adapter,
     }
-    keep, every = verl.trainer.max_actor_ckpt_to_keep, verl.trainer.save_freq
-    ever = -(-steps // every) if steps else None  # the last step is always saved
+    keep, every = verl.trainer["max_actor_ckpt_to_keep" if rl else "max_ckpt_to_keep"], verl.trainer.save_freq
+    ever = (-(-steps // every) if every > 0 else 1) if steps else None  # the last step is always saved
     contents = {name: float(stored * count) for name, count in numbers.items() if name in saved.save_contents}
     return Disk(
         contents,
         min(keep + 1, ever or keep + 1) if keep else ever,
         float((4 if rank else stored) * shape.parameters),  # a merged adapter is exported in fp32
         contents["model" if rank else "hf_model"] if export == "best" and keep else 0.0,
+        keeps_last=rl,
     )
 
 
@@ -141,7 +149,9 @@ def print_plan(settings: TrainSettings) -> int:
         problems += filter(None, [misfit(shape, setup, gpu_gib)])
     if shape:
         steps = None if total is None else count_steps(settings.verl, total)
-        values |= {"disk": plan_disk(shape, verl, steps, settings.export), "free": free_bytes(settings.out_dir)}
+        disk = plan_disk(shape, verl, steps, settings.export)
+        lack = disk.total and lack_of_disk(disk.total, settings.out_dir, [Path(settings.out_dir)])
+        values |= {"disk": disk, "free": free_bytes(settings.out_dir), "lack": lack}
     print(render(values), end="")
     if problems:
         raise InputError("; ".join(problems))
@@ -244,6 +254,15 @@ def free_bytes(folder: str) -> int:
     while not place.exists():
         place = place.parent
     return shutil.disk_usage(place).free
+
+
+def lack_of_disk(needed: float, folder: str, parts: Sequence[Path]) -> str | None:
+    """A line if the disk of a folder has no room for so many bytes; what its parts hold already counts as room."""
+    there = sum(path.stat().st_size for part in parts for path in part.rglob("*") if path.is_file())
+    free = free_bytes(folder)
+    if needed <= there + free:
+        return None
+    return f"disk: {folder} needs up to {sized(needed)} and holds {sized(there)}, but only {sized(free)} are free"
 
 
 def sized(size: float) -> str:

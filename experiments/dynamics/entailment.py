@@ -39,12 +39,18 @@ class EntailmentScorer:
 
 def open_scorer(spec: str) -> EntailmentScorer:
     """Raises InputError for a spec that is none of SPECS, and for a folder without an NLI model."""
-    kind, _, folder = spec.partition(":")
-    if spec == "oracle":
+    folder = nli_folder(spec)
+    if folder is None:
         return EntailmentScorer("the exact oracle of the nano world", _by_truth)
-    if kind == "nli" and folder:
-        return EntailmentScorer(f"the NLI model {Path(folder).resolve().name}", _by_nli(folder))
-    raise InputError(f"entailment={spec}: expected {SPECS}")
+    return EntailmentScorer(f"the NLI model {Path(folder).resolve().name}", _by_nli(folder))
+
+
+def nli_folder(spec: str) -> str | None:
+    """The folder that a spec names, which need not exist; None for the oracle. Raises InputError as `open_scorer`."""
+    kind, _, folder = spec.partition(":")
+    if spec != "oracle" and not (kind == "nli" and folder):
+        raise InputError(f"entailment={spec}: expected {SPECS}")
+    return folder or None
 
 
 def _by_truth(claims: Sequence[Claim]) -> list[float | None]:

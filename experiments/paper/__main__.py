@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rag_zeval.errors import InputError
 from rag_zeval.stages.config import check_settings, load_config
 from rag_zeval.streams import exit_status
 
@@ -39,25 +40,35 @@ def show_plan(plan: TablesPlan) -> None:
     """Only what would be run, in order, and what it costs."""
     from eval_benchmarks.output.table import open_console, show
     from experiments.arm_commands import answers_command
-    from experiments.paper.costs import plan_table, trainings_table
+    from experiments.paper.costs import HOURS, lacking_disk, plan_table, trainings_table, trainings_to_do
     from experiments.paper.tables import open_rows
 
-    judges = plan.judges
-    commands = [f"answers: {answers_command(judges.experiment).line}"] if plan.trained else []
-    commands += [f"{name}: {command.line}" for name in plan.trained for command in judges.runs[name].commands]
-    tables = [trainings_table(plan.trained, judges), plan_table(plan.bench, plan.settings)]
-    show(open_console(), tables, [*_mocked(plan), *commands, *open_rows(plan.lacking)])
+    judges, names = plan.judges, [*plan.trained, *plan.waiting]
+    notes = [*_mocked(plan), *([HOURS] if names else [])]
+    notes += [f"waits for data, see below: {', '.join(plan.waiting)}"] if plan.waiting else []
+    notes += [f"answers: {answers_command(judges.experiment).line}"] if names else []
+    notes += [f"{name}: {command.line}" for name in names for command in judges.runs[name].commands]
+    notes += [] if plan.bench else ["no run of the bench can be planned: see what is missing below"]
+    todo = trainings_to_do(names, judges)
+    notes += [f"warning: {line}" for line in [lacking_disk(todo, judges)] if line]
+    tables = [trainings_table(names, judges, todo)] if names else []
+    tables += [plan_table(plan.bench, plan.settings, judges)] if plan.bench else []
+    show(open_console(), tables, [*notes, *open_rows(plan.lacking)])
 
 
 def fill_tables(plan: TablesPlan) -> int:
     """Train and run what is missing, and write the tables and figures; the exit status."""
     from eval_benchmarks.output.table import open_console, show
+    from experiments.paper.bench_runs import sources
     from experiments.paper.cells import count, fill, mark, read_finished
+    from experiments.paper.costs import lacking_disk, trainings_to_do
     from experiments.paper.figures import draw_figures, judged_example
     from experiments.paper.tables import all_tables, write_page
 
     for run in plan.bench:
         run.check_data()
+    if line := lacking_disk(trainings_to_do(plan.trained, plan.judges), plan.judges):
+        raise InputError(f"{line}; move runs_dir of configs/experiments.yaml, or train fewer arms")
     failures = plan.judges.train(plan.trained)
     runs = [run for run in plan.bench if run.judge not in plan.judges.runs or plan.judges.is_there(run.judge)]
     ended = {run.folder: run.do() for run in runs}
@@ -65,13 +76,15 @@ def fill_tables(plan: TablesPlan) -> int:
     failures += [f"{folder.name}: the bench failed" for folder, well in ended.items() if not well]
 
     lines = {
-        number: mark([fill(row, finished, plan.lacking.get(row)) for row in rows]) for number, rows in plan.rows.items()
+        number: mark([fill(row, sources(row, plan.judges), finished, plan.lacking.get(row)) for row in rows])
+        for number, rows in plan.rows.items()
     }
     notes = [*_mocked(plan), *_other_judges(plan), *failures]
     case = judged_example(lines, plan.settings.example)
-    if case is None:
+    if case is None and {1, 2} & set(lines):
         notes.append("Figures 6, 7 (cases.html): need an example that RAG-Zeval of 7B judged, trained and not")
-    page = write_page(plan, lines, notes, draw_figures(lines, plan.judges), case)
+    figures = draw_figures(lines, plan)
+    page = write_page(plan, lines, [*notes, *figures.open], figures.drawn, case)
     counts = [f"{cells} cells: {reason}" for reason, cells in count(lines).items()]
     show(open_console(), all_tables(plan, lines, intervals=False), counts)
     print(f"page: {page}")

@@ -13,6 +13,7 @@ from eval_benchmarks.bench_settings import RunSettings, check_names
 from eval_benchmarks.benchmark import Benchmark
 from eval_benchmarks.datasets.registry import BENCHMARKS
 from eval_benchmarks.originals.packages import ORIGINALS
+from experiments.dynamics.entailment import nli_folder
 from experiments.paper.methods import MEASURED, TABLES, PaperRow, paper_rows
 from experiments.paper.paper_settings import MOCK_JUDGE, PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
@@ -26,6 +27,7 @@ from rag_zeval.stages.config import check_settings, load_config
 NO_MODEL = "no-model"
 VLLM = "vllm:"  # before a folder: decoded on this machine's GPUs
 TRIALS = 5  # samples of a judge, as in the paper
+PAPER_BASE = "Qwen2.5-7B-Instruct"  # of the judges that the paper trains
 DONE = "done.json"  # in the folder of a run: the words it has ended with
 
 
@@ -69,7 +71,8 @@ class BenchRun:
 class TablesPlan:
     """What the tables chosen need: the rows of each, what a row lacks, judges to train and runs of the bench, in order.
 
-    rows: of the tables that are measured; lacking: of the rows that cannot be measured here.
+    rows: of the tables that are measured; lacking: of the rows that cannot be measured here; waiting: judges that could
+    be trained, but whose rows lack data: a dry run plans them, a real one does not train what it cannot measure.
     """
 
     settings: PaperSettings
@@ -77,13 +80,24 @@ class TablesPlan:
     rows: Mapping[int, list[PaperRow]]
     lacking: Mapping[PaperRow, str]
     trained: list[str]
+    waiting: list[str]
     bench: list[BenchRun]
+
+    def stand_in(self, row: PaperRow) -> str | None:
+        """What gives a row's scores in the place of the paper's model; None if the paper's own does."""
+        if row.arm is None:
+            return "mock judge" if row.model in self.settings.mocked else None
+        base = Path(next(iter(self.judges.runs.values())).base).name
+        return None if base == PAPER_BASE else f"trained from {base}"
 
 
 def plan_tables(settings: PaperSettings) -> TablesPlan:
     """Raises InputError for a table, an arm or a benchmark that does not exist."""
     if unknown := [number for number in settings.tables if number not in TABLES]:
         raise InputError(f"tables: unknown table {unknown[0]}; choose from: {', '.join(map(str, TABLES))}")
+    folder = nli_folder(settings.entailment) if settings.entailment else None
+    if folder and not settings.dry_run and not Path(folder).is_dir():
+        raise InputError(f"entailment=nli:{folder}: there is no such folder")
     judges = TrainedJudges(settings)
     numbers = [number for number in dict.fromkeys(settings.tables) if number in MEASURED]
     rows = {number: list(paper_rows(number, settings.benchmark_of_arms)) for number in numbers}
@@ -92,20 +106,30 @@ def plan_tables(settings: PaperSettings) -> TablesPlan:
         if reason := lacking(row, settings, judges):
             lacks[row] = reason
         else:
-            there.setdefault(source(row), []).append(row)
-    trained = list(dict.fromkeys(row.arm for of in there.values() for row in of if row.arm is not None))
-    return TablesPlan(
-        settings, judges, rows, lacks, trained, [_bench_run(of, settings, judges) for of in there.values()]
-    )
+            there.setdefault(sources(row, judges)[0], []).append(row)
+    arms = dict.fromkeys(row.arm for of in there.values() for row in of if row.arm is not None)
+    trained = [name for arm in arms for name in judges.of_arm[arm]]
+    without = {
+        row.arm: row.benchmark for of_table in rows.values() for row in of_table if row.arm and row.arm not in arms
+    }
+    waiting = [
+        name
+        for arm, benchmark in without.items()
+        for name in judges.of_arm[arm]
+        if _benchmark(settings.profile, benchmark)[0] is None  # public data, about the real world
+        if judges.world(name) is None and judges.lacking(name) is None
+    ]
+    runs = [_bench_run(of, name, settings, judges) for of in there.values() for name in _judges(of[0], judges)]
+    return TablesPlan(settings, judges, rows, lacks, trained, waiting, runs)
 
 
-def source(row: PaperRow) -> str:
-    """The name of the run, and of its folder, that a row is read from."""
-    return f"{row.benchmark}-{_judge(row)}"
+def sources(row: PaperRow, judges: TrainedJudges) -> list[str]:
+    """The names of the runs, and of their folders, that a row is read from: one, or one for each seed of an arm."""
+    return [f"{row.benchmark}-{name}" for name in _judges(row, judges)]
 
 
-def _judge(row: PaperRow) -> str:
-    return row.arm or (row.model if _asks_a_judge(row) else None) or NO_MODEL
+def _judges(row: PaperRow, judges: TrainedJudges) -> list[str]:
+    return judges.of_arm[row.arm] if row.arm else [(row.model if _asks_a_judge(row) else None) or NO_MODEL]
 
 
 def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> str | None:
@@ -114,14 +138,16 @@ def lacking(row: PaperRow, settings: PaperSettings, judges: TrainedJudges) -> st
     if there is None:
         return missing[0]
     if row.arm is not None:
-        known = judges.world(row.arm)
+        names = judges.of_arm[row.arm]
+        known = judges.world(names[0])
         if known != there.world:
             return f"a judge of {there.world or 'real words'}: this profile's knows {known or 'real words'} alone"
-        return judges.lacking(row.arm)
+        return next(filter(None, map(judges.lacking, names)), None)
     if row.model is not None:
         spec = settings.spec(row.model)
         if spec is None:
-            return f"models.{row.model}: a judge" if _asks_a_judge(row) else f"models.{row.model}: sentence vectors"
+            asks = not _embeds(row) and _asks_a_judge(row)
+            return f"models.{row.model}: {'a judge' if asks else 'a model of sentence vectors'}"
         if spec.startswith(VLLM) and settings.lacks_gpus():
             return f"models.{row.model}: GPUs for {spec}, or an endpoint"
         if row.original:
@@ -149,15 +175,15 @@ def _benchmark(profile: str, name: str) -> tuple[Benchmark | None, list[str]]:
     return BENCHMARKS[name](check_settings(RunSettings, load_config("bench", words)))
 
 
-def _bench_run(rows: list[PaperRow], settings: PaperSettings, judges: TrainedJudges) -> BenchRun:
-    """The run that measures rows of one source; none of them may lack anything."""
-    judge, name = _judge(rows[0]), rows[0].benchmark
+def _bench_run(rows: list[PaperRow], judge: str, settings: PaperSettings, judges: TrainedJudges) -> BenchRun:
+    """The run by a judge that measures rows of one source; none of them may lack anything."""
+    name = rows[0].benchmark
     benchmark, _ = _benchmark(settings.profile, name)
     greedy = benchmark is not None and benchmark.world is not None  # what is said twice is the same
     scorers = list(dict.fromkeys(scorer for row in rows for scorer in row.scorers))
     measures = [of[scorer] for scorer in scorers for of in (MEASURES, ORIGINALS) if scorer in of]
     model = judges.spec(judge) if judge in judges.runs else settings.spec(judge)
-    folder = Path(settings.out_dir) / "bench" / source(rows[0])
+    folder = Path(settings.out_dir) / "bench" / f"{name}-{judge}"
     values = {
         "benchmarks": [name],
         "scorers": scorers,
@@ -169,6 +195,11 @@ def _bench_run(rows: list[PaperRow], settings: PaperSettings, judges: TrainedJud
     }
     places = [f"profile={settings.profile}", f"out_dir={folder}"]
     return BenchRun(judge, name, folder, [*places, *(f"{key}={json.dumps(value)}" for key, value in values.items())])
+
+
+def _embeds(row: PaperRow) -> bool:
+    """Whether the model of a row gives vectors alone."""
+    return row.model == "ada-002"
 
 
 def _asks_a_judge(row: PaperRow) -> bool:

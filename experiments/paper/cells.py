@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from eval_benchmarks.bench_manifest import read_run
 from eval_benchmarks.bench_settings import Bootstrap
 from eval_benchmarks.output.comparisons import paired_test
-from eval_benchmarks.trials import ScorerTrials, group_trials
-from experiments.paper.bench_runs import BenchRun, source
+from eval_benchmarks.trials import ScorerTrials, group_trials, over_seeds
+from experiments.paper.bench_runs import BenchRun
 from experiments.paper.methods import PaperRow
 from rag_zeval.statistics.bootstrap import interval
 from rag_zeval.statistics.discriminative_power import holm
@@ -18,14 +18,15 @@ LEVEL = 0.01  # of the dagger, in the paper and here
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table. value: None where it is not measured, and `open` says why; printed: the paper's.
+    """One number of a table. value: None where it is not measured, and `open` says why.
 
-    significant: RAG-Zeval's row is better here than every other row measured, by the paired tests at LEVEL after
-    Holm's correction; None where that cannot be told.
+    metric: its name in the bench; printed: the paper's value, None if it has none. significant: RAG-Zeval's row is
+    better here than every other row measured, by the paired tests at LEVEL after Holm's correction; None where that
+    cannot be told.
     """
 
     metric: str
-    printed: float
+    printed: float | None
     value: float | None = None
     ci_low: float | None = None
     ci_high: float | None = None
@@ -45,7 +46,7 @@ class Line:
     bootstrap: Bootstrap | None = None
 
 
-FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by `source`
+FinishedRuns = Mapping[str, tuple[Bootstrap, list[ScorerTrials]]]  # by their names, as `sources` has them
 
 
 def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
@@ -54,26 +55,30 @@ def read_finished(runs: Iterable[BenchRun]) -> FinishedRuns:
     return {name: (settings.bootstrap, group_trials(trials)) for name, (settings, trials) in read.items()}
 
 
-def fill(row: PaperRow, finished: FinishedRuns, reason: str | None) -> Line:
-    """The line of a row; `reason`: what it needs, None if it was run."""
-    bootstrap, scorers = (None, []) if reason else finished.get(source(row), (None, []))
-    measuring = [one for one in scorers if one.benchmark.name == row.benchmark and one.scorer in row.measured_by]
-    best = max(measuring, key=lambda one: _value(row, one), default=None)
+def fill(row: PaperRow, sources: Sequence[str], finished: FinishedRuns, reason: str | None) -> Line:
+    """The line of a row, read from its sources; `reason`: what it needs, None if it was run."""
+    runs = [] if reason else [finished[name] for name in sources if name in finished]
+    bootstrap = runs[0][0] if runs else None
+    measuring: dict[str, list[ScorerTrials]] = {}  # by scorer, a model for each seed
+    for one in (one for _, scorers in runs for one in scorers):
+        if one.benchmark.name == row.benchmark and one.scorer in row.measured_by:
+            measuring.setdefault(one.scorer, []).append(one)
+    best = max(map(over_seeds, measuring.values()), key=lambda one: _value(row, one), default=None)
     if bootstrap is None or best is None:
         why = f"needs {reason}" if reason else "no scores: see the run's notes"
-        return Line(row, None, tuple(Cell(name, value, open=why) for name, value in row.printed.values.items()))
-    cells = [_cell(row, best, name, value, bootstrap) for name, value in row.printed.values.items()]
+        return Line(row, None, tuple(Cell(name, value, open=why) for name, value in row.metrics.items()))
+    cells = [_cell(best, name, value, bootstrap) for name, value in row.metrics.items()]
     return Line(row, best, tuple(cells), bootstrap)
 
 
 def _value(row: PaperRow, one: ScorerTrials) -> float:
     """By the table's first metric, as the paper chooses among a framework's own (A.4)."""
-    metric = one.metrics.get(row.metric(next(iter(row.printed.values))))
+    metric = one.metrics.get(next(iter(row.metrics)))
     return metric.value if metric and metric.values else float("-inf")
 
 
-def _cell(row: PaperRow, one: ScorerTrials, name: str, printed: float, bootstrap: Bootstrap) -> Cell:
-    metric = one.metrics.get(row.metric(name))
+def _cell(one: ScorerTrials, name: str, printed: float | None, bootstrap: Bootstrap) -> Cell:
+    metric = one.metrics.get(name)
     if metric is None or not metric.values:
         return Cell(name, printed, open="not defined on what was scored")
     low, high = interval(metric.statistic, metric.scored, bootstrap.draws, bootstrap.seed) or (None, None)
@@ -90,7 +95,7 @@ def mark(lines: Sequence[Line]) -> list[Line]:
 
 
 def _marked(line: Line, cell: Cell, rivals: Sequence[ScorerTrials]) -> Cell:
-    name = line.row.metric(cell.metric)
+    name = cell.metric
     if line.scorer is None or line.bootstrap is None or name not in line.scorer.metrics:
         return cell
     own, draws, seed = line.scorer.metrics[name], line.bootstrap.draws, line.bootstrap.seed
@@ -105,7 +110,8 @@ def _marked(line: Line, cell: Cell, rivals: Sequence[ScorerTrials]) -> Cell:
 
 
 def count(lines: Mapping[int, Sequence[Line]]) -> Counter[str]:
-    """How many cells are filled, and how many are open for each reason."""
+    """Of the cells beside a value of the paper: how many are filled, and how many are open for each reason."""
     counts = Counter(filled=0)  # said first, and also if there are none
-    counts.update(cell.open or "filled" for of_table in lines.values() for line in of_table for cell in line.cells)
+    cells = (cell for of_table in lines.values() for line in of_table for cell in line.cells)
+    counts.update(cell.open or "filled" for cell in cells if cell.printed is not None)
     return counts

@@ -1,62 +1,193 @@
-"""What a plan costs: calls and tokens of its runs, as the rule-based mock judge needs them; hours of its trainings."""
+"""What a plan costs: hours and disk of its trainings; calls and tokens of its runs, as the mock judge needs them."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from eval_benchmarks.bench_settings import BenchSettings
-from eval_benchmarks.expected_calls import HEADS, expected_calls_table
+from eval_benchmarks.benchmark import Benchmark
+from eval_benchmarks.datasets.registry import find_benchmarks
+from eval_benchmarks.expected_calls import HEADS, ExpectedCalls, expected_calls
 from eval_benchmarks.output.table import NONE, Table
-from experiments.arm_commands import RL, StageCommand
+from experiments.arm_commands import RL, ArmRun, StageCommand
+from experiments.arm_results import read_results
 from experiments.paper.bench_runs import BenchRun
+from experiments.paper.methods import RANKER
 from experiments.paper.paper_settings import PaperSettings
 from experiments.paper.trained_judges import TrainedJudges
-from rag_zeval.scoring.prices import read_prices
+from rag_zeval.judge.prompt import RANKING, judge_messages
+from rag_zeval.judge.schema import LETTERS
+from rag_zeval.literal_judge import count_tokens
+from rag_zeval.scoring.estimate import PlannedCalls
+from rag_zeval.scoring.prices import price_of, read_prices
 from rag_zeval.stages.config import check_settings, load_config
-from train.derived_keys import derived_keys
+from train.derived_keys import derived_keys, sft_derived_keys
 from train.model_shape import read_shape
-from train.plan import check_answers_to_come, checked_by_verl, count_steps, plan_disk, sized
+from train.plan import Disk, check_answers_to_come, checked_by_verl, count_steps, lack_of_disk, plan_disk, sized
 from train.run_folder import RunFolder
-from train.settings import TrainSettings, read_settings
-from train.verl_config import build
+from train.settings import SFTSettings, TrainSettings, read_settings
+from train.verl_config import SFT, build
 
 PAPER_STEPS, PAPER_HOURS, PAPER_GPUS = 343, 20, 8  # of the paper's training, on H20 (A.3)
-TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "disk")
+PAPER_ROLLOUTS = PAPER_STEPS * 32 * 8
+PAPER_PARAMETERS = 7_615_616_512  # of Qwen2.5-7B-Instruct
+TRAINING_HEADS = ("run", "model", "there", "verl's checks", "steps", "hours", "GPU-hours", "disk, peak", "disk, kept")
+HOURS = (
+    f"hours on GPUs: the paper's {PAPER_HOURS} on {PAPER_GPUS} GPUs for {PAPER_STEPS} steps, scaled by rollouts and "
+    "parameters; a row of the ranker counts as a rollout, which is too many. On a CPU: as measured in the experiment's "
+    "result files, all stages together"
+)
 
 
-def plan_table(runs: Sequence[BenchRun], settings: PaperSettings) -> Table:
-    """The lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, behind its name."""
-    prices = read_prices(settings.prices) if settings.prices else {}
-    lines: list[tuple[str, ...]] = []
-    for run in runs:
-        bench = check_settings(BenchSettings, load_config("bench", run.words))
-        [table], _ = expected_calls_table(bench, prices)
-        lines += [(run.judge, *line) for line in table.lines]
-    return Table("what would run", ("run", *HEADS), lines)
+@dataclass(frozen=True)
+class TrainingCosts:
+    """What one training takes. checks: what verl says of its configuration; hours, disk: None if not known."""
+
+    checks: str
+    steps: int | None
+    hours: float | None
+    gpu_hours: float | None
+    disk: Disk | None
 
 
-def _training(command: StageCommand) -> tuple[str, str, str, str] | None:
-    """Whether verl takes its configuration, its steps, hours and disk; None where verl's trainer is not what is run.
+def training_costs(run: ArmRun, judges: TrainedJudges) -> TrainingCosts:
+    """Of the last stage of an arm's training. Raises InputError for a configuration that verl refuses."""
+    command = run.commands[-1]
+    checks, steps, rows, disk, gpus, share = (_rl if command.stage == RL else _sft)(command)
+    if not judges.on_gpus:
+        minutes = [result.minutes for result in read_results(judges.experiment)[run.arm].values()]
+        return TrainingCosts(checks, steps, sum(minutes) / len(minutes) / 60 if minutes else None, None, disk)
+    known = rows and share
+    gpu_hours = PAPER_HOURS * PAPER_GPUS * rows / PAPER_ROLLOUTS * share if known else None
+    return TrainingCosts(checks, steps, gpu_hours / gpus if gpu_hours else None, gpu_hours, disk)
 
-    Raises InputError for a configuration that verl refuses.
-    """
-    if command.stage != RL:
-        return None
-    settings = read_settings(TrainSettings, load_config(RL, command.words))
+
+Counted = tuple[str, int | None, int, Disk | None, int, float]
+
+
+def _rl(command: StageCommand) -> Counted:
+    """verl's checks, steps, rollouts, disk, GPUs, and the parameters as a share of the paper's (0: not known)."""
+    settings = read_settings(TrainSettings, load_config(command.stage, command.words))
     rows = sum(stage.rows or 0 for stage in settings.stages)
     verl = build(settings.verl, derived_keys(settings, RunFolder(settings.out_dir), 0, rows))
     unchecked, steps = checked_by_verl(verl), count_steps(verl, rows)
     check_answers_to_come(settings)
     shape, _ = read_shape(settings.base_model)
-    disk = plan_disk(shape, verl, steps, settings.export).total if shape else None
-    as_there = verl.trainer.nnodes * verl.trainer.n_gpus_per_node == PAPER_GPUS and settings.platform == "gpu"
-    hours = f"{PAPER_HOURS * steps / PAPER_STEPS:.0f}" if as_there else NONE
-    return unchecked or "pass", str(steps), hours, sized(disk) if disk else NONE
+    disk = plan_disk(shape, verl, steps, settings.export) if shape else None
+    rollouts = steps * verl.data.train_batch_size * verl.actor_rollout_ref.rollout.n
+    gpus = verl.trainer.nnodes * verl.trainer.n_gpus_per_node
+    share = shape.parameters / PAPER_PARAMETERS if shape else 0
+    return f"not checked here: {unchecked}" if unchecked else "pass", steps, rollouts, disk, gpus, share
 
 
-def trainings_table(names: Sequence[str], judges: TrainedJudges) -> Table:
-    """A line for each model that is trained here: its steps, and on 8 GPUs the paper's hours for as many."""
+def _sft(command: StageCommand) -> Counted:
+    """The same of supervised fine-tuning, whose trainer has no checks of its own; rows, each epoch's, as rollouts."""
+    settings = read_settings(SFTSettings, load_config(command.stage, command.words))
+    verl = build(settings.verl, sft_derived_keys(settings, RunFolder(settings.out_dir), 0), SFT)
+    of_stages = [stage.rows for stage in settings.rows]
+    rows = 0 if None in of_stages else sum(filter(None, of_stages))  # all there are: as many as the answers give
+    steps = count_steps(verl, rows) if rows else None
+    shape, _ = read_shape(settings.base_model)
+    disk = plan_disk(shape, verl, steps or 1, settings.export) if shape else None
+    share = shape.parameters / PAPER_PARAMETERS if shape else 0
+    return NONE, steps, (steps or 0) * verl.data.train_batch_size, disk, verl.trainer.n_gpus_per_node, share
+
+
+def trainings_to_do(names: Sequence[str], judges: TrainedJudges) -> dict[str, TrainingCosts]:
+    """What each of the judges takes whose model is not there yet. Raises InputError as `training_costs`."""
+    todo = (name for name in names if judges.runs[name].commands and not judges.is_there(name))
+    return {name: training_costs(judges.runs[name], judges) for name in todo}
+
+
+def trainings_table(names: Sequence[str], judges: TrainedJudges, todo: Mapping[str, TrainingCosts]) -> Table:
+    """A line for each judge, and the sum of those that are to be trained."""
     lines = []
     for name in names:
-        run = judges.runs[name]
-        there = "there" if judges.is_there(name) else "missing"
-        lines.append((name, run.model, there, *(_training(run.commands[-1]) or [NONE] * 4)))
-    return Table("models that are trained here", TRAINING_HEADS, lines)
+        run, costs = judges.runs[name], todo.get(name)
+        if costs is None:
+            lines.append((name, run.model, "there", *[NONE] * 6))
+            continue
+        steps = NONE if costs.steps is None else f"{costs.steps:,}"
+        disk = [costs.disk.total, costs.disk.kept] if costs.disk else [None, None]
+        sizes = (sized(size) if size else NONE for size in disk)
+        hours = map(_hours, (costs.hours, costs.gpu_hours))
+        lines.append((name, run.model, "missing", costs.checks, steps, *hours, *sizes))
+    sums = [_sum([getattr(costs, what) for costs in todo.values()]) for what in ("hours", "gpu_hours")]
+    kept = sum(costs.disk.kept for costs in todo.values() if costs.disk)
+    empty = [NONE] * 3
+    last = ("total", f"{len(todo)} to train", *empty, *map(_hours, sums), sized(peak_disk(todo.values())), sized(kept))
+    return Table("models that are trained here, one after the other", TRAINING_HEADS, [*lines, last])
+
+
+def peak_disk(trainings: Iterable[TrainingCosts]) -> float:
+    """Bytes that trainings, one after the other, take at most: what the finished ones keep, and what one needs."""
+    kept = peak = 0.0
+    for disk in (costs.disk for costs in trainings if costs.disk):
+        peak = max(peak, kept + (disk.total or disk.kept))
+        kept += disk.kept
+    return max(peak, kept)
+
+
+def lacking_disk(todo: Mapping[str, TrainingCosts], judges: TrainedJudges) -> str | None:
+    """A line if the trainings that are to be done do not fit onto the disk."""
+    folders = [judges.experiment.folder(judges.runs[name]) for name in todo]
+    return lack_of_disk(peak_disk(todo.values()), str(judges.experiment.runs), folders)
+
+
+def _hours(hours: float | None) -> str:
+    return NONE if hours is None else f"{hours:,.{0 if hours >= 10 else 1}f}"
+
+
+def _sum(numbers: Sequence[float | None]) -> float | None:
+    """Of those known; None without any."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def plan_table(runs: Sequence[BenchRun], settings: PaperSettings, judges: TrainedJudges) -> Table:
+    """The lines of the bench's own dry run (`eval_benchmarks.expected_calls`) for each run, and their sum."""
+    prices = read_prices(settings.prices) if settings.prices else {}
+    lines: list[tuple[str, ...]] = []
+    planned: list[PlannedCalls] = []
+    hours, dollars = list[float | None](), list[float | None]()
+    for run in runs:
+        bench = check_settings(BenchSettings, load_config("bench", run.words))
+        for one in _expected(run, bench, judges):
+            lines.append((run.judge, *one.cells(bench.judge.reply_tokens_per_second, prices)))
+            if one.asked:
+                planned.append(one.asked)
+                hours.append(one.hours(bench.judge.reply_tokens_per_second))
+                tokens = one.asked.prompt_tokens, one.asked.completion_tokens
+                price = price_of(one.model, prices)
+                dollars.append(None if price is None else price.of(*tokens))
+    numbers = [(one.calls, one.prompt_tokens, one.completion_tokens) for one in planned]
+    sums = [f"{sum(column):,.0f}" for column in zip(*numbers, strict=True)]
+    paid, taken = _sum(dollars), _sum(hours)
+    last = ["total", *[NONE] * 5, *(sums or [NONE] * 3), NONE if taken is None else f"{taken:.2f}"]
+    return Table("what would run", ("run", *HEADS), [*lines, (*last, NONE if paid is None else f"{paid:.2f}")])
+
+
+def _expected(run: BenchRun, bench: BenchSettings, judges: TrainedJudges) -> Iterator[ExpectedCalls]:
+    """What a run asks. A judge that is trained here is asked in the prompt that it will have learnt."""
+    benchmarks, _ = find_benchmarks(bench)
+    trained = judges.runs.get(run.judge)
+    if trained and trained.arm == RANKER:
+        yield from (ranker_calls(benchmark, bench) for benchmark in benchmarks)
+        return
+    if trained and trained.commands and bench.judge.variant is None:
+        variant = trained.commands[-1].settings["variant"]
+        bench = bench.model_copy(update={"judge": bench.judge.model_copy(update={"variant": variant})})
+    yield from expected_calls(bench, benchmarks)
+
+
+def ranker_calls(benchmark: Benchmark, bench: BenchSettings) -> ExpectedCalls:
+    """One call for each example, whose reply is a list of letters."""
+    trials = 1 if benchmark.world else bench.judge.trials
+    prompts = replies = 0
+    for example in benchmark.examples:
+        messages = judge_messages(RANKING.name, example.question, example.reference, example.answers)
+        prompts += sum(count_tokens(message["content"]) for message in messages)
+        replies += count_tokens(json.dumps([*LETTERS[: len(example.answers)]]))
+    asked = PlannedCalls(trials * len(benchmark.examples), trials * prompts, trials * replies)
+    rows = sum(len(example.answers) for example in benchmark.examples)
+    return ExpectedCalls(benchmark.name, "sft_ranker", bench.models[0], rows, trials, asked)

@@ -13,6 +13,7 @@ ARMS_BENCHMARK = "ragchecker_meta"  # in the paper
 MEASURED = sorted([*BENCHMARKS, *ARM_TABLES])
 TABLES = sorted([*MEASURED, 6, 7])  # and those of settings and rows
 NEGATIVE = "poor_answer"  # of WikiEval: the one against which the paper's lexical values come out
+OTHER_NEGATIVE = "ungrounded_answer"  # written without the context, as the paper's text says; measured too
 TRAINED, RANKER = "curriculum", "sft-ranker"  # arms: the judge, and the ranker it is compared with
 
 # Several scorers: a framework without a correctness metric; the paper takes the one that correlates best (A.4).
@@ -92,9 +93,14 @@ class PaperRow:
     def arm(self) -> str | None:
         return ARMS.get(self.printed.method)
 
-    def metric(self, printed: str) -> str:
-        """Our name of a printed metric."""
-        return f"{NEGATIVE}/{printed}" if self.benchmark == "wikieval" else printed
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """The printed value by our name of the metric; None for those against the negative that it leaves out."""
+        values: dict[str, float | None] = dict(self.printed.values)
+        if self.benchmark != "wikieval":
+            return values
+        others = {f"{OTHER_NEGATIVE}/{name}": None for name in values}
+        return {f"{NEGATIVE}/{name}": value for name, value in values.items()} | others
 
 
 def paper_rows(table: int, of_arms: str = ARMS_BENCHMARK) -> Iterator[PaperRow]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from rag_zeval.files import locate
 from rag_zeval.stages.config import Section, Text
@@ -19,10 +21,11 @@ class PaperSettings(Section):
     tables: list[int]
     models: dict[str, Text | None]
     experiment: Text
-    seed: int
-    arms: dict[str, Text | None]
+    seeds: Annotated[list[int], Field(min_length=1, description="a list of the experiment's seeds")]
+    arms: dict[str, Text | list[Text] | None]
     benchmark_of_arms: Text
-    example: Text | None
+    example: Text | int | None
+    entailment: Text | None
     bench: dict[str, Any]
     bert_score: Text | None
     trials: dict[str, int]

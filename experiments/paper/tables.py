@@ -5,7 +5,7 @@ Tables 6 and 7 are the settings of the training run and the rows of the ranker, 
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -16,8 +16,9 @@ from eval_benchmarks.output.published import SETTINGS, SFT_ROWS
 from eval_benchmarks.output.table import NONE, Table, latex, markdown
 from experiments.paper.bench_runs import TablesPlan
 from experiments.paper.cells import LEVEL, Cell, Line
-from experiments.paper.methods import ARM_TABLES, RANKER, PaperRow
-from rag_zeval.files import read_json, write_bytes, write_text
+from experiments.paper.differences import EXPLAINED, differences_table
+from experiments.paper.methods import ARM_TABLES, NEGATIVE, OTHER_NEGATIVE, PaperRow
+from rag_zeval.files import Row, write_bytes, write_text
 from rag_zeval.judge.prompt import VARIANTS
 from rag_zeval.stages.config import load_config
 from rag_zeval.text import with_interval
@@ -30,8 +31,19 @@ TITLES = {
     5: "Table 5: evidence, and a ranker without a trajectory",
     8: "Table 8: metrics of ARES and TruLens on the RAGChecker meta-evaluation",
 }
+NEGATIVES = (
+    f"Table 1: the paper's values are compared with those for the negative {NEGATIVE}, because only with it BLEU and "
+    f"ROUGE-L give the printed .860 and .900. 'ungrounded' has the same measures for {OTHER_NEGATIVE}, the answer "
+    "written without the context, which the paper's text describes; it prints no values for it"
+)
+DAGGER = f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"
 CASES = "cases.html"
-SHORT = {"pairwise_best": "best", "pairwise_middle": "middle", "pairwise_worst": "worst"}
+StandIn = Callable[[PaperRow], str | None]
+SHORT = {
+    f"{negative}/pairwise_{ties}": f"{ties}{what}"
+    for negative, what in {NEGATIVE: "", OTHER_NEGATIVE: ", ungrounded"}.items()
+    for ties in ("best", "middle", "worst")
+}
 CELL_HEADS = "metric value ci_low ci_high n trials significant printed open".split()  # in the CSV
 SETTING_KEYS = {  # of configs/train.yaml
     "batch size": "verl.data.train_batch_size",
@@ -59,10 +71,11 @@ def write_page(
     """
     out, tables = Path(plan.settings.out_dir), all_tables(plan, lines)
     needs = {line.row: why for of_table in lines.values() for line in of_table if (why := line.cells[0].open)}
-    notes = [*notes, *open_rows(needs), f"†: better than every other method measured, paired tests, Holm's p < {LEVEL}"]
+    about = {NEGATIVES: 1 in lines, EXPLAINED: bool(set(ARM_TABLES) & set(lines)), DAGGER: True}
+    notes = [*notes, *open_rows(needs), *(note for note, needed in about.items() if needed)]
     write_text(out / "tables.md", markdown(tables, notes))
     write_text(out / "tables.tex", latex(tables, notes))
-    write_text(out / "tables.csv", _comma_separated(lines))
+    write_text(out / "tables.csv", _comma_separated(lines, plan.stand_in))
     for title, image in figures.items():
         write_bytes(out / f"{title.partition(':')[0].lower().replace(' ', '-')}.png", image)
     if case:
@@ -76,29 +89,38 @@ def write_page(
 
 def all_tables(plan: TablesPlan, lines: Mapping[int, Sequence[Line]], intervals: bool = True) -> list[Table]:
     """Those that the plan chooses, by their number."""
-    tables = {number: measured_table(number, of_table, intervals) for number, of_table in lines.items()}
+    tables = {number: measured_table(number, of_table, plan.stand_in, intervals) for number, of_table in lines.items()}
     if 6 in plan.settings.tables:
         tables[6] = settings_table(plan.settings.profile)
     if 7 in plan.settings.tables:
-        tables[7] = ranker_rows_table(plan.judges.folder(RANKER))
-    return [tables[number] for number in sorted(tables)]
+        tables[7] = ranker_rows_table(plan.judges.ranker_rows())
+    compared = differences_table(lines)
+    return [*(tables[number] for number in sorted(tables)), *filter(None, [compared])]
 
 
-def measured_table(number: int, lines: Sequence[Line], intervals: bool) -> Table:
-    """A table of measured cells, the paper's values beside them."""
-    metrics = [cell.metric for cell in lines[0].cells]
-    names = [SHORT.get(metric, metric) for metric in metrics]
-    heads = ["method", "model", "scorer", *(head for name in names for head in (name, f"{name}, paper")), "n", "trials"]
+def measured_table(number: int, lines: Sequence[Line], stand_in: StandIn, intervals: bool) -> Table:
+    """A table of measured cells and the paper's values; after a model, in brackets, what stands in for it."""
+    columns = {SHORT.get(cell.metric, cell.metric): cell.printed is not None for cell in lines[0].cells}
+    values = (
+        head for name, has_paper in columns.items() for head in ([name, f"{name}, paper"] if has_paper else [name])
+    )
+    heads = ["method", "model", "scorer", *values, "n", "trials"]
     where = f" ({lines[0].row.benchmark})" if number in ARM_TABLES else ""
-    return Table(TITLES[number] + where, heads, [_cells(line, intervals) for line in lines])
+    return Table(TITLES[number] + where, heads, [_cells(line, stand_in(line.row), intervals) for line in lines])
 
 
-def _cells(line: Line, intervals: bool) -> list[str]:
+def _cells(line: Line, stand_in: str | None, intervals: bool) -> list[str]:
     printed, first = line.row.printed, line.cells[0]
     dagger = "†" if printed.significant else ""
-    numbers = [text for cell in line.cells for text in (_shown(cell, intervals), f"{cell.printed:.3f}{dagger}")]
+    numbers = [
+        text
+        for cell in line.cells
+        for text in (_shown(cell, intervals), None if cell.printed is None else f"{cell.printed:.3f}{dagger}")
+        if text is not None
+    ]
     counts = [NONE, NONE] if first.open else [str(first.n), str(first.trials)]
-    return [line.row.name, printed.model or NONE, line.scorer.scorer if line.scorer else NONE, *numbers, *counts]
+    model = f"{printed.model} ({stand_in})" if stand_in and line.scorer else printed.model or NONE
+    return [line.row.name, model, line.scorer.scorer if line.scorer else NONE, *numbers, *counts]
 
 
 def _shown(cell: Cell, intervals: bool) -> str:
@@ -115,16 +137,16 @@ def open_rows(needs: Mapping[PaperRow, str]) -> list[str]:
     return [f"open, {why}: {', '.join(rows)}" for why, rows in of_reason.items()]
 
 
-def _comma_separated(lines: Mapping[int, Sequence[Line]]) -> str:
+def _comma_separated(lines: Mapping[int, Sequence[Line]], stand_in: StandIn) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["table", "method", "model", "scorer", *CELL_HEADS])
+    writer.writerow(["table", "method", "model", "stand_in", "scorer", *CELL_HEADS])
     for number, of_table in lines.items():
         for line in of_table:
             scorer = line.scorer.scorer if line.scorer else None
             for cell in line.cells:
                 values = (getattr(cell, head) for head in CELL_HEADS)
-                writer.writerow([number, line.row.name, line.row.model, scorer, *values])
+                writer.writerow([number, line.row.name, line.row.model, stand_in(line.row), scorer, *values])
     return text.getvalue()
 
 
@@ -139,12 +161,20 @@ def settings_table(profile: str) -> Table:
     return Table("Table 6: settings of the training run", ("setting", profile, "paper"), lines)
 
 
-def ranker_rows_table(run: str | Path) -> Table:
-    """Table 7: questions and sets of answers by number of candidates, of the ranker trained in a folder."""
-    counts = Path(run) / "data" / "counts.json"
-    sets = {stage["k"]: stage["sets"] for stage in read_json(counts)["stages"]} if counts.is_file() else {}
-    lines = [
-        (str(k), str(sets.get(k, NONE)), f"{instances:,} ({questions:,} questions)")
-        for k, (questions, instances) in SFT_ROWS.items()
+def ranker_rows_table(stages: Sequence[Row] | None) -> Table:
+    """Table 7: questions and sets of answers by number of candidates, and in total.
+
+    stages: what `train.sft.rows.draw_lessons` counts of each stage; None if there are no answers to count.
+    """
+    here = {stage["k"]: stage for stage in stages or ()}
+    numbers = [
+        (str(k), *(here.get(k, {}).get(what) for what in ("questions", "sets")), *printed)
+        for k, printed in SFT_ROWS.items()
     ]
-    return Table("Table 7: rows of the SFT ranker", ("candidates", "sets", "sets, paper"), lines)
+    totals = [None if None in column else sum(column) for column in list(zip(*numbers, strict=True))[1:]]
+    lines = [
+        (k, *(NONE if number is None else f"{number:,}" for number in row))
+        for k, *row in [*numbers, ("total", *totals)]
+    ]
+    heads = ("candidates", "questions", "sets", "questions, paper", "sets, paper")
+    return Table("Table 7: rows of the SFT ranker", heads, lines)

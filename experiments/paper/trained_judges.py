@@ -1,22 +1,27 @@
-"""The judges that are trained here: the arms of an experiment, one seed of each, and where they lie."""
+"""The judges that are trained here: the arms of an experiment by seed, and where they lie."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from eval_benchmarks.bench_settings import check_names
 from eval_benchmarks.output.curves import Curves, read_curves
-from experiments.arm_commands import RL, ArmRun, Experiment, arm_runs, read_experiment
+from experiments.arm_commands import RL, ArmRun, Experiment, arm_runs, read_experiment, run_name
 from experiments.arm_results import read_results
+from experiments.paper.methods import RANKER
 from experiments.paper.paper_settings import PaperSettings
 from experiments.run_arms import StageError, StageProcesses
 from rag_zeval.errors import InputError
-from rag_zeval.files import read_card
+from rag_zeval.files import Row, read_card, read_json
 from rag_zeval.stages.config import load_config
-from rag_zeval.stages.training_log import read_run
+from rag_zeval.stages.training_log import attempt_files, read_run
+from train.curriculum import flag_questions, read_questions
+from train.settings import SFTSettings, read_settings
+from train.sft.rows import draw_lessons
 
 
 class TrainedJudges:
-    """By the name of its arm, how each is trained and where its model lies then.
+    """By the name of its arm, or of arm and seed after the first, how each is trained and where its model lies then.
 
     Raises InputError for an experiment or an arm that does not exist.
     """
@@ -24,15 +29,24 @@ class TrainedJudges:
     def __init__(self, settings: PaperSettings):
         words = [f"profile={settings.profile}", f"experiment={settings.experiment}"]
         self.experiment: Experiment = read_experiment(load_config("experiments", words))
-        runs = {run.arm: run for run in arm_runs(self.experiment) if run.seed == settings.seed}
-        if not runs:
-            raise InputError(f"seed: must be one of the experiment's, {self.experiment.seeds}, found {settings.seed}")
-        for name, folder in settings.arms.items():
-            if name not in runs:
-                raise InputError(f"arms.{name}: unknown arm; choose from: {', '.join(runs)}")
-            if folder is not None:
-                runs[name] = replace(runs[name], commands=(), model=folder)
-        self.runs: Mapping[str, ArmRun] = runs
+        seeds = list(dict.fromkeys(settings.seeds))
+        if unknown := [seed for seed in seeds if seed not in self.experiment.seeds]:
+            raise InputError(f"seeds: must be the experiment's, {self.experiment.seeds}, found {unknown[0]}")
+        of_seed = {(run.arm, run.seed): run for run in arm_runs(self.experiment) if run.seed is not None}
+        arms = {arm: [of_seed[arm, seed] for seed in seeds] for arm in self.experiment.arms}
+        for name, given in settings.arms.items():
+            check_names("arms", [name], arms)
+            folders = [given] if isinstance(given, str) else given or []
+            if folders:  # which seeds they are of, only their owner knows
+                arms[name] = [
+                    replace(arms[name][0], commands=(), model=folder, seed=at) for at, folder in enumerate(folders, 1)
+                ]
+        self.of_arm = {
+            arm: [run_name(arm, run.seed if at else None) for at, run in enumerate(of)] for arm, of in arms.items()
+        }
+        self.runs: Mapping[str, ArmRun] = {
+            name: run for arm, of in arms.items() for name, run in zip(self.of_arm[arm], of, strict=True)
+        }
         self.on_gpus = load_config(RL, words[:1]).platform == "gpu"
         self.settings = settings
 
@@ -44,13 +58,29 @@ class TrainedJudges:
         """Of its training run."""
         return Path(self.runs[name].model).parent
 
-    def curves(self, name: str) -> Sequence[Curves]:
-        """By step of its training: of each seed that has a result file, else of its run; none if it is not trained."""
-        results = [result.curves for result in read_results(self.experiment)[name].values() if result.curves]
-        try:
-            return results or [read_curves(read_run(self.folder(name)))]
-        except InputError:  # not trained yet, or elsewhere
-            return []
+    def curves(self, arm: str) -> Sequence[Curves]:
+        """By step of an arm's training: of each seed that has a result file, else of the runs that are there."""
+        results = [result.curves for result in read_results(self.experiment)[arm].values() if result.curves]
+        return results or [read_curves(read_run(self.folder(name))) for name in self.logged(arm)]
+
+    def logged(self, arm: str) -> list[str]:
+        """The judges of an arm that have the log of their training here."""
+        return [name for name in self.of_arm[arm] if attempt_files(self.folder(name) / "metrics")]
+
+    def ranker_rows(self) -> Sequence[Row] | None:
+        """What the ranker learns from, by number of candidates: as it was trained, else as the answers there give it.
+
+        None if there are no answers. Raises InputError if they are too few.
+        """
+        run = self.runs[RANKER]
+        counts = self.folder(RANKER) / "data" / "counts.json"
+        if counts.is_file():
+            return list(read_json(counts)["stages"])
+        if not run.commands or not self.experiment.responses.is_file():
+            return None
+        settings = read_settings(SFTSettings, load_config("sft", run.commands[-1].words))
+        questions, _ = read_questions(settings.responses, settings.alphas)
+        return draw_lessons(settings, questions, flag_questions(questions, settings.rows, settings.answer_filter))[1]
 
     def is_there(self, name: str) -> bool:
         """Whether its model is."""
@@ -67,9 +97,9 @@ class TrainedJudges:
         if self.is_there(name):
             return None
         if not run.commands:
-            return f"a model in arms.{name}={run.model}"
+            return f"a model in arms.{run.arm}={run.model}"
         if self.on_gpus and self.settings.lacks_gpus():
-            return f"arms.{name}: the folder of a model, or GPUs, where this command trains {run.model}"
+            return f"arms.{run.arm}: the folder of a model, or GPUs, where this command trains {run.model}"
         return None
 
     def train(self, names: Sequence[str]) -> list[str]:

@@ -248,17 +248,19 @@ def paired_interval(
 
 
 def hierarchical_interval(
-    first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int
+    first: Sequence[Statistic], second: Sequence[Statistic], keep: Mask, draws: int, seed: int
 ) -> tuple[float, float] | None:
     """95% percentile interval of the mean of `second` minus the mean of `first`, from `hierarchical_draws`."""
     return percentiles(hierarchical_draws(first, second, keep, draws, seed)) if keep.any() else None
 
 
-def hierarchical_draws(first: Sequence[Ratio], second: Sequence[Ratio], keep: Mask, draws: int, seed: int) -> Floats:
+def hierarchical_draws(
+    first: Sequence[Statistic], second: Sequence[Statistic], keep: Mask, draws: int, seed: int
+) -> Floats:
     """Bootstrap draws (draws,) of the mean of `second` minus the mean of `first`, over training seeds and instances.
 
-    Each ratio is the metric of one trained model, a group the models of one recipe that differ in their training seed;
-    an empty `first` counts as 0. `keep` (instances,): those that every model scored. A draw takes seeds with
+    Each statistic is the metric of one trained model, a group the models of one recipe that differ in their training
+    seed; an empty `first` counts as 0. `keep` (instances,): those that every model scored. A draw takes seeds with
     replacement, of each group by itself, and instances with replacement, the same ones for all models: so groups are
     paired by instance. With one model in each group it is the draw of `paired_interval`.
 
@@ -267,21 +269,23 @@ def hierarchical_draws(first: Sequence[Ratio], second: Sequence[Ratio], keep: Ma
     only (S-1)/S of the variance between seeds: where that outweighs the rest, the interval is too narrow (where it is
     all there is, that of three seeds covers the truth in 3 cases of 4), and each seed's own value has to be looked at.
     """
-    weights = multiplicities(int(keep.sum()), draws, seed)
-    return _over_seeds(second, keep, weights, seed + 1) - _over_seeds(first, keep, weights, seed + 2)
+
+    def over(models: Sequence[Statistic], seed_of_models: int) -> Floats:
+        values = [drawn(model, keep, draws, seed) for model in models]
+        return mean_over_seeds(values, seed_of_models) if values else np.zeros(draws)
+
+    return over(second, seed + 1) - over(first, seed + 2)
 
 
-def _over_seeds(models: Sequence[Ratio], keep: Mask, weights: Floats, seed: int) -> Floats:
-    """The mean (draws,) over the models drawn; a model that a draw does not take may be undefined in it."""
-    if not models:
-        return np.zeros(len(weights))
-    times = multiplicities(len(models), len(weights), seed)
-    tops, bottoms = (
-        np.stack(column, axis=1)[keep] for column in zip(*((m.top, m.bottom) for m in models), strict=True)
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        values = (weights @ tops) / (weights @ bottoms)
-        return np.where(times > 0, times * values, 0.0).sum(1) / len(models)
+def mean_over_seeds(values: Sequence[Floats], seed: int) -> Floats:
+    """The mean (draws,) over models that are drawn with replacement in each draw.
+
+    values: of each model its value in each draw (draws,). A model that a draw does not take may be undefined in it.
+    """
+    stacked = np.stack(values, axis=1)
+    times = multiplicities(len(values), len(stacked), seed)
+    with np.errstate(invalid="ignore"):
+        return np.where(times > 0, times * stacked, 0.0).sum(1) / len(values)
 
 
 def percentiles(values: Floats) -> tuple[float, float] | None:

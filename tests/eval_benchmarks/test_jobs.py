@@ -171,8 +171,13 @@ def write_wice(data: Path, claims: int) -> None:
 def test_rows_calls_tokens_and_hours_and_what_is_not_there(tmp_path: Path, capsys: Any) -> None:
     write_wice(tmp_path, 30)
     words = ["profile=paper", "dry_run=true", LABELLED, f"data_dir={tmp_path}", f"out_dir={tmp_path / 'out'}"]
-    assert main(words) == 0
+    assert main([*words, "scorers=[bleu,bert_score,hhem,rag_zeval]"]) == 0
     shown = capsys.readouterr().out
+    left_out = [line for line in shown.splitlines() if "bert_score" in line or "hhem" in line]
+    assert left_out == [
+        "left out: hhem: claim_checker.model is not a folder with a model",
+        "left out: bert_score: bert_score.model is not a folder with a model",
+    ]
     [judged] = [line.split() for line in shown.splitlines() if "vllm:runs/train/paper/model" in line]
     assert judged[:2] == ["wice", "rag_zeval"] and judged[3:6] == ["30", "1", "10"]  # three claims a page, a call each
     assert float(judged[6].replace(",", "")) > 0 and float(judged[8]) >= 0

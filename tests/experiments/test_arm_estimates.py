@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval_benchmarks.benchmark import mean_metric
+from eval_benchmarks.benchmark import MeanOverSeeds, Metric, mean_metric
 from experiments.arm_estimates import estimate
-from rag_zeval.statistics.bootstrap import Ratio, hierarchical_draws, hierarchical_interval, multiplicities
+from rag_zeval.statistics.bootstrap import Correlation, Ratio, hierarchical_draws, hierarchical_interval, multiplicities
 
 N = 12
 counts = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), min_size=N, max_size=N)
@@ -36,6 +36,21 @@ def test_a_draw_is_what_resampling_by_hand_gives(first: list[Ratio], second: lis
 
 def _value(model: Ratio, rows: np.ndarray) -> float:
     return float(model.top[rows].sum() / model.bottom[rows].sum())
+
+
+def test_correlations_of_seeds_and_their_mean_as_one_metric_are_drawn_alike() -> None:
+    """Tables of an experiment take seeds by `hierarchical_draws`, those of the paper by MeanOverSeeds."""
+    random, every = np.random.default_rng(0), np.ones(30, dtype=bool)
+    labels = random.integers(-2, 3, (30, 2)).astype(float)
+    seeds = [Correlation("kendall", labels.mean(1) + random.normal(0, noise, 30), labels) for noise in (1, 2, 3)]
+    own = hierarchical_draws([], seeds, every, 50, 0)
+    mean = MeanOverSeeds(tuple(Metric("kendall", seed, every) for seed in seeds))
+    assert mean.draws(every, multiplicities(30, 50, 0)) == pytest.approx(own)
+    assert mean.point(every) == pytest.approx(np.mean([seed.point(every) for seed in seeds]))
+    rows, chosen = multiplicities(30, 50, 0)[7].astype(int), multiplicities(3, 50, 1)[7]
+    drawn = np.repeat(np.arange(30), rows)
+    by_hand = [stats.kendalltau(np.repeat(one.x[drawn], 2), labels[drawn].ravel()).statistic for one in seeds]
+    assert own[7] == pytest.approx(np.average(by_hand, weights=chosen))
 
 
 def test_a_model_that_was_not_drawn_may_be_undefined() -> None:

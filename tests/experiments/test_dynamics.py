@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_benchmarks.output.curves import METRICS
+from experiments.arm_report import grounding_figure
 from experiments.dynamics.__main__ import main
-from experiments.dynamics.entailment import entailment_by_step, open_scorer
+from experiments.dynamics.entailment import SPECS, entailment_by_step, open_scorer
 from experiments.dynamics.figures import FIGURES, absent, draw, window
 from experiments.dynamics.run import (
     claims_in_between,
@@ -27,6 +29,7 @@ from experiments.dynamics.run import (
     read_runs,
     validation_points,
 )
+from experiments.paper.figures import with_entailment
 from rag_zeval.models.nli import NLI
 from rag_zeval.stages import world
 
@@ -227,6 +230,21 @@ def test_the_oracle_is_the_share_of_supported_claims_that_their_quotes_state(
         f"by the exact oracle of the nano world, over {everything} supported claims of {len(counts)} rollouts; "
         "left out: nothing"
     )
+
+
+def test_the_papers_figure_3_has_the_entailment_of_the_training_rollouts(run: Path) -> None:
+    dump(run, "train", 2, [rollout(0, entailed=1, not_entailed=1), rollout(1, entailed=2, not_entailed=0)])
+    judges: Any = SimpleNamespace(logged=lambda arm: ["curriculum"], folder=lambda name: run)
+    [curves], reason = with_entailment(judges, "oracle")
+    assert reason is None and len(curves["entailment"]) == 8
+    assert curves["entailment"][1] == 0.75 and np.isnan(np.delete(curves["entailment"], 1)).all()
+    two_panels = {name: curve for name, curve in curves.items() if name != "entailment"}
+    wide, narrow = (int.from_bytes(grounding_figure([of], 5)[16:20], "big") for of in (curves, two_panels))
+    assert 2 * wide == 3 * narrow
+    assert with_entailment(judges, None) == ([], f"entailment={SPECS} measures it in the saved rollouts")
+    (run / "rollouts" / "train" / "2.jsonl").unlink()
+    [curves], reason = with_entailment(judges, "oracle")
+    assert "entailment" not in curves and reason is not None and "holds no rollouts" in reason
 
 
 def test_rollouts_that_cannot_be_used_are_counted_and_named(run: Path) -> None:

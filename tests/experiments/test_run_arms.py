@@ -4,6 +4,7 @@ import json
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval_benchmarks.benchmark import Metric
+from eval_benchmarks.benchmark import MeanOfMetrics, Metric
 from eval_benchmarks.output.curves import METRICS
 from experiments import __main__ as program
 from experiments.arm_commands import BASE, ArmRun, StageCommand, read_experiment
 from experiments.arm_results import (
     CURVES,
     ArmResult,
+    check_kept,
     curve_values,
     metric_values,
     read_metric,
@@ -28,7 +30,7 @@ from experiments.run_arms import ExperimentWork, StageError, StageProcesses
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, file_sha256, write_json, write_text
 from rag_zeval.stages.config import load_config
-from rag_zeval.statistics.bootstrap import Ratio
+from rag_zeval.statistics.bootstrap import Correlation, Ratio
 from rewards.combined import KEYS
 from train.run_folder import RunFolder
 
@@ -44,6 +46,27 @@ def test_a_metric_is_read_as_it_was_written(rows: list[tuple[float, float, bool]
     assert found.scored.tolist() == scored.astype(bool).tolist()
     assert ratio.top[found.scored].tolist() == top[found.scored].tolist()
     assert ratio.bottom[found.scored].tolist() == bottom[found.scored].tolist()
+
+
+@given(st.lists(st.lists(st.none() | numbers, min_size=6, max_size=6), min_size=1, max_size=3))
+def test_correlations_of_trials_are_read_as_they_were_written(trials: list[list[float | None]]) -> None:
+    labels = np.array([[-2, 0], [1, 1], [0, 2], [-1, 0], [2, 2], [0, 0]], dtype=float)
+    metrics = []
+    for scores in trials:
+        x = np.array(scores, dtype=float)
+        metrics.append(Metric("pearson", Correlation("pearson", x, labels), ~np.isnan(x)))
+    scored = np.logical_or.reduce([metric.scored for metric in metrics])
+    metric = Metric("pearson", MeanOfMetrics(tuple(metrics)), scored)
+    found = read_metric("pearson", json.loads(json.dumps(metric_values(metric))))
+    assert found.scored.tolist() == scored.tolist()
+    assert found.value == pytest.approx(metric.value, nan_ok=True)
+
+
+def test_a_metric_that_no_file_can_hold_is_refused() -> None:
+    other = Metric("auroc", SimpleNamespace(), np.ones(2, dtype=bool))  # type: ignore[arg-type]
+    benchmark: Any = SimpleNamespace(name="labels", metrics=lambda scored: [other])
+    with pytest.raises(InputError, match="labels has metrics that are neither means nor correlations"):
+        check_kept([benchmark])
 
 
 @given(st.lists(st.just(np.nan) | numbers, max_size=30))
@@ -227,7 +250,6 @@ def test_stopping_ends_what_runs_and_lets_nothing_start(tmp_path: Path, monkeypa
     [
         ("benchmarks=[nano]", "benchmarks: unknown name 'nano'"),
         ("bench.nano_eval.n=0", "nano_eval.n: must be a whole number from 1 to 100,000"),
-        ("benchmarks=[ragchecker_meta]", "ragchecker_meta has metrics that are not means"),
     ],
 )
 def test_what_cannot_work_is_said_before_anything_is_trained(

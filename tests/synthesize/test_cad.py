@@ -64,6 +64,23 @@ def test_equals_transformers_guidance_without_stops_and_with(check_against_oracl
     assert len(lengths) > 2 and min(lengths) < NEW, "no answer stopped early: no test"
 
 
+def test_probabilities_are_mixed_as_the_paper_prints_it(random_model, random_prompts):
+    """Against the definition, step by step, with the whole text read again."""
+    model, prompts = random_model(seed=2), random_prompts(2, 4)
+    answers = decode(model, *prompts, ALPHAS, NEW, (), mixing="probabilities")
+    assert [r.ids for row in answers for r in row] != [
+        r.ids for row in decode(model, *prompts, ALPHAS, NEW, ()) for r in row
+    ]
+    for *pair, responses in zip(*prompts, answers, strict=True):
+        for response in responses:
+            for at, token in enumerate(response.ids):
+                with torch.inference_mode():
+                    texts = (torch.tensor([[*prompt, *response.ids[:at]]]) for prompt in pair)
+                    given, alone = (model(text).logits[0, -1].float().softmax(-1) for text in texts)
+                mixture = (1 + response.alpha) * given - response.alpha * alone
+                assert mixture[token] >= mixture.max() - 1e-6
+
+
 @pytest.mark.parametrize("kind, heads, groups", [("Llama", 4, 1), ("Llama", 2, 2), ("Qwen3", 4, 2)])
 def test_other_models_and_head_groups(check_against_oracle, random_model, random_prompts, kind, heads, groups):
     check_against_oracle(random_model(kind, seed=1, heads=heads, groups=groups), random_prompts(3, 3))

@@ -63,8 +63,10 @@ def draw_lessons(
                 f"rows: K={stage.k} needs {stage.rows or 'some'}, but the {len(left)} questions left gave "
                 f"{len(taken)}; left out: {listed(left_out)}; synthesize more questions or ask for fewer rows"
             )
-        drawn += taken[: stage.rows]
-        counts.append({"k": stage.k, "sets": len(taken[: stage.rows]), "left_out": dict(left_out)})
+        shown = taken[: stage.rows]
+        known = {"k": stage.k, "questions": len({lesson.question.id for lesson in shown}), "sets": len(shown)}
+        drawn += shown
+        counts.append({**known, "left_out": dict(left_out)})
         left = unused
     return drawn, counts
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 import shlex
 import socket
@@ -14,11 +15,14 @@ from omegaconf import OmegaConf
 
 from eval_benchmarks.datasets.wikieval import Wikieval
 from eval_benchmarks.trials import Trial, group_trials
+from experiments.arm_commands import read_experiment
+from experiments.paper import bench_runs
 from experiments.paper.__main__ import main
 from experiments.paper.bench_runs import plan_tables
 from experiments.paper.cells import Line
-from experiments.paper.costs import trainings_table
-from experiments.paper.figures import score_densities
+from experiments.paper.costs import trainings_table, trainings_to_do
+from experiments.paper.differences import correlation_needed
+from experiments.paper.figures import panel_judge, score_densities
 from experiments.paper.methods import TABLES, paper_rows
 from experiments.paper.paper_settings import LITERAL, PaperSettings, mock_judge
 from experiments.paper.tables import ranker_rows_table, settings_table
@@ -45,7 +49,8 @@ def words(out: Path, **changed: object) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether or not this machine has the environments of the original packages."""
+    """Whether or not this machine has the environments of the original packages; the data are read anew."""
+    bench_runs._benchmark.cache_clear()
     monkeypatch.setattr("eval_benchmarks.originals.packages.ROOT", tmp_path)
 
 
@@ -65,16 +70,18 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
 ) -> None:
     out = tmp_path / "paper"
     asked = words(out, **{"models.qwen-72b": LITERAL})
-    assert main(asked) == 0
+    assert main([*asked, "example=0"]) == 0  # a number is an id too
     first = capfd.readouterr().out
     cells = read(out / "tables.csv")
-    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [90, 75, 18]
+    assert [sum(cell["table"] == table for cell in cells) for table in "128"] == [180, 75, 18]
     measured = {(cell["table"], cell["method"], cell["model"]) for cell in cells if cell["scorer"]}
     judged = {("2", method, "qwen-72b") for method in ("ARES", "TruLens", "RAG-Checker", "RAG-Zeval w/o RL")}
     assert measured == {("2", "BLEU", ""), ("2", "ROUGE-L", "")} | judged | {
         ("8", row.printed.method, "qwen-72b") for row in paper_rows(8)
     }
     assert all(bool(cell["open"]) != bool(cell["value"]) for cell in cells)
+    assert {cell["stand_in"] for cell in cells if cell["model"] == "qwen-72b"} == {"mock judge"}
+    assert {cell["stand_in"] for cell in cells if cell["model"] in ("", "gpt-4o")} == {""}
     [rouge, *_] = [cell for cell in cells if (cell["table"], cell["method"]) == ("2", "ROUGE-L")]
     assert float(rouge["ci_low"]) < float(rouge["value"]) < float(rouge["ci_high"])
     assert (rouge["printed"], rouge["n"], rouge["trials"]) == ("0.395", "24", "1")
@@ -82,7 +89,7 @@ def test_cells_are_measured_or_say_what_they_need_and_nothing_is_run_twice(
     assert any(need.startswith("needs wikieval") for need in needs)
     assert "needs an environment of its own: `make .venv-parity-ragas/.ready`" not in needs  # nor is there a model
     assert "needs an environment of its own: `make .venv-parity-trulens/.ready`" in needs
-    assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: sentence vectors" in needs
+    assert "needs models.gpt-4o: a judge" in needs and "needs models.ada-002: a model of sentence vectors" in needs
     page = (out / "index.html").read_text()
     assert "qwen-72b: the rule-based mock judge stands in, which is not a model" in page
     assert "script" not in read_tags(page).seen and (out / "tables.tex").read_text().count("\\begin{longtable}") == 5
@@ -103,6 +110,30 @@ def test_cells_of_other_data_are_refused(
     assert "manifest.json: field 'data': ragchecker_meta is not what was scored" in capfd.readouterr().err
 
 
+def wikieval_rows(count: int, **texts: str) -> str:
+    rows = ({"question": f"q{at}", "context_v1": ["c"], **texts} for at in range(count))
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def test_table_1_has_both_negatives_and_the_papers_value_at_the_one_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"answer": "the cat sat on a mat", "ungrounded_answer": "the dog sat on a mat", "poor_answer": "no idea"}
+    (tmp_path / "wikieval").mkdir()
+    (tmp_path / "wikieval" / "w.jsonl").write_text(
+        wikieval_rows(3, **texts).replace('["c"]', '["the dog sat on a mat"]')
+    )
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path))
+    assert main(words(tmp_path / "paper", tables="[1]")) == 0
+    cells = {cell["metric"]: cell for cell in read(tmp_path / "paper" / "tables.csv") if cell["method"] == "ROUGE-L"}
+    poor, ungrounded = cells["poor_answer/pairwise_best"], cells["ungrounded_answer/pairwise_best"]
+    assert (poor["value"], poor["printed"]) == ("1.0", "0.9")
+    assert (ungrounded["value"], ungrounded["printed"]) == ("0.0", "")
+    markdown = (tmp_path / "paper" / "tables.md").read_text()
+    assert "best | best, paper | middle" in markdown and "| best, ungrounded | middle, ungrounded |" in markdown
+    assert "Table 1: the paper's values are compared with those for the negative poor_answer" in markdown
+
+
 @pytest.mark.usefixtures("data")
 def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "prices.json").write_text('{"gpt-4o": {"prompt": 2.5, "completion": 10}}')
@@ -113,6 +144,14 @@ def test_a_dry_run_says_what_would_be_asked_and_writes_nothing(tmp_path: Path, c
     [line] = [line for line in shown if "ragchecker_precision" in line]
     cells = line.split()
     assert cells[0] == "gpt-4o" and "48" in cells and float(cells[-1]) > 0  # two answers to each of 24
+    lines = {line.split()[0]: line.split() for line in shown if " nano_meta " in line}
+    assert lines["sft-ranker"][2] == "sft_ranker" and int(lines["sft-ranker"][-3].replace(",", "")) == 9 * 500
+    assert lines["no-evidence"][-3] < lines["curriculum"][-3]  # it is asked for no evidence, in a prompt of its own
+    calls = [
+        int(line.split()[-5].replace(",", "")) for line in shown if "http://localhost" in line or "nano_meta" in line
+    ]
+    [totals] = [line.split() for line in shown if line.startswith("total") and "to train" not in line]
+    assert int(totals[-5].replace(",", "")) == sum(calls) and float(totals[-1]) > 0
     assert not (tmp_path / "paper").exists()
 
 
@@ -123,24 +162,72 @@ def settings(*asked: str, **changed: object) -> PaperSettings:
 
 def test_each_training_of_the_paper_profile_is_343_steps_and_20_hours_and_passes_verls_checks() -> None:
     judges = TrainedJudges(settings("profile=paper", dry_run=True))
-    lines = trainings_table(list(judges.runs), judges).lines
-    assert [line[3:6] for line in lines] == [("pass", "343", "20")] * 5 + [("-", "-", "-")]
+    todo = trainings_to_do(list(judges.runs), judges)
+    *lines, total = trainings_table(list(judges.runs), judges, todo).lines
+    assert [line[3:] for line in lines] == [("pass", "343", "20", "160", "368.8 GiB", "141.9 GiB")] * 5 + [
+        ("-", "726", "5.3", "42", "56.7 GiB", "28.4 GiB")  # 11,634 rows of Table 7, twice, in batches of 32
+    ]
+    # four finished trainings, and one at work; then the ranker needs less
+    assert total[1:] == ("6 to train", "-", "-", "-", "105", "842", "936.3 GiB", "737.6 GiB")
     assert not any("nano" in cell for line in lines for cell in line)
     assert {row.arm for table in (3, 4, 5) for row in paper_rows(table)} == set(judges.runs)
     assert not any("nano" in word for run in judges.runs.values() for command in run.commands for word in command.words)
 
 
+def test_without_data_the_trainings_are_planned_and_a_real_run_does_not_start_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("RAG_ZEVAL_DATA", str(tmp_path))
+    monkeypatch.setattr("train.plan.free_bytes", lambda folder: 2**30)
+    asked = ["profile=paper", f"out_dir={tmp_path / 'paper'}", "tables=[4]"]
+    assert main([*asked, "dry_run=true"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count(" missing ") == 3 and "waits for data, see below: curriculum, static-3, static-4" in shown
+    assert "no run of the bench can be planned: see what is missing below" in shown
+    assert "human_labeled_data.json is missing; `make data` gets it: curriculum by qwen-7b (Table 4)" in shown
+    assert "warning: disk: runs/experiments/paper/ablations needs up to" in shown
+    monkeypatch.setattr(PaperSettings, "lacks_gpus", lambda self: False)
+    assert plan_tables(settings(*asked)).trained == []
+
+
+@pytest.mark.usefixtures("data")
+def test_trainings_that_do_not_fit_onto_the_disk_are_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Any
+) -> None:
+    monkeypatch.setattr("train.plan.free_bytes", lambda folder: 2**20)
+    monkeypatch.setattr(TrainedJudges, "train", lambda self, names: pytest.fail("a training was started"))
+    said = refusal(main, words(tmp_path / "paper", tables="[3]", **{"arms.best-only": "checkpoints/nano-base"}))
+    assert "disk: runs/experiments/ablations needs up to 97.7 MiB" in said and "only 1.0 MiB are free" in said
+
+
 def test_tables_3_to_5_are_filled_where_the_arms_are_there(
     tmp_path: Path,
 ) -> None:
-    models = {"arms.curriculum": "checkpoints/nano-judge", "arms.best-only": "checkpoints/nano-base"}
+    judge_and_base = "[checkpoints/nano-judge, checkpoints/nano-base]"  # as two seeds of one arm
+    models = {"arms.curriculum": judge_and_base, "arms.best-only": "checkpoints/nano-base"}
     assert main(words(tmp_path / "paper", tables="[3]", **{"bench.nano_eval.n": 12, **models})) == 0
     cells = read(tmp_path / "paper" / "tables.csv")
     named = [(cell["method"], cell["metric"], cell["scorer"]) for cell in cells]
     assert named[::3] == [("ranking", "pearson", "rag_zeval"), ("best only", "pearson", "rag_zeval")]
-    judge, base = (float(cell["value"]) for cell in cells[::3])
-    assert judge > base > 0 and {cell["n"] for cell in cells} == {"12"}
+    both, base = (float(cell["value"]) for cell in cells[::3])
+    assert both > base > 0 and [cell["trials"] for cell in cells[::3]] == ["2", "1"]
+    [difference] = [line for line in (tmp_path / "paper" / "tables.md").read_text().splitlines() if "+0.095" in line]
+    assert f"| best only | pearson | {both - base:+.3f} [" in difference and difference.endswith("| 0.564 |")
+    assert both and {cell["n"] for cell in cells} == {"12"}
     assert (tmp_path / "paper" / "figure-3.png").is_file() and (tmp_path / "paper" / "figure-4.png").is_file()
+
+
+def test_a_difference_needs_scores_that_are_alike_the_more_the_smaller_it_is() -> None:
+    needed = [correlation_needed(0.501, other, 280) for other in (0.359, 0.406, 0.457, 0.489)]
+    assert needed == sorted(needed, key=lambda value: value or 0) and needed[-1] == pytest.approx(0.994)
+    assert correlation_needed(0.501, 0.501, 280) is None
+    for n in (2800, 28_000):  # for many instances, the variance of Pearson and Filon (1898) says the same
+        one, other, both = 0.501, 0.489, correlation_needed(0.501, 0.489, n)
+        assert both is not None
+        unexplained = 1 - one**2 - other**2
+        shared = both * unexplained - one * other / 2 * (unexplained - both**2)
+        error = math.sqrt(((1 - one**2) ** 2 + (1 - other**2) ** 2 - 2 * shared) / n)
+        assert (one - other) / error == pytest.approx(1.96, abs=0.05)
 
 
 def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing(tmp_path: Path) -> None:
@@ -173,21 +260,38 @@ def test_table_6_holds_the_paper_profile_to_the_papers_settings() -> None:
     assert lines["epochs"] == ("2 stages, each once", "2") and len(lines) == 11
 
 
-def test_table_7_reads_the_rankers_rows(tmp_path: Path) -> None:
-    assert [line[1] for line in ranker_rows_table(tmp_path).lines] == ["-"] * 3
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "counts.json").write_text('{"stages": [{"k": 2, "sets": 5}, {"k": 4, "sets": 7}]}')
-    lines = ranker_rows_table(tmp_path).lines
-    assert [line[1] for line in lines] == ["5", "-", "7"] and lines[0][2] == "3,877 (647 questions)"
+def test_table_7_counts_the_rankers_rows_without_training_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [line[1:] for line in ranker_rows_table(None).lines][-1] == ("-", "-", "5,500", "11,634")
+    place = {"runs_dir": str(tmp_path), "answers": str(tmp_path / "answers")}
+    monkeypatch.setattr(
+        "experiments.paper.trained_judges.read_experiment",
+        lambda config: read_experiment(OmegaConf.merge(config, place)),  # type: ignore[arg-type]
+    )
+    judges = TrainedJudges(settings())
+    assert judges.ranker_rows() is None
+    alphas, rows = (0, -0.5, -1, -1.4), []
+    for id_, texts in enumerate(("abcd", "abcc", "abbb")):  # with four, three and two different answers
+        responses = [{"alpha": alpha, "text": text} for alpha, text in zip(alphas, texts, strict=True)]
+        rows.append({"id": f"{id_}", "status": "ok", "question": "q", "passage": "p", "responses": responses})
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [line[:3] for line in ranker_rows_table(judges.ranker_rows()).lines] == [
+        ("2", "1", "3"),  # three of the pairs of "abbb" differ
+        ("3", "1", "2"),
+        ("4", "1", "1"),
+        ("total", "3", "6"),
+    ]
+    (judges.folder("sft-ranker") / "data").mkdir(parents=True)
+    counts = {"stages": [{"k": 2, "sets": 5}, {"k": 4, "sets": 7}]}  # of a run from before questions were counted
+    (judges.folder("sft-ranker") / "data" / "counts.json").write_text(json.dumps(counts))
+    lines = ranker_rows_table(judges.ranker_rows()).lines
+    assert [line[2] for line in lines] == ["5", "-", "7", "-"] and lines[0][1] == "-"
 
 
 def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line(tmp_path: Path) -> None:
-    rows = [
-        {"question": f"q{at}", "answer": "a", "poor_answer": "p", "ungrounded_answer": "u", "context_v1": ["c"]}
-        for at in range(6)
-    ]
     (tmp_path / "wikieval").mkdir()
-    (tmp_path / "wikieval" / "w.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = wikieval_rows(6, answer="a", poor_answer="p", ungrounded_answer="u")
+    (tmp_path / "wikieval" / "w.jsonl").write_text(rows)
     benchmark = Wikieval(tmp_path)
     scored = {
         example.id: Scored(example.id, tuple(Score(at / 6 if text == "a" else 0.0) for text in example.answers))
@@ -201,6 +305,9 @@ def test_densities_are_drawn_of_the_methods_measured_and_equal_scores_are_a_line
     image = score_densities([Line(row, scorer, ())])
     assert image is not None and image.startswith(b"\x89PNG")
     assert score_densities([Line(row, None, ())]) is None
+    assert panel_judge("TruLens", "qwen-72b", scorer, []) == "qwen-72b"
+    assert panel_judge("TruLens", "qwen-72b", scorer, ["qwen-72b"]) == "mock judge in the place of qwen-72b"
+    assert panel_judge("RAG-Zeval", "qwen-7b", scorer, ["qwen-7b"]) == "judge in m"
 
 
 def test_a_table_that_does_not_exist_and_a_port_that_is_taken_are_one_line(tmp_path: Path, refusal: Any) -> None:
@@ -232,6 +339,9 @@ def test_a_command_is_planned(
     command: str, tmp_path: Path, write_ragchecker: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAG_ZEVAL_DATA", str(write_ragchecker(2)))
+    monkeypatch.setattr(
+        "experiments.paper.costs.checked_by_verl", lambda verl: None
+    )  # takes seconds, and is tested above
     (tmp_path / "prices.json").write_text("{}")
     given = dict(part.split("=", 1) for part in shlex.split(command)[2:])
     asked = given.get("ARGS", "").replace("prices.json", str(tmp_path / "prices.json")).split()

@@ -1,0 +1,79 @@
+"""What Eq. 3 of the paper changes: two runs of `synthesize`, one that mixes logits and one that mixes probabilities.
+
+`python -m experiments.cad_mixing LOGITS PROBABILITIES`, folders of finished runs over the same questions.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eval_benchmarks.output.table import Table, markdown
+from rag_zeval.errors import InputError
+from rag_zeval.files import Row, iter_jsonl, read_json
+from rag_zeval.stages.answer_quality import contains_answer
+from rag_zeval.statistics.bootstrap import mean_interval, share_interval
+from rag_zeval.streams import command_line
+from rag_zeval.text import with_interval
+from synthesize.answer_set import OLDER
+
+HEADS = ("setting", "n", "answers that differ", "right, logits", "right, probabilities", "difference")
+RIGHT = "right: the share of facts that the passage states (nano), or whether a gold answer is in it (real questions)"
+Answers = Mapping[float, tuple[str, float | None]]  # by alpha: the text, and how right it is
+
+
+def mixing_table(logits: Path, probabilities: Path) -> Table:
+    """A line for each alpha: n, how many answers differ, how right both are, and the paired difference; 95% intervals.
+
+    Raises InputError if a folder is not such a run, or the two runs differ in more than what is mixed.
+    """
+    first, second = (_read(run, mixing) for run, mixing in ((logits, "logits"), (probabilities, "probabilities")))
+    if first.keys() != second.keys():
+        raise InputError(f"{probabilities}: does not answer the same questions as {logits}")
+    lines = []
+    for alpha in sorted({alpha for answers in first.values() for alpha in answers}, reverse=True):
+        pairs = [(answers[alpha], second[id_][alpha]) for id_, answers in first.items()]
+        differ = sum(one[0] != other[0] for one, other in pairs)
+        share = with_interval(differ / len(pairs), *share_interval(differ, len(pairs)))
+        known = [(one[1], other[1]) for one, other in pairs if one[1] is not None and other[1] is not None]
+        columns = [[a for a, _ in known], [b for _, b in known]]
+        rights = [with_interval(sum(of) / len(of), *mean_interval([[v] for v in of])) if of else "-" for of in columns]
+        minus = [b - a for a, b in known]
+        low, high = mean_interval([[v] for v in minus]) if minus else (None, None)
+        change = with_interval(sum(minus) / len(minus), low, high, "+.3f") if minus else "-"
+        lines.append((f"α = {alpha:g}", f"{len(pairs):,}", share, *rights, change))
+    return Table("What Eq. 3 as printed changes in the answers", HEADS, lines)
+
+
+def _read(run: Path, mixing: str) -> dict[str, Answers]:
+    """The answers of a run by the id of their question."""
+    found = (OLDER | read_json(run / "manifest.json")["config"])["mixing"]
+    if found != mixing:
+        raise InputError(f"{run}: mixes {found}, expected {mixing}")
+    rows = (row for _, row in iter_jsonl(run / "responses.jsonl", {"id": str, "status": str}))
+    return {
+        row["id"]: {of["alpha"]: (of["text"], _right(of, row)) for of in row["responses"]}
+        for row in rows
+        if row["status"] == "ok"
+    }
+
+
+def _right(response: Row, row: Row) -> float | None:
+    if response.get("true_support") is not None:
+        return float(response["true_support"])
+    return float(contains_answer(response["text"], row["gold_answers"])) if row.get("gold_answers") else None
+
+
+def compare(
+    logits: Annotated[Path, typer.Argument(help="The folder of the run that mixes logits.")],
+    probabilities: Annotated[Path, typer.Argument(help="The folder of the run that mixes probabilities.")],
+) -> None:
+    print(markdown([mixing_table(logits, probabilities)], [RIGHT]))
+
+
+main = command_line(compare, "experiments.cad_mixing", "Compare answers made with Eq. 3 as printed and with logits.")
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Two runs of synthesize beside each other: what differs, and how right the answers are."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.cad_mixing import mixing_table
+from rag_zeval.errors import InputError
+
+
+def write_run(run: Path, mixing: str | None, texts: dict[float, list[str]], gold: str = "yes") -> Path:
+    """mixing: None is a run from before it could be chosen."""
+    run.mkdir()
+    (run / "manifest.json").write_text(json.dumps({"config": {} if mixing is None else {"mixing": mixing}}))
+    rows = [
+        {
+            "id": f"{at}",
+            "status": "ok",
+            "gold_answers": [gold],
+            "responses": [{"alpha": a, "text": of[at], "true_support": None} for a, of in texts.items()],
+        }
+        for at in range(len(texts[0]))
+    ]
+    rows.append({"id": "failed", "status": "failed: too long"})
+    (run / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return run
+
+
+def test_answers_that_differ_and_gold_answers_are_counted_by_alpha(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "a", None, {-1.4: ["no", "no", "no", "yes"], 0: ["yes", "yes", "no", "no"]})
+    second = write_run(
+        tmp_path / "b", "probabilities", {-1.4: ["yes", "yes", "no", "no"], 0: ["yes", "yes", "no", "no"]}
+    )
+    table = mixing_table(first, second)
+    plain, away = table.lines
+    assert [cell.split()[0] for cell in (*plain[1:], *away[1:])] == [
+        *("4", "0.000", "0.500", "0.500", "+0.000"),
+        *("4", "0.750", "0.250", "0.500", "+0.250"),
+    ]
+    assert (plain[0], away[0]) == ("α = 0", "α = -1.4")
+    with pytest.raises(InputError, match="mixes probabilities, expected logits"):
+        mixing_table(second, first)
+    other = write_run(tmp_path / "c", "probabilities", {0: ["yes"]})
+    with pytest.raises(InputError, match="does not answer the same questions"):
+        mixing_table(first, other)
