@@ -77,7 +77,8 @@ PACKAGES = (
 class Outcome:
     """What a run cost and brought.
 
-    cpu: seconds of processor time. memory: peak MiB. most_open: most requests at one time. ended: its last words, if it failed.
+    cpu: seconds of processor time. memory: peak MiB. most_open: most requests at one time. ended: its last words, if it
+    failed.
     """
 
     calls: int
