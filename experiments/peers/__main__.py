@@ -22,6 +22,7 @@ from rag_zeval.rows import RowWriter
 from rag_zeval.streams import exit_status, run_command
 
 ANSWERS = 200
+SAME = 1e-6
 SOUND, FAULTY, KILLED = "sound", "faulty", "killed"
 Outcomes = Mapping[str, Mapping[str, Any]]  # by package and kind of run
 
@@ -65,8 +66,9 @@ def scored(scores: Scores) -> int:
 
 
 def changed(now: Scores, before: Scores) -> int:
-    """How many answers have a score now that differs from the one on the sound endpoint."""
-    return sum(score is not None and abs(score - (before.get(id_) or 0.0)) > 1e-6 for id_, score in now.items())
+    """How many answers have another score now than on the sound endpoint. A missing score is no other score."""
+    both = ((score, before.get(id_)) for id_, score in now.items())
+    return sum(score is not None and (was is None or abs(score - was) > SAME) for score, was in both)
 
 
 def tables(packages: Sequence[Package], outcomes: Outcomes, n: int) -> list[str]:

@@ -27,7 +27,7 @@ from eval_benchmarks.datasets.ragchecker_meta import FOLDER, RagcheckerMeta, sco
 from eval_benchmarks.jobs import ORIGINAL_REPLIES, ScoringJob
 from eval_benchmarks.originals.packages import ORIGINALS, PREFIX
 from eval_benchmarks.originals.scorer import OriginalScorer
-from experiments.peers.__main__ import markdown
+from experiments.peers.__main__ import SAME, markdown
 from experiments.peers.endpoint import CountingJudge
 from rag_zeval.errors import InputError
 from rag_zeval.models.embeddings import OpenAIEmbedder
@@ -40,7 +40,7 @@ from rag_zeval.streams import exit_status, run_command
 from rag_zeval.text import with_interval
 
 MEASURES = [name.removeprefix(PREFIX) for name in ORIGINALS if "citation" not in name]  # these answers cite nothing
-TIMEOUT, SAME = 120.0, 1e-6
+TIMEOUT = 120.0  # seconds for an answer
 ByExample = Mapping[str, Scored]
 
 

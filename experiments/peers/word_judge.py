@@ -128,6 +128,10 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
         r'\ninput: (?P<input>\{\s*"context".*\})\s*Output:\s*$': lambda found: {
             "statements": _decide("ragas_verdicts", _ragas(found))
         },
+        # asked to mend a reply, with the prompt that it belongs to: the right reply to that
+        r"\ninput: (?P<input>\{\s*\"output_string\".*\})\s*Output:\s*$": lambda found: {
+            "text": json.dumps(_peer_reply(_ragas(found)["prompt_value"]))
+        },
     },
     "ragchecker": {
         r".*### Question:\n(?P<question>.*)\n\n### Candidate Answer:\n(?P<text>.*)\n\n### KG:\n$": lambda found: (
@@ -145,6 +149,8 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
         r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*?)\n\n": lambda found: _decide(
             "trulens_answer_relevance", found
         ),
+        # asked to mend a reply, without the prompt that it belongs to: no better than it was
+        r"Convert the following text into a strict JSON object[^\n]*\n(?P<text>.*)": lambda found: found["text"],
     },
     "open-rag-eval": {
         r"\n *Query: (?P<question>[^\n]*)\n *Passage: (?P<passage>.*)\n *Split this problem": lambda found: {
