@@ -69,7 +69,7 @@ READY := $(VENV)/.ready
 SUPPORTED := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help env reproduce model small-judge synthesize cold-start train dynamics reward-audit bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity docs lint format clean
+.PHONY: help env reproduce model small-judge synthesize cold-start train dynamics reward-audit bench serve smoke rehearse report proof ablations paper nano-base nano-judge data bench-speed bench-step measure first-hour test hostile test-vllm parity bench-peers docs lint format clean
 
 help: ## list the targets
 	@echo 'usage: make TARGET [PROFILE=nano|small|short|paper|single] [ARGS="key=value ..."]'
@@ -198,7 +198,9 @@ test-vllm: $(VLLM_VENV)/.ready ## run the tests of the vLLM paths on a CPU, in a
 	$(VLLM_VENV)/bin/python -m experiments.timing.decoding_speed cad_vllm cad_vllm_short
 
 # Each original package has an environment of its own: they cannot share one with the rest. The locks are of Python 3.11.
-PARITY := $(basename $(notdir $(wildcard requirements/parity/*.txt)))
+# DeepEval has no scorer of ours that follows it: only `make bench-peers` runs it.
+PARITY := $(filter-out deepeval,$(basename $(notdir $(wildcard requirements/parity/*.txt))))
+PEERS := ragas deepeval trulens ragchecker open-rag-eval
 .venv-parity-%/.ready: requirements/parity/%.txt
 	$(or $(PYTHON),python3.11) -m venv --clear $(@D)
 	$(@D)/bin/python -m pip install --disable-pip-version-check $(PARITY_PIP_ARGS) $(PIP_ARGS) -r $<
@@ -211,6 +213,9 @@ parity: $(READY) $(PARITY:%=.venv-parity-%/.ready) ## run the original packages 
 	@set -e; $(foreach one,$(PARITY),PYTHONPATH=. .venv-parity-$(one)/bin/python \
 	  tests/rag_zeval/scorers/parity/record_$(subst -,_,$(one)).py --check;)
 	$(PY) -m pytest -m slow tests/eval_benchmarks/originals
+
+bench-peers: $(READY) $(PEERS:%=.venv-parity-%/.ready) ## run RAG-Zeval beside ragas, DeepEval, TruLens, RAGChecker and open-rag-eval (Python 3.11)
+	$(PY) -m experiments.peers $(ARGS)
 
 # The documentation site needs none of the rest, so publishing it installs a few small packages and no torch.
 .venv-docs/.ready: requirements/docs.txt

@@ -46,10 +46,10 @@ class Cost(NamedTuple):
         return self.prompt_tokens + self.reply_tokens
 
 
-def examples() -> list[Example]:
-    """The questions, each with a better and a worse answer, a ground truth and CHUNKS chunks."""
+def examples(pairs: int = PAIRS) -> list[Example]:
+    """So many questions, each with a better and a worse answer, a ground truth and CHUNKS chunks."""
     rows = []
-    for ranked in world.ranked_examples("test", PAIRS, 2, SEED):
+    for ranked in world.ranked_examples("test", pairs, 2, SEED):
         question = ranked.question
         sentences = [*question.sentences.values()]
         chunks = tuple(" ".join(sentences[at::CHUNKS]) for at in range(CHUNKS))

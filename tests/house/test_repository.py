@@ -49,7 +49,7 @@ def test_every_target_makes_its_environment(target: str, tmp_path: Path) -> None
 
 def test_parity_makes_an_environment_for_each_original_and_runs_its_recorder() -> None:
     planned = make("--always-make", "--dry-run", "parity").stdout
-    locks = sorted((ROOT / "requirements" / "parity").glob("*.txt"))
+    locks = sorted(set((ROOT / "requirements" / "parity").glob("*.txt")) - {ROOT / "requirements/parity/deepeval.txt"})
     recorders = sorted((ROOT / "tests" / "rag_zeval" / "scorers" / "parity").glob("record_*.py"))
     assert [lock.stem.replace("-", "_") for lock in locks] == [path.stem.removeprefix("record_") for path in recorders]
     for lock, recorder in zip(locks, recorders, strict=True):

@@ -1,0 +1,145 @@
+"""`make bench-peers`: RAG-Zeval beside five other packages, on the same answers and the same scripted endpoint.
+
+Each package runs in its own environment, with its own prompts and its own batch runner, as its documentation says, with
+eight requests or rows at a time. The endpoint waits 50 ms before each reply and answers by a rule of words
+(`word_judge`). The answers are those of questions of the nano world, with a ground truth and five contexts each.
+
+Three tables: on a sound endpoint; with 5% of the replies broken; killed half-way and started again. Finished runs are
+kept in OUT_DIR. Run the same command again to resume; delete the folder to measure anew.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from experiments.peers.runs import BROKEN, PACKAGES, Package, Scores, run, seconds_to_import
+from experiments.timing.call_costs import examples
+from rag_zeval.files import write_json
+from rag_zeval.rows import RowWriter
+from rag_zeval.streams import exit_status, run_command
+
+ANSWERS = 200
+SAME = 1e-6
+SOUND, FAULTY, KILLED = "sound", "faulty", "killed"
+Outcomes = Mapping[str, Mapping[str, Any]]  # by package and kind of run
+
+
+def answers(n: int) -> list[dict[str, Any]]:
+    """So many answers as rows, two for each question."""
+    return [
+        {
+            "id": f"{example.id}-{at}",
+            "question": example.question,
+            "answer": answer,
+            "ground_truth": example.truth,
+            "contexts": list(example.chunks),
+        }
+        for example in examples(n // 2)
+        for at, answer in enumerate(example.answers)
+    ]
+
+
+def measure(packages: Sequence[Package], rows: Path, out: Path, done: RowWriter) -> None:
+    """Run what has no row yet."""
+    for package in packages:
+        for kind in (SOUND, FAULTY, KILLED):
+            id_ = f"{package.name} {kind}"
+            if id_ in done.done:
+                continue
+            print(f"{id_} ...", file=sys.stderr, flush=True)
+            half = done.done[f"{package.name} {SOUND}"]["calls"] // 2 if kind == KILLED else None
+            outcome = run(package, rows, out / package.name / kind, BROKEN if kind == FAULTY else 0.0, kill_after=half)
+            imports = {"import_seconds": seconds_to_import(package)} if kind == SOUND else {}
+            done.append({**outcome.row(id_), **imports})
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    align = "|".join(["---"] * 2 + ["---:"] * (len(heads) - 2))
+    return "\n".join(["| " + " | ".join(heads) + " |", f"|{align}|", *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def scored(scores: Scores) -> int:
+    return sum(score is not None for score in scores.values())
+
+
+def changed(now: Scores, before: Scores) -> int:
+    """How many answers have another score now than on the sound endpoint. A missing score is no other score."""
+    both = ((score, before.get(id_)) for id_, score in now.items())
+    return sum(score is not None and (was is None or abs(score - was) > SAME) for score, was in both)
+
+
+def tables(packages: Sequence[Package], outcomes: Outcomes, n: int) -> list[str]:
+    """The three tables in Markdown, each under a line that names it."""
+    first, second, third = [], [], []
+    for package in packages:
+        sound, faulty, killed = (outcomes[f"{package.name} {kind}"] for kind in (SOUND, FAULTY, KILLED))
+        names = [package.name, package.measure]
+        first.append(
+            [
+                *names,
+                *_costs(sound),
+                str(scored(sound["scores"])),
+                str(sound["most_open"]),
+                f"{sound['cpu']:.1f}",
+                f"{sound['memory']:,.0f}",
+                f"{sound['import_seconds']:.1f}",
+            ]
+        )
+        for rows, one in ((second, faulty), (third, killed)):
+            kept = scored(one["scores"])
+            rows.append(
+                [
+                    *names,
+                    *_costs(one),
+                    str(kept),
+                    str(n - kept),
+                    str(changed(one["scores"], sound["scores"])),
+                    one["ended"],
+                ]
+            )
+    costs = ["package", "measure", "calls", "tokens", "seconds", "paid twice", "answers scored"]
+    more = [*costs, "rows lost", "other score", "ended with"]
+    return [
+        f"{n} answers, a sound endpoint:",
+        markdown([*costs, "most at once", "CPU s", "peak MiB", "import s"], first),
+        f"{n} answers, {BROKEN:.0%} of the replies broken:",
+        markdown(more, second),
+        f"{n} answers, killed after half of the calls and started again (both runs together):",
+        markdown(more, third),
+    ]
+
+
+def _costs(outcome: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{outcome['calls']:,}",
+        f"{outcome['tokens']:,}",
+        f"{outcome['seconds']:.1f}",
+        str(outcome["paid_twice"]),
+    ]
+
+
+def bench_peers(
+    n: Annotated[int, typer.Argument(min=2, help="The number of answers, two for each question.")] = ANSWERS,
+    out_dir: Annotated[Path, typer.Option(help="The folder for the runs.")] = Path("runs/peers"),
+) -> None:
+    packages = [package for package in PACKAGES if package.python.exists()]
+    for package in set(PACKAGES) - set(packages):
+        print(f"{package.name} is left out: run `make {package.environment}/.ready` first", file=sys.stderr)
+    out = out_dir.resolve() / str(n)
+    rows = out / "answers.json"
+    write_json(rows, answers(n))
+    with RowWriter(out / "runs.jsonl") as done:
+        measure(packages, rows, out, done)
+        outcomes = {id_: dict(row) for id_, row in done.done.items()}
+    print("\n\n".join(tables(packages, outcomes, 2 * (n // 2))))
+
+
+def main(argv: Sequence[str]) -> int:
+    return run_command(bench_peers, argv, "experiments.peers", __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -1,0 +1,114 @@
+"""Do our scorers rank real answers as the packages do that they follow? `python -m experiments.peers.agreement`.
+
+Each measure of an original package scores RAGChecker's 280 pairs of answers (`make data`), and so does our scorer of
+the same name. Both ask the same judge without a model (`word_judge`). The ground truth is the reference and the only
+retrieved context. The first table compares the differences in score of each pair (second answer minus first): Kendall's
+tau-b with a 95% bootstrap interval over pairs. The second lists why only one side has a score.
+
+Rows are kept in OUT_DIR. Run the same command again to resume.
+"""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from eval_benchmarks.bench import score
+from eval_benchmarks.benchmark import FETCH
+from eval_benchmarks.datasets.ragchecker_meta import FOLDER, RagcheckerMeta, score_delta
+from eval_benchmarks.jobs import ORIGINAL_REPLIES, ScoringJob
+from eval_benchmarks.originals.packages import ORIGINALS, PREFIX
+from eval_benchmarks.originals.scorer import OriginalScorer
+from experiments.peers.__main__ import SAME, markdown
+from experiments.peers.endpoint import CountingJudge
+from rag_zeval.errors import InputError
+from rag_zeval.models.embeddings import OpenAIEmbedder
+from rag_zeval.models.openai_api import OpenAIBackend
+from rag_zeval.progress import Progress
+from rag_zeval.scorers.score import Score, Scored, Scorer
+from rag_zeval.scoring.opening import Asking, Models, open_scorer
+from rag_zeval.statistics.bootstrap import DRAWS, Correlation, interval
+from rag_zeval.streams import exit_status, run_command
+from rag_zeval.text import with_interval
+
+MEASURES = [name.removeprefix(PREFIX) for name in ORIGINALS if "citation" not in name]  # these answers cite nothing
+TIMEOUT = 120.0  # seconds for an answer
+ByExample = Mapping[str, Scored]
+
+
+def both(name: str, benchmark: RagcheckerMeta, judge: CountingJudge, out: Path) -> tuple[ByExample, ByExample]:
+    """What our scorer and the original of this name give to the examples."""
+    chat, vectors = OpenAIBackend("judge", judge.url), OpenAIEmbedder("vectors", judge.url)
+    ours = open_scorer(name, Models(chat, vectors), Asking())
+    theirs = OriginalScorer(f"{PREFIX}{name}", chat, vectors, out / ORIGINAL_REPLIES, TIMEOUT)
+
+    def scored(scorer: Scorer) -> ByExample:
+        job = ScoringJob(benchmark, scorer, "word judge")
+        with Progress(Console(stderr=True)) as progress:
+            return score(job, out / job.file, progress)
+
+    return scored(ours), scored(theirs)
+
+
+def compare(name: str, ours: ByExample, theirs: ByExample) -> tuple[list[str], list[list[str]]]:
+    """The line of the first table, and the lines of the second."""
+    deltas = [np.array([score_delta(side[id_]) for id_ in ours]) for side in (ours, theirs)]
+    there = ~np.isnan(deltas[0]) & ~np.isnan(deltas[1])
+    tau = Correlation("kendall", deltas[0], deltas[1][:, None])
+    ends = interval(tau, there, DRAWS, seed=0) or (None, None)
+    pairs = [*chain.from_iterable(zip(ours[id_].scores, theirs[id_].scores, strict=True) for id_ in ours)]
+    scored = [(our.value, their.value) for our, their in pairs if our.value is not None and their.value is not None]
+    same = sum(abs(our - their) <= SAME for our, their in scored)
+    value = tau.point(there)
+    shown = with_interval(None if np.isnan(value) else value, *ends)
+    line = [name, f"{there.sum()}", shown, f"{len(scored)}", f"{same}", f"{len(pairs) - len(scored)}"]
+    return line, [*_reasons(name, pairs)]
+
+
+def _reasons(name: str, pairs: Sequence[tuple[Score, Score]]) -> list[list[str]]:
+    """Why an answer has one score or none: our status, what the original gives, and how often."""
+    found = Counter(
+        (our.status, their.status if their.value is None else f"{their.value:.3f}")
+        for our, their in pairs
+        if our.value is None or their.value is None
+    )
+    return [[name, *kind, str(times)] for kind, times in found.most_common()]
+
+
+def agreement(
+    out_dir: Annotated[Path, typer.Option(help="The folder for the rows.")] = Path("runs/peers/agreement"),
+) -> None:
+    data_dir = Path(os.environ.get("RAG_ZEVAL_DATA", "data"))
+    if not (data_dir / FOLDER).is_dir():
+        raise InputError(f"{data_dir / FOLDER} is missing; {FETCH}")
+    benchmark = RagcheckerMeta(data_dir)
+    benchmark.examples = [replace(example, chunks=(example.reference,)) for example in benchmark.examples]
+    judge, lines, reasons = CountingJudge(), [], []
+    judge.delay = 0.0
+    for name in MEASURES:
+        if not ORIGINALS[f"{PREFIX}{name}"].python.exists():
+            print(f"{name}: run `make .venv-parity-{ORIGINALS[f'{PREFIX}{name}'].package}/.ready`", file=sys.stderr)
+            continue
+        line, why = compare(name, *both(name, benchmark, judge, out_dir))
+        lines.append(line)
+        reasons += why
+    judge.close()
+    print(markdown(["scorer", "pairs", "tau-b [95%]", "answers with both scores", "equal", "one score or none"], lines))
+    print()
+    print(markdown(["scorer", "our status", "the original's score or status", "answers"], reasons))
+
+
+def main(argv: Sequence[str]) -> int:
+    return run_command(agreement, argv, "experiments.peers.agreement", __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: main(sys.argv[1:])))

@@ -1,0 +1,153 @@
+"""Runs of the packages: on a sound endpoint, on a faulty one, and killed half-way and started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from eval_benchmarks.originals.packages import ROOT
+from experiments.peers.endpoint import CountingJudge
+from rag_zeval.errors import InputError
+from rag_zeval.results import read_judged
+from rag_zeval.stages.processes import last_line, started
+
+BROKEN = 0.05  # share of replies
+LOOK_SECONDS = 0.02  # between two looks at a process
+LIMIT_SECONDS = 1_800.0  # of a run
+IMPORTS = 3  # timed; the fastest counts
+SCORES, RESULTS, LOG = "scores.json", "results.jsonl", "log.txt"
+Scores = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of the comparison. measure: what it scores; imports: what its users import first."""
+
+    name: str
+    measure: str
+    imports: str
+    environment: str | None = None  # None: this one
+
+    @property
+    def python(self) -> Path:
+        return Path(sys.executable) if self.environment is None else ROOT / self.environment / "bin" / "python"
+
+    def command(self, rows: Path, url: str) -> list[str]:
+        if self.environment is None:
+            judge = ["--model", f"openai:judge@{url}", "--concurrency", "8"]
+            options = ["--against", "contexts", "--out", RESULTS]
+            return [str(self.python), "-m", "rag_zeval", "evaluate", str(rows), *judge, *options]
+        script = Path(__file__).parent / "packages" / f"batch_{self.name.lower().replace('-', '_')}.py"
+        return [str(self.python), str(script), str(rows), url, SCORES]
+
+    def scores(self, folder: Path) -> Scores:
+        """The scores that a run has left, by row; none if it left none."""
+        if self.environment is None:
+            return {one.case: one.score for one in read_judged(folder / RESULTS)}
+        path = folder / SCORES
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def parity(package: str) -> str:
+    return f".venv-parity-{package}"
+
+
+OURS = Package("RAG-Zeval", "faithfulness", "from rag_zeval import evaluate")
+PACKAGES = (
+    OURS,
+    Package("ragas", "faithfulness", "from ragas import evaluate", parity("ragas")),
+    Package("DeepEval", "faithfulness", "from deepeval import evaluate", parity("deepeval")),
+    Package("TruLens", "groundedness", "from trulens.core import BatchEvaluator", parity("trulens")),
+    Package("RAGChecker", "faithfulness", "from ragchecker import RAGChecker", parity("ragchecker")),
+    Package(
+        "open-rag-eval", "nuggets and others", "from open_rag_eval.models import OpenAIModel", parity("open-rag-eval")
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run cost and brought.
+
+    cpu: seconds of processor time. memory: peak MiB. most_open: most requests at one time. ended: its last words, if it
+    failed.
+    """
+
+    calls: int
+    tokens: int
+    paid_twice: int
+    seconds: float
+    cpu: float
+    memory: float
+    most_open: int
+    scores: Scores
+    ended: str
+
+    def row(self, id_: str) -> dict[str, object]:
+        return {"id": id_, **asdict(self)}
+
+
+def run(package: Package, rows: Path, folder: Path, broken: float = 0.0, kill_after: int | None = None) -> Outcome:
+    """Run a package on the rows. With `kill_after`, kill it after so many calls and start it again.
+
+    Raises InputError for a prompt that the judge does not know.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    judge = CountingJudge(broken)
+    command, killed, begun = package.command(rows, judge.url), Usage(), time.perf_counter()
+    try:
+        if kill_after is not None:
+            killed = _watch(command, folder, lambda: judge.asked >= kill_after)
+        used = _watch(command, folder)
+        seconds = time.perf_counter() - begun
+    finally:
+        judge.close()
+    if judge.unknown:
+        raise InputError(f"{package.name}: a prompt that the judge does not know: {judge.unknown[0][:2_000]}")
+    ended = last_line(folder / LOG) if used.status else ""
+    counted = judge.asked, judge.tokens, judge.paid_twice
+    memory, cpu = max(killed.memory, used.memory), killed.cpu + used.cpu
+    return Outcome(*counted, seconds, cpu, memory, judge.open_most, package.scores(folder), ended)
+
+
+@dataclass
+class Usage:
+    """Of a process and its children: the most MiB that they held, their seconds of processor time, its exit status."""
+
+    memory: float = 0.0
+    cpu: float = 0.0
+    status: int = 0
+
+
+def _watch(command: list[str], folder: Path, kill: Callable[[], bool] = lambda: False) -> Usage:
+    """Run a command to its end. Kills it, with its children, when `kill` says so."""
+    used, deadline = Usage(), time.monotonic() + LIMIT_SECONDS
+    with started(command, folder / LOG, cwd=folder, append=True) as process:
+        while process.poll() is None:
+            with suppress(psutil.Error):
+                parent = psutil.Process(process.pid)
+                family = [parent, *parent.children(recursive=True)]
+                used.memory = max(used.memory, sum(one.memory_info().rss for one in family) / 2**20)
+                used.cpu = max(used.cpu, sum(sum(one.cpu_times()[:2]) for one in family))
+            if kill() or time.monotonic() > deadline:
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(LOOK_SECONDS)
+    used.status = process.returncode
+    return used
+
+
+def seconds_to_import(package: Package) -> float:
+    times = []
+    for _ in range(IMPORTS):
+        begun = time.perf_counter()
+        subprocess.run([package.python, "-c", package.imports], check=True, capture_output=True)
+        times.append(time.perf_counter() - begun)
+    return min(times)
