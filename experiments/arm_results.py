@@ -100,7 +100,8 @@ def is_done(path: Path, wanted: Row) -> bool:
     """
     if not path.exists():
         return False
-    row = check_object(path, read_json(path), {"settings": Maybe((dict, NONE))})
+    stages = dict.fromkeys(("synthesize", *TRAINING), Maybe(dict))
+    row: Any = check_object(path, read_json(path), {"settings": Maybe((stages, NONE))})
     before, now = ({key: of.get(key) for key in ("settings", "base")} for of in (row, json.loads(json.dumps(wanted))))
     for stage, settings in (before["settings"] or {}).items():
         if stage in ("synthesize", *TRAINING):

@@ -91,7 +91,7 @@ def test_what_cannot_be_compared_is_said(run: Path, tmp_path: Path, capsys: pyte
     [
         (lambda m: m["data"]["nano_eval"].update(sha256="0"), r"field 'data': nano_eval in .* is not what was scored"),
         (lambda m: m.pop("rows"), r"manifest\.json: not a manifest of a benchmark run: field 'rows' is missing"),
-        (lambda m: m["rows"][1].pop("trial"), r"field 'rows': entry 1: field 'trial' is missing"),
+        (lambda m: m["rows"][1].pop("trial"), r"field 'rows': item 2: field 'trial' is missing"),
         (lambda m: m["rows"][1].update(benchmark="x_both_orders"), r"no rows of x by the same judge come before"),
         (lambda m: m["rows"][0].update(file="rows/none.jsonl"), r"none\.jsonl: cannot be read"),
         (lambda m: m["rows"][0].update(file="../manifest.json"), r"rows.manifest\.json: cannot be read"),
@@ -126,10 +126,11 @@ def test_a_run_that_is_not_whole_is_refused(run: Path, change: Any, message: str
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores": [[]]}, "not rows of a benchmark run: "),
-        ({"scores": [{"value": 1}]}, "field 'scores': has 1, must have 4"),
-        ({"scores": [{"value": "1"}] * 4}, "'1' is not a number"),
-        ({"calls": None, "seconds": [7]}, r"'\[7\]' is not a number"),
+        ({"scores": [[]]}, "field 'scores': item 1 must be dict, found list"),
+        ({"scores": [{"value": 1, "status": "ok"}]}, "field 'scores': has 1, must have 4"),
+        ({"scores": [{"value": "1"}] * 4}, "item 1: field 'value' must be int or float or NoneType, found str"),
+        ({"calls": None}, "field 'calls' must be int, found NoneType"),
+        ({"seconds": [7]}, "field 'seconds' must be int or float, found list"),
     ],
 )
 def test_rows_of_another_kind_are_refused(run: Path, change: dict[str, Any], message: str) -> None:
