@@ -20,10 +20,11 @@ from experiments.timing.call_costs import examples
 from rag_zeval.files import write_json
 from rag_zeval.rows import RowWriter
 from rag_zeval.streams import exit_status, run_command
+from rag_zeval.text import one_line
 
 ANSWERS = 200
 SAME = 1e-6
-SOUND, FAULTY, KILLED = "sound", "faulty", "killed"
+SOUND, FAULTY, KILLED, TWICE = "sound", "faulty", "killed", "faulty, run twice"
 Outcomes = Mapping[str, Mapping[str, Any]]  # by package and kind of run
 
 
@@ -45,20 +46,27 @@ def answers(n: int) -> list[dict[str, Any]]:
 def measure(packages: Sequence[Package], rows: Path, out: Path, done: RowWriter) -> None:
     """Run what has no row yet."""
     for package in packages:
-        for kind in (SOUND, FAULTY, KILLED):
+        for kind in (SOUND, FAULTY, KILLED, *[TWICE] * package.keeps):
             id_ = f"{package.name} {kind}"
             if id_ in done.done:
                 continue
             print(f"{id_} ...", file=sys.stderr, flush=True)
-            half = done.done[f"{package.name} {SOUND}"]["calls"] // 2 if kind == KILLED else None
-            outcome = run(package, rows, out / package.name / kind, BROKEN if kind == FAULTY else 0.0, kill_after=half)
+            outcome = run(
+                package,
+                rows,
+                out / package.name / kind,
+                broken=BROKEN if kind in (FAULTY, TWICE) else 0.0,
+                kill_after=done.done[f"{package.name} {SOUND}"]["calls"] // 2 if kind == KILLED else None,
+                times=2 if kind == TWICE else 1,
+            )
             imports = {"import_seconds": seconds_to_import(package)} if kind == SOUND else {}
             done.append({**outcome.row(id_), **imports})
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    align = "|".join(["---"] * 2 + ["---:"] * (len(heads) - 2))
-    return "\n".join(["| " + " | ".join(heads) + " |", f"|{align}|", *("| " + " | ".join(row) + " |" for row in rows)])
+    align = "|".join(["---", *["---:"] * (len(heads) - 1)])
+    lines = (" | ".join(one_line(cell).replace("|", "/") for cell in row) for row in rows)
+    return "\n".join(["| " + " | ".join(heads) + " |", f"|{align}|", *(f"| {line} |" for line in lines)])
 
 
 def scored(scores: Scores) -> int:
@@ -73,51 +81,33 @@ def changed(now: Scores, before: Scores) -> int:
 
 def tables(packages: Sequence[Package], outcomes: Outcomes, n: int) -> list[str]:
     """The three tables in Markdown, each under a line that names it."""
-    first, second, third = [], [], []
+    first, second, third = list[list[str]](), list[list[str]](), list[list[str]]()
+
+    def add(table: list[list[str]], package: Package, kind: str, label: str = "") -> None:
+        one, sound = (outcomes[f"{package.name} {of}"] for of in (kind, SOUND))
+        kept, numbers = scored(one["scores"]), (one["calls"], one["tokens"], one["seconds"], one["paid_twice"])
+        cells = [f"{package.name}{label}", *(f"{number:,.0f}" for number in numbers), f"{kept}"]
+        if table is first:
+            cells += [f"{one[key]:,.0f}" for key in ("most_open", "cpu", "memory")]
+            table.append([*cells, f"{one['import_seconds']:.1f}", package.measure])
+        else:
+            table.append([*cells, f"{n - kept}", f"{changed(one['scores'], sound['scores'])}", one["ended"]])
+
     for package in packages:
-        sound, faulty, killed = (outcomes[f"{package.name} {kind}"] for kind in (SOUND, FAULTY, KILLED))
-        names = [package.name, package.measure]
-        first.append(
-            [
-                *names,
-                *_costs(sound),
-                str(scored(sound["scores"])),
-                str(sound["most_open"]),
-                f"{sound['cpu']:.1f}",
-                f"{sound['memory']:,.0f}",
-                f"{sound['import_seconds']:.1f}",
-            ]
-        )
-        for rows, one in ((second, faulty), (third, killed)):
-            kept = scored(one["scores"])
-            rows.append(
-                [
-                    *names,
-                    *_costs(one),
-                    str(kept),
-                    str(n - kept),
-                    str(changed(one["scores"], sound["scores"])),
-                    one["ended"],
-                ]
-            )
-    costs = ["package", "measure", "calls", "tokens", "seconds", "paid twice", "answers scored"]
+        add(first, package, SOUND)
+        add(second, package, FAULTY)
+        if package.keeps:
+            add(second, package, TWICE, ", run twice")
+        add(third, package, KILLED)
+    costs = ["package", "calls", "tokens", "seconds", "paid twice", "answers scored"]
     more = [*costs, "rows lost", "other score", "ended with"]
     return [
         f"{n} answers, a sound endpoint:",
-        markdown([*costs, "most at once", "CPU s", "peak MiB", "import s"], first),
+        markdown([*costs, "most at once", "CPU seconds", "peak MiB", "import seconds", "measure"], first),
         f"{n} answers, {BROKEN:.0%} of the replies broken:",
         markdown(more, second),
         f"{n} answers, killed after half of the calls and started again (both runs together):",
         markdown(more, third),
-    ]
-
-
-def _costs(outcome: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{outcome['calls']:,}",
-        f"{outcome['tokens']:,}",
-        f"{outcome['seconds']:.1f}",
-        str(outcome["paid_twice"]),
     ]
 
 

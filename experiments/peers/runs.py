@@ -29,12 +29,17 @@ Scores = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Package:
-    """A package of the comparison. measure: what it scores; imports: what its users import first."""
+    """A package of the comparison.
+
+    measure: what it scores. imports: what its users import first. keeps: whether a second run can use what a first one
+    has paid for.
+    """
 
     name: str
     measure: str
     imports: str
     environment: str | None = None  # None: this one
+    keeps: bool = False
 
     @property
     def python(self) -> Path:
@@ -60,11 +65,11 @@ def parity(package: str) -> str:
     return f".venv-parity-{package}"
 
 
-OURS = Package("RAG-Zeval", "faithfulness", "from rag_zeval import evaluate")
+OURS = Package("RAG-Zeval", "faithfulness", "from rag_zeval import evaluate", keeps=True)
 PACKAGES = (
     OURS,
-    Package("ragas", "faithfulness", "from ragas import evaluate", parity("ragas")),
-    Package("DeepEval", "faithfulness", "from deepeval import evaluate", parity("deepeval")),
+    Package("ragas", "faithfulness", "from ragas import evaluate", parity("ragas"), keeps=True),
+    Package("DeepEval", "faithfulness", "from deepeval import evaluate", parity("deepeval"), keeps=True),
     Package("TruLens", "groundedness", "from trulens.core import BatchEvaluator", parity("trulens")),
     Package("RAGChecker", "faithfulness", "from ragchecker import RAGChecker", parity("ragchecker")),
     Package(
@@ -95,26 +100,28 @@ class Outcome:
         return {"id": id_, **asdict(self)}
 
 
-def run(package: Package, rows: Path, folder: Path, broken: float = 0.0, kill_after: int | None = None) -> Outcome:
-    """Run a package on the rows. With `kill_after`, kill it after so many calls and start it again.
+def run(
+    package: Package, rows: Path, folder: Path, broken: float = 0.0, kill_after: int | None = None, times: int = 1
+) -> Outcome:
+    """Run a package on the rows, so many `times`. With `kill_after`, kill it first after so many calls.
 
     Raises InputError for a prompt that the judge does not know.
     """
     folder.mkdir(parents=True, exist_ok=True)
     judge = CountingJudge(broken)
-    command, killed, begun = package.command(rows, judge.url), Usage(), time.perf_counter()
+    command, begun, used = package.command(rows, judge.url), time.perf_counter(), []
     try:
         if kill_after is not None:
-            killed = _watch(command, folder, lambda: judge.asked >= kill_after)
-        used = _watch(command, folder)
+            used.append(_watch(command, folder, lambda: judge.asked >= kill_after))
+        used += [_watch(command, folder) for _ in range(times)]
         seconds = time.perf_counter() - begun
     finally:
         judge.close()
     if judge.unknown:
         raise InputError(f"{package.name}: a prompt that the judge does not know: {judge.unknown[0][:2_000]}")
-    ended = last_line(folder / LOG) if used.status else ""
+    ended = last_line(folder / LOG) if used[-1].status else ""
     counted = judge.asked, judge.tokens, judge.paid_twice
-    memory, cpu = max(killed.memory, used.memory), killed.cpu + used.cpu
+    cpu, memory = sum(one.cpu for one in used), max(one.memory for one in used)
     return Outcome(*counted, seconds, cpu, memory, judge.open_most, package.scores(folder), ended)
 
 

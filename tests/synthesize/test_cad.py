@@ -66,7 +66,8 @@ def test_equals_transformers_guidance_without_stops_and_with(check_against_oracl
 
 def test_probabilities_are_mixed_as_the_paper_prints_it(random_model, random_prompts):
     """Against the definition, step by step, with the whole text read again."""
-    model, prompts = random_model(seed=2), random_prompts(2, 4)
+    model, prompts = random_model(seed=2), random_prompts(2, 2)
+    model.get_output_embeddings().weight.data.mul_(3)  # so that probabilities are far from even
     answers = decode(model, *prompts, ALPHAS, NEW, (), mixing="probabilities")
     assert [r.ids for row in answers for r in row] != [
         r.ids for row in decode(model, *prompts, ALPHAS, NEW, ()) for r in row
@@ -78,7 +79,7 @@ def test_probabilities_are_mixed_as_the_paper_prints_it(random_model, random_pro
                     texts = (torch.tensor([[*prompt, *response.ids[:at]]]) for prompt in pair)
                     given, alone = (model(text).logits[0, -1].float().softmax(-1) for text in texts)
                 mixture = (1 + response.alpha) * given - response.alpha * alone
-                assert mixture[token] >= mixture.max() - 1e-6
+                assert mixture[token] >= mixture.max() - 1e-4
 
 
 @pytest.mark.parametrize("kind, heads, groups", [("Llama", 4, 1), ("Llama", 2, 2), ("Qwen3", 4, 2)])

@@ -182,7 +182,8 @@ def test_without_data_the_trainings_are_planned_and_a_real_run_does_not_start_th
     asked = ["profile=paper", f"out_dir={tmp_path / 'paper'}", "tables=[4]"]
     assert main([*asked, "dry_run=true"]) == 0
     shown = capsys.readouterr().out
-    assert shown.count(" missing ") == 3 and "waits for data, see below: curriculum, static-3, static-4" in shown
+    assert sum(" missing " in line and "/model " in line for line in shown.splitlines()) == 3
+    assert "waits for data, see below: curriculum, static-3, static-4" in shown
     assert "no run of the bench can be planned: see what is missing below" in shown
     assert "human_labeled_data.json is missing; `make data` gets it: curriculum by qwen-7b (Table 4)" in shown
     assert "warning: disk: runs/experiments/paper/ablations needs up to" in shown

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.peers.__main__ import FAULTY, KILLED, SOUND, answers, tables
+from experiments.peers.__main__ import FAULTY, KILLED, SOUND, TWICE, answers, tables
 from experiments.peers.agreement import compare
 from experiments.peers.endpoint import BREAKAGES, CountingJudge, breakage
 from experiments.peers.runs import PACKAGES, SCORES, Package, run
@@ -88,12 +88,16 @@ def test_the_tables_tell_lost_rows_from_other_scores() -> None:
     outcomes = {
         f"{package.name} {SOUND}": outcome(),
         f"{package.name} {FAULTY}": outcome(scores={"a": None, "b": 0.25}),
-        f"{package.name} {KILLED}": outcome(scores={}, paid_twice=2, ended="KeyError"),
+        f"{package.name} {TWICE}": outcome(calls=5),
+        f"{package.name} {KILLED}": outcome(scores={}, paid_twice=2, ended="KeyError | a"),
     }
-    _, first, _, second, _, third = (table.splitlines()[-1] for table in tables([package], outcomes, 2))
-    assert first == "| RAG-Zeval | faithfulness | 4 | 100 | 1.0 | 0 | 2 | 8 | 0.5 | 50 | 0.1 |"
-    assert second == "| RAG-Zeval | faithfulness | 4 | 100 | 1.0 | 0 | 1 | 1 | 1 |  |"
-    assert third == "| RAG-Zeval | faithfulness | 4 | 100 | 1.0 | 2 | 0 | 2 | 0 | KeyError |"
+    _, first, _, second, _, third = (table.splitlines()[2:] for table in tables([package], outcomes, 2))
+    assert first == ["| RAG-Zeval | 4 | 100 | 1 | 0 | 2 | 8 | 0 | 50 | 0.1 | faithfulness |"]
+    assert second == [
+        "| RAG-Zeval | 4 | 100 | 1 | 0 | 1 | 1 | 1 |  |",
+        "| RAG-Zeval, run twice | 5 | 100 | 1 | 0 | 2 | 0 | 0 |  |",
+    ]
+    assert third == ["| RAG-Zeval | 4 | 100 | 1 | 2 | 0 | 2 | 0 | KeyError / a |"]
 
 
 def test_the_answers_are_as_many_as_asked_for_and_all_different() -> None:

@@ -81,7 +81,7 @@ def test_deepeval() -> None:
 def test_our_own_prompt(scripted_judge: ScriptedJudge, variant: str) -> None:
     scripted_judge.replies = word_reply
     evaluator = Evaluator(OpenAIBackend("judge", scripted_judge.url), variant=variant)
-    assert evaluator.evaluate("Who is Ann?", PASSAGE, [f"{TRUE} {FALSE}"]).scores == (0.5,)
+    assert evaluator.evaluate("Who is Ann?", PASSAGE, [f"{TRUE} {FALSE}"]).scores == [0.5]
 
 
 def test_another_prompt_has_no_reply() -> None:
