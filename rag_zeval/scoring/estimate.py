@@ -22,7 +22,7 @@ from rag_zeval.models.language_model import Messages, Reply, Request
 from rag_zeval.models.window import NO_CARD, Window
 from rag_zeval.scorers.score import Scorer
 from rag_zeval.scoring.in_windows import Parts, plan_parts
-from rag_zeval.scoring.opening import Asking, Models, open_scorer
+from rag_zeval.scoring.opening import Asking, Models, open_scorer, shares_questions
 
 LOOKED_AT = 50  # examples
 
@@ -114,8 +114,9 @@ def planned_calls(
     parts.
     """
     with tempfile.TemporaryDirectory() as folder, ReplyCache(Path(folder) / "replies.sqlite") as cache:
-        judge, embedder = CachedBackend(MockJudge(card, window), cache), CachedEmbedder(WordEmbedder(), cache)
+        mock, embedder = MockJudge(card, window), CachedEmbedder(WordEmbedder(), cache)
         for name, looked_at in scorers:
+            judge = CachedBackend(mock, cache) if shares_questions(name) else mock
             scorer = open_scorer(name, Models(judge, embedder), asking)
             parts = plan_parts(scorer, looked_at, judge)
             yield replace(asked(parts.asked(scorer), looked_at, n), parts=parts)

@@ -163,7 +163,7 @@ def test_the_flag_runs_no_code_that_the_folder_does_not_want(write_nli: Any, tmp
     [
         ({"initialised": "", "attributes": "all_tied_weights_keys = {}"}, "missing weights: 1"),
         ({"initialised": ""}, "not a model transformers can load: "),  # transformers 5 wants it
-        ({"initialised": "raise RuntimeError('no' + chr(10) + 'way')"}, "not a model transformers can load: no$"),
+        ({"initialised": "raise RuntimeError('no' + chr(10) + 'way')"}, "not a model transformers can load: no way$"),
         ({"initialised": "self.post_init(); self.predict = None"}, r"its code has no predict\(pairs\)"),
     ],
 )
