@@ -7,7 +7,7 @@ import sys
 
 # A command of ours starts (Python says "-m" while it looks for the module): until `streams.exit_status` takes over,
 # Ctrl-C ends it without a traceback. First of all, since all that is imported takes time; nothing changes elsewhere.
-if sys.argv[0] == "-m" or sys.argv[0].endswith("/rag-zeval"):
+if sys.argv[0].endswith(("-m", "/rag-zeval")) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from importlib import import_module

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rag_zeval.commands.arguments import check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import (
     COUNT,
@@ -127,6 +126,8 @@ def write(
     file: Annotated[Path, typer.Argument(help="The file to write, Parquet.")],
     runs: Annotated[list[Path], typer.Argument(help="The folders of the synthesis runs.")],
 ) -> None:
+    from rag_zeval.commands.arguments import check_files  # brings numpy
+
     check_files(
         [*(("INPUT", run / name) for run in runs for name in ("manifest.json", "responses.jsonl")), ("FILE", file)]
     )

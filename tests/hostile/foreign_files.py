@@ -46,7 +46,7 @@ MEMORY = 12 << 30  # bytes of addresses that a worker may have
 CUTS, FLIPS = 12, 12  # of each file
 MANY = 4  # places of a file at which each value is tried beside those of the first row
 
-COMMAND = re.compile(r"^\s*(::|##)|##\[|##\w+\[", re.MULTILINE)  # lines that build servers obey
+COMMAND = re.compile(r"^\s*::|##\w*\[", re.MULTILINE)  # what build servers obey in a log
 FORGED = "\x1b[31mred\x1b[8m\x9b1m\x07\r\n::error::forged\n##[error]forged\n##vso[task.complete]\u202eforged @everyone"
 TEXTS: dict[str, Any] = {
     "a variable": "${oc.env:OPENAI_API_KEY}",

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -75,10 +76,16 @@ def test_ctrl_c_while_a_command_starts_is_no_traceback(module: str, tmp_path: Pa
     for imported in ("difflib", "typer", "omegaconf"):  # whichever is first
         (tmp_path / f"{imported}.py").write_text(interrupt)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    ended = subprocess.run([sys.executable, "-m", module, "--help"], env=environment, capture_output=True, text=True)
+    line = [sys.executable, "-m", module, "--help"]
+    ended = subprocess.run(line, env=environment, capture_output=True, text=True, preexec_fn=_hears_ctrl_c)
     assert ended.returncode in (-2, 130) and "Traceback" not in ended.stderr, ended.stderr
 
 
 def test_ctrl_c_is_left_alone_in_another_program() -> None:
     program = "import rag_zeval, signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    assert subprocess.check_output([sys.executable, "-c", program], text=True, cwd=ROOT) == "True\n"
+    line = [sys.executable, "-c", program]
+    assert subprocess.check_output(line, text=True, cwd=ROOT, preexec_fn=_hears_ctrl_c) == "True\n"
+
+
+def _hears_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
