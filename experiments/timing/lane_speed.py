@@ -105,7 +105,13 @@ def run(root: Path, work: dict[str, Any]) -> dict[str, Any]:
     env = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     given = json.dumps(work)
     done = subprocess.run(
-        [sys.executable, str(SIDE)], check=False, cwd=root, env=env, input=given, capture_output=True, text=True
+        [sys.executable, str(SIDE)],
+        check=False,
+        cwd=root,
+        env=env,
+        input=given,
+        capture_output=True,
+        encoding="utf-8",
     )
     if done.returncode:
         raise InputError(f"{work['part']} in {work['precision']} failed: {done.stderr.strip()[-2000:]}")
