@@ -97,18 +97,18 @@ class Bill:
         self.paid: Tokens = (0, 0)
         self.bounded = 0
         self._account = account
-        self._most = most_tokens(body)
+        self._body = body
         self._reserved: float | None = None
 
     def change(self, body: Mapping[str, Any]) -> None:
         """Use this body for the upper bound of later requests."""
-        self._most = most_tokens(body)
+        self._body = body
         self.close()
 
     async def begin(self) -> None:
         """Reserve the money for the next request. Raises BudgetSpent if the limit is reached."""
         if self._account is not None and self._reserved is None:
-            most = self._account.price.of(*self._most)
+            most = self._account.price.of(*most_tokens(self._body))
             await self._account.budget.reserve(most)
             self._reserved = most
 
@@ -120,9 +120,10 @@ class Bill:
         told = told_tokens(answer)
         if told == (None, None) and status is not None and status >= 300 and status not in PERHAPS_BILLED:
             return
-        prompt, completion = (most if own is None else own for own, most in zip(told, self._most, strict=True))
+        bounds = most_tokens(self._body) if None in told else (0, 0)  # it takes time, and is seldom needed
+        prompt, completion = (most if own is None else own for own, most in zip(told, bounds, strict=True))
         self.paid = self.paid[0] + prompt, self.paid[1] + completion
-        self.bounded += any(own is None and most for own, most in zip(told, self._most, strict=True))
+        self.bounded += any(own is None and most for own, most in zip(told, bounds, strict=True))
         self._release(prompt, completion)
 
     def close(self) -> None:

@@ -149,8 +149,8 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
         r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*?)\n\n": lambda found: _decide(
             "trulens_answer_relevance", found
         ),
-        # asked to mend a reply, without the prompt that it belongs to: no better than it was
-        r"Convert the following text into a strict JSON object[^\n]*\n(?P<text>.*)": lambda found: found["text"],
+        # asked to mend a reply, without the prompt that it belongs to: the format is mended, the score is lost
+        r"Convert the following text into a strict JSON object": lambda found: _graded(0),
     },
     "open-rag-eval": {
         r"\n *Query: (?P<question>[^\n]*)\n *Passage: (?P<passage>.*)\n *Split this problem": lambda found: {

@@ -3,8 +3,9 @@
 It times a run of the bench stage against a bare loop of the `openai` client over the same prompts. The bench builds
 prompts, makes one call per row with RAG-Zeval, parses replies, writes and reads rows, and computes statistics. Both
 call a server on this machine that answers at once, with 64 open requests. The command prints each pair of times, taken
-back to back, the median of their ratios, and the peak memory of this process. With 0 PAIRS it runs the harness once,
-alone: `100000 0` measures memory.
+back to back, the median of their ratios, and the peak memory of this process. Times are given by the clock, and as CPU
+time of this process, which other programs on the machine hardly change. With 0 PAIRS it runs the harness once, alone:
+`100000 0` measures memory.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import resource
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +30,7 @@ from eval_benchmarks.benchmark import Benchmark, Metric, mean_metric
 from eval_benchmarks.jobs import ScoringJob
 from eval_benchmarks.output.summary import summary_rows
 from eval_benchmarks.trials import BenchResults, Trial, group_trials
-from experiments.timing.pairs import timed
+from experiments.timing.pairs import Side, timed
 from rag_zeval.judge.evaluator import Evaluator
 from rag_zeval.judge.example import Example
 from rag_zeval.models.language_model import Sampling
@@ -135,6 +137,13 @@ def server() -> Iterator[str]:
             process.kill()
 
 
+def seconds_of(side: Side) -> tuple[float, float]:
+    """Seconds of a call by the clock, and of CPU time of this process."""
+    before = time.process_time()
+    seconds, _ = timed(side)
+    return seconds, time.process_time() - before
+
+
 def main(argv: Sequence[str]) -> int:
     return run_command(overhead, argv, "experiments.timing.overhead", __doc__)
 
@@ -143,7 +152,7 @@ def overhead(
     rows: Annotated[int, typer.Argument(min=1, help="The number of rows to judge.")] = ROWS,
     pairs: Annotated[int, typer.Argument(min=0, help="How often to time. 0 runs only the harness, once.")] = PAIRS,
 ) -> None:
-    benchmark, ratios = FillerText(rows), list[float]()
+    benchmark, ratios = FillerText(rows), list[tuple[float, float]]()
     with server() as url, tempfile.TemporaryDirectory() as folder:
         prompts = prompts_of(benchmark, url) if pairs else []
 
@@ -152,11 +161,14 @@ def overhead(
 
         run_bare(prompts_of(FillerText(OPEN), url), url)  # the server is up and both have their imports
         for _ in range(pairs):
-            (ours, _), (bare, _) = timed(harness), timed(lambda: run_bare(prompts, url))
-            ratios.append(ours / bare)
-            print(f"{rows} rows: harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1]:.2f}", flush=True)
+            (ours, our_cpu), (bare, bare_cpu) = seconds_of(harness), seconds_of(lambda: run_bare(prompts, url))
+            ratios.append((ours / bare, our_cpu / bare_cpu))
+            told = f"harness {ours:.2f} s, bare client {bare:.2f} s, ratio {ratios[-1][0]:.2f}"
+            cpu = f"CPU time {our_cpu:.2f} s, {bare_cpu:.2f} s, ratio {ratios[-1][1]:.2f}"
+            print(f"{rows} rows: {told}; {cpu}", flush=True)
         if ratios:
-            print(f"median of {pairs} ratios: {median(ratios):.2f}")
+            by_clock, of_cpu = map(median, zip(*ratios, strict=True))
+            print(f"median of {pairs} ratios: {by_clock:.2f}; of CPU time: {of_cpu:.2f}")
         else:
             print(f"{rows} rows: harness {timed(harness)[0]:.1f} s")
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")

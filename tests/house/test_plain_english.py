@@ -8,7 +8,7 @@ The README answers a newcomer's five questions at its top, in words that docs/fi
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -144,13 +144,9 @@ def test_the_sentences_that_were_replaced_are_recognised(before: str, after: str
     assert not list(found("page.md", 1, after))
 
 
-def test_pages_are_in_plain_english() -> None:
-    hits = [hit for page in pages() for hit in found(*page)]
-    assert not hits, "\n".join(["Say it as a colleague would:", *hits])
-
-
-def test_what_the_code_prints_is_in_plain_english() -> None:
-    hits = [hit for string in strings() for hit in found(*string)]
+@pytest.mark.parametrize("texts", [pages, strings])
+def test_what_people_read_is_in_plain_english(texts: Callable[[], Iterator[tuple[str, int, str]]]) -> None:
+    hits = [hit for text in texts() for hit in found(*text)]
     assert not hits, "\n".join(["Say it as a colleague would:", *hits])
 
 

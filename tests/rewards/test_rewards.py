@@ -121,11 +121,6 @@ def test_accuracy_is_its_definition(pairs):
     assert accuracy_reward(scores, alphas, "best-only") == float(only_best)
 
 
-def test_an_unknown_rule_is_refused():
-    with pytest.raises(InputError, match="best-only"):
-        accuracy_reward([1.0], [0.0], "best")
-
-
 @pytest.mark.parametrize(
     ("reply", "alphas", "expected"),
     [
@@ -225,9 +220,16 @@ def test_without_an_echo_in_the_variant_none_is_looked_at(echo):
     assert none == asked
 
 
-def test_without_the_answers_an_echo_cannot_be_compared():
-    with pytest.raises(InputError, match="variant 'paper' repeats the answers"):
-        combined_reward(GOOD, [0.0, -1.0], ReferenceIndex(REFERENCE.split()), str.split)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "variant 'paper' repeats the answers"),  # without them an echo cannot be compared
+        ({"answers": ["x", "x"], "accuracy_rule": "best"}, "best-only"),
+    ],
+)
+def test_what_cannot_be_rewarded_is_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        combined_reward(GOOD, [0.0, -1.0], ReferenceIndex(REFERENCE.split()), str.split, **settings)
 
 
 TOKENIZER = str(Path(__file__).parents[2] / "checkpoints" / "nano-base")  # a token for each word of its world

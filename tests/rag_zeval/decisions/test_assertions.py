@@ -40,10 +40,9 @@ def test_the_message_names_the_claims_and_why_they_are_not_supported() -> None:
 
 
 def test_an_answer_without_a_score_fails_with_its_status() -> None:
-    with pytest.raises(AssertionError, match="answer A has no score: failed: format: "):
-        assert_supported(evaluation(reply="I refuse."), at_least=0)
-    with pytest.raises(AssertionError, match="answer A has no score: it makes no claims"):
-        assert_supported(evaluation([]), at_least=0)
+    for judged, status in ((evaluation(reply="I refuse."), "failed: format: "), (evaluation([]), "it makes no claims")):
+        with pytest.raises(AssertionError, match=f"answer A has no score: {status}"):
+            assert_supported(judged, at_least=0)
 
 
 @pytest.mark.parametrize("at_least", [-0.1, 80, float("nan")])

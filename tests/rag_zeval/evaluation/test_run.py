@@ -3,6 +3,7 @@
 Then cases that lack an answer, or what to judge it by: no score, no call, no second try; and what rows keep of a case.
 """
 
+import gc
 import json
 import re
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.results import SPENT, over_trials, read_judged
 from rag_zeval.scorers.registry import NEEDS, SCORERS
+from rag_zeval.scoring.row_loop import COLLECT_LESS
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -236,6 +238,13 @@ def test_a_failed_answer_beside_one_that_is_none_is_tried_again(judge: Any, lite
     assert "retrying 2 failed rows" in capsys.readouterr().err
     found = [rows[metric, "some"]["statuses"] for metric in ("rag_zeval@contexts", "is_correct")]
     assert found == [["ok", f"failed: {SLOW}"]] * 2
+
+
+def test_the_garbage_collector_runs_less_often_while_rows_are_scored(judge: Any, literal_judge: Any) -> None:
+    usual, meanwhile = gc.get_threshold(), set[tuple[int, ...]]()
+    literal_judge.replies = lambda body: meanwhile.add(gc.get_threshold()) or literal_reply(body)
+    judge([case("x", BOTH)], ["rag_zeval"])
+    assert meanwhile == {(COLLECT_LESS * usual[0], *usual[1:])} and gc.get_threshold() == usual
 
 
 @pytest.mark.parametrize(
