@@ -61,7 +61,7 @@ def unpack_before(folder: Path) -> None:
         raise InputError(
             f"commit {BEFORE} is not here: this needs a git clone with its history (git fetch --unshallow)"
         )
-    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+    with tarfile.TarFile(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(folder)  # our own files
 
 
