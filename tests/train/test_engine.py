@@ -175,6 +175,45 @@ def test_the_update_says_how_far_the_rollouts_are_from_the_weights(monkeypatch: 
     assert name not in metrics(apart)
 
 
+def test_a_micro_batch_that_teaches_nothing_is_computed_only_if_it_is_the_last_one() -> None:
+    rows = [([3, 4], [5, 3]), ([3, 4], [5, 4, 4])]
+    module = tiny_llama()
+    module.set_attn_implementation(ATTENTION)
+    computed: list[bool] = []
+    module.register_forward_pre_hook(lambda *_: computed.append(True))
+    updating = engine(CPUEngine, module)
+
+    def forward(advantage: float, last: bool, **columns: torch.Tensor) -> list[torch.Tensor]:
+        """Runs one whose last rollout has this advantage; the log-probabilities that the loss is given."""
+        before = [torch.tensor([-0.5, -1.0]), torch.tensor([-2.0, -0.25, -3.0])]
+        advantages = [torch.zeros(2), torch.tensor([0.0, 0.0, advantage])]
+        batch = micro_batch(rows, calculate_entropy=False)
+        for name, values in {"old_log_probs": before, "advantages": advantages}.items():
+            batch[name] = torch.nested.as_nested_tensor(values, layout=torch.jagged)
+        batch.update(columns)
+        seen: list[torch.Tensor] = []
+
+        def loss(model_output: Any, data: Any, dp_group: Any) -> tuple[torch.Tensor, dict[str, float]]:
+            seen.extend(response_from_nested(model_output["log_probs"], data["response_mask"]).unbind())
+            return (torch.cat(seen) * data["advantages"].values()).sum(), {"seen": 1.0}
+
+        updating.last = last
+        value, output = updating.forward_step(batch, loss, forward_only=False)
+        value.backward()
+        assert output["metrics"] == {"seen": 1.0}
+        if not computed:
+            torch.testing.assert_close(seen, before)
+            assert value == 0 and all(p.grad is None for p in module.parameters())
+        return seen
+
+    forward(0.0, last=False)
+    assert not computed
+    for advantage, last, columns in ((0.0, True, {}), (1.0, False, {}), (0.0, False, {"ref_log_prob": torch.zeros(2)})):
+        computed.clear()
+        forward(advantage, last, **columns)
+        assert computed == [True]
+
+
 @pytest.mark.parametrize(("steps", "warmup", "ratio", "ramp"), [(343, 10, 0.0, 10), (20, -1, 0.25, 5), (5, -1, 0.0, 0)])
 def test_the_rate_rises_and_falls_in_straight_lines(steps: int, warmup: int, ratio: float, ramp: int) -> None:
     config = LinearDecayConfig(

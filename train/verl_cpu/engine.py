@@ -23,6 +23,7 @@ class CPUEngine(UnpinnedEngine):
     """Runs what the rows of a micro-batch share only once, and watches that the rollouts came from these weights."""
 
     served = False  # whether the rollout server has the present weights
+    last = True  # whether the present micro-batch is the last one of an update
 
     def _build_module(self) -> Any:
         module = super()._build_module()
@@ -89,7 +90,10 @@ class CPUEngine(UnpinnedEngine):
         """verl's, with the metric `rollout_probs_diff_max` for the updates on the rollouts' own weights.
 
         It is the largest |p - p of the rollout| of a response token: near 0 as long as rollout and training agree.
+        A micro-batch that teaches nothing is not computed, except the last one, in which ranks exchange gradients.
         """
+        if not forward_only and not self.last and _teaches_nothing(micro_batch):
+            return self._skipped(micro_batch, loss_function)
         loss, output = super().forward_step(micro_batch, loss_function, forward_only)
         if not forward_only and self.served and "rollout_log_probs" in micro_batch:
             trained = response_from_nested(output["model_output"]["log_probs"], micro_batch["response_mask"]).values()
@@ -97,6 +101,20 @@ class CPUEngine(UnpinnedEngine):
             difference = (trained.exp() - rolled_out.exp()).abs() * mask
             output["metrics"]["rollout_probs_diff_max"] = difference.max().item()
         return loss, output
+
+    def _skipped(self, micro_batch: Any, loss_function: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+        """The loss, which is 0, and verl's metrics of a micro-batch whose log-probabilities are those of before."""
+        looked_at = _looked_at(micro_batch)
+        values = torch.zeros(len(looked_at)).masked_scatter(looked_at, micro_batch["old_log_probs"].values().float())
+        offsets = micro_batch["input_ids"].offsets()
+        log_probs = torch.nested.nested_tensor_from_jagged(values.requires_grad_(), offsets)
+        group = self.get_data_parallel_group()
+        loss, metrics = loss_function(model_output={"log_probs": log_probs}, data=micro_batch, dp_group=group)
+        return loss, {"model_output": {"log_probs": log_probs.detach()}, "loss": loss.item(), "metrics": metrics}
+
+    def _gradient_sync_context(self, *, is_last_micro_batch: bool) -> Any:
+        self.last = is_last_micro_batch
+        return super()._gradient_sync_context(is_last_micro_batch=is_last_micro_batch)
 
     def get_per_tensor_param(self, *args: Any, **kwargs: Any) -> Any:
         self.served = True  # verl asks for the weights to bring them to the server, and only then
@@ -118,6 +136,14 @@ def _log_probs_of_head(
 ) -> Values:
     """What the output layer gives instead of logits. hidden [1, places, size]."""
     return log_probs_and_entropy(hidden[0], head.weight, head.bias, chosen, temperature, with_entropy)
+
+
+def _teaches_nothing(micro_batch: Any) -> bool:
+    """Whether no rollout of a micro-batch is better than another, and nothing else moves the policy."""
+    if "advantages" not in micro_batch or "ref_log_prob" in micro_batch:
+        return False
+    has_entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", default=False)
+    return not has_entropy and not micro_batch["advantages"].values().any()
 
 
 def _looked_at(micro_batch: Any) -> torch.Tensor:
