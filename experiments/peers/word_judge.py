@@ -72,8 +72,8 @@ def _trajectory(variant: str, inputs: Inputs) -> str:
 
 
 def _in_a_triplet(claim: str) -> str:
-    """Without what refchecker's parser of triplets takes for their ends."""
-    return re.sub(r"[\"()\[\]{}\\]", " ", claim).strip()
+    """On one line, without what refchecker's parser of triplets takes for their ends."""
+    return " ".join(re.sub(r"[\"()\[\]{}\\]", " ", claim).split())
 
 
 DECISIONS: dict[str, Callable[[Inputs], Any]] = {
