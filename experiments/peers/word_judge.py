@@ -143,10 +143,10 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
     },
     "trulens": {
         r"\nALL STATEMENTS: (?P<statements>\[.*\])\n": lambda found: found["statements"],
-        r"\nSOURCE: (?P<source>.*)\n\nSTATEMENT: (?P<statement>.*?)\n\n": lambda found: _decide(
-            "trulens_groundedness", found
+        r"\nSOURCE: (?P<source>.*)\n\nSTATEMENT: (?P<statement>.*)\n\n(?:Respond ONLY|\nPlease evaluate)": lambda found: (
+            _decide("trulens_groundedness", found)
         ),
-        r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*?)\n\n": lambda found: _decide(
+        r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*)\n\n\nPlease evaluate": lambda found: _decide(
             "trulens_answer_relevance", found
         ),
         # asked to mend a reply, without the prompt that it belongs to: the format is mended, the score is lost
