@@ -143,8 +143,8 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
     },
     "trulens": {
         r"\nALL STATEMENTS: (?P<statements>\[.*\])\n": lambda found: found["statements"],
-        r"\nSOURCE: (?P<source>.*)\n\nSTATEMENT: (?P<statement>.*)\n\n(?:Respond ONLY|\nPlease evaluate)": lambda found: (
-            _decide("trulens_groundedness", found)
+        r"\nSOURCE: (?P<source>.*)\n\nSTATEMENT: (?P<statement>.*)\n\n\n?(?:Respond|Please) ": lambda found: _decide(
+            "trulens_groundedness", found
         ),
         r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*)\n\n\nPlease evaluate": lambda found: _decide(
             "trulens_answer_relevance", found
