@@ -5,7 +5,7 @@ the same name. Both ask the same judge without a model (`word_judge`). The groun
 retrieved context. The first table compares the differences in score of each pair (second answer minus first): Kendall's
 tau-b with a 95% bootstrap interval over pairs. The second lists why only one side has a score.
 
-Rows are kept in OUT_DIR. Run the same command again to resume.
+Rows are kept in OUT_DIR. Run the same command again to resume; delete the folder to measure anew.
 """
 
 import os
@@ -53,7 +53,7 @@ def both(name: str, benchmark: RagcheckerMeta, judge: CountingJudge, out: Path) 
     def scored(scorer: Scorer) -> ByExample:
         job = ScoringJob(benchmark, scorer, "word judge")
         with Progress(Console(stderr=True)) as progress:
-            return score(job, out / job.file, progress)
+            return score(job, out / f"{scorer.name.replace(':', '-')}.jsonl", progress)  # its own name holds the port
 
     return scored(ours), scored(theirs)
 

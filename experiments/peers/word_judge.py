@@ -72,8 +72,8 @@ def _trajectory(variant: str, inputs: Inputs) -> str:
 
 
 def _in_a_triplet(claim: str) -> str:
-    """Without what refchecker's parser of triplets takes for their ends."""
-    return re.sub(r"[\"()\[\]{}\\]", " ", claim).strip()
+    """On one line, without what refchecker's parser of triplets takes for their ends."""
+    return " ".join(re.sub(r"[\"()\[\]{}\\]", " ", claim).split())
 
 
 DECISIONS: dict[str, Callable[[Inputs], Any]] = {
@@ -143,10 +143,10 @@ PEER_PROMPTS: dict[str, dict[str, Callable[[Found], Any]]] = {
     },
     "trulens": {
         r"\nALL STATEMENTS: (?P<statements>\[.*\])\n": lambda found: found["statements"],
-        r"\nSOURCE: (?P<source>.*)\n\nSTATEMENT: (?P<statement>.*?)\n\n": lambda found: _decide(
+        r"\nSOURCE: (?P<source>.*)\n\nSTATEMENT: (?P<statement>.*)\n\n\n?(?:Respond|Please) ": lambda found: _decide(
             "trulens_groundedness", found
         ),
-        r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*?)\n\n": lambda found: _decide(
+        r"\nPROMPT: (?P<question>.*)\n\nRESPONSE: (?P<response>.*)\n\n\nPlease evaluate": lambda found: _decide(
             "trulens_answer_relevance", found
         ),
         # asked to mend a reply, without the prompt that it belongs to: the format is mended, the score is lost
