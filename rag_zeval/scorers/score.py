@@ -97,7 +97,8 @@ class Scored:
 
     def row(self) -> dict[str, Any]:
         """The JSONL row; `from_row` reads it back."""
-        return {**vars(self), "scores": [{**vars(score)} for score in self.scores]}
+        paid = None if self.paid_tokens is None else list(self.paid_tokens)
+        return {**vars(self), "scores": [{**vars(score)} for score in self.scores], "paid_tokens": paid}
 
     @staticmethod
     def from_row(row: dict[str, Any]) -> Scored:

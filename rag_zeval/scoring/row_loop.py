@@ -1,8 +1,6 @@
 """Score examples into a file of rows: each row is written at once, and no example is scored twice."""
 
-import gc
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rag_zeval.budget import Budget
@@ -14,8 +12,6 @@ from rag_zeval.results import SPENT
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.spending import Spending, spent_before
-
-COLLECT_LESS = 20  # the garbage collector runs so many times less often while rows are scored
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
     done = writer.done
     missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]
     total, kept = len(work.examples), len(work.examples) - len(missing)
-    with _fewer_collections(), progress.job(work.label, total, kept, spending.shown) as job:
+    with progress.job(work.label, total, kept, spending.shown) as job:
         for scored in _scored(work, missing):
             spending.unasked += bool(scored.unasked)
             if work.row_id(scored.id) not in done and (scored.calls or not scored.unasked):
@@ -67,17 +63,6 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
                 spending.add(row)
                 job.advance(spending.shown)
             check_stopped()
-
-
-@contextmanager
-def _fewer_collections() -> Iterator[None]:
-    """By default, the garbage collector runs after every few requests, and often searches all loaded modules."""
-    usual = gc.get_threshold()
-    gc.set_threshold(COLLECT_LESS * usual[0], *usual[1:])  # 0 stays 0: no collections at all
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _scored(work: Work, missing: Sequence[str]) -> Iterator[Scored]:

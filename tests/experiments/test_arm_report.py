@@ -186,7 +186,7 @@ def test_replies_that_cannot_be_read_are_left_out_once_and_wrong_once(tmp_path: 
         ({"base": "c" * 64}, "judge-seed3.json: cannot be compared with base.json: it starts from another model"),
         ({"answers": "c" * 64}, "cannot be compared with judge-seed1.json: it was trained on other answers"),
         ({"benchmarks": {"nano_cad": {"data_hash": "e", "metrics": {}}}}, "base.json: nano_cad has other data"),
-        ({"curves": {"reward": "high"}}, "judge-seed3.json: is not a result file: ValueError"),
+        ({"curves": {"reward": "high"}}, "judge-seed3.json: field 'curves': 'reward' must be list"),
     ],
 )
 def test_files_that_do_not_belong_together_are_refused(

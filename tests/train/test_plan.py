@@ -359,7 +359,8 @@ def test_the_documented_plan_is_printed_with_neither_model_nor_answers(repositor
     done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stderr == ""
     section = (repository / "docs" / "paper-scale.md").read_text().split("## The plan\n")[1]
-    documented, printed = section.split("```\n")[1].splitlines(), done.stdout.splitlines()
+    documented = section.split("```\n")[1].splitlines()
+    printed = [line for line in done.stdout.splitlines() if not line.startswith("warning")]  # of this machine's disk
     assert documented[:-1] == printed[:-1]
     assert printed[-1].startswith(f"{documented[-1]}; free here ")
     assert len(printed) <= 30 and max(map(len, printed)) <= 120  # one screen

@@ -38,7 +38,8 @@ def test_the_plain_engine_is_verls_but_for_what_a_cpu_needs() -> None:
     ours = {
         name for name in names if getattr(step_sides.PaddedEngine, name) is not getattr(LinearDecayEngine, name, None)
     }
-    assert ours == {"served", "get_per_tensor_param", "_merged_lora_per_tensor_param", "optimizer_step"}
+    kept = {"served", "get_per_tensor_param", "_merged_lora_per_tensor_param", "optimizer_step"}
+    assert ours == kept | {"last", "_gradient_sync_context", "_skipped"}  # which only our `forward_step` looks at
 
 
 prompts = st.lists(st.lists(st.integers(2, 7), min_size=1, max_size=6), min_size=1, max_size=6)

@@ -274,7 +274,7 @@ def test_the_end_of_a_long_run_does_not_hold_its_rows(
     more = {
         "scores": [1.0, None],
         "statuses": ["ok", "failed: no claims"],
-        "trajectory": [None, None],
+        "trajectory": [None, {"id": "B", "atomic_claims": []}],  # read, but without a claim
         "reply": "x" * 30_000,
     }
     made = {**read_jsonl(out)[0], **more}
