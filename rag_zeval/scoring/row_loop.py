@@ -1,6 +1,9 @@
 """Score examples into a file of rows: each row is written at once, and no example is scored twice."""
 
+import gc
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rag_zeval.budget import Budget
@@ -12,6 +15,8 @@ from rag_zeval.results import SPENT
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.score import Scored, Scorer
 from rag_zeval.scoring.spending import Spending, spent_before
+
+COLLECT_LESS = 20  # the garbage collector runs so many times less often while rows are scored
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
     done = writer.done
     missing = [id_ for id_ in work.examples if work.row_id(id_) not in done]
     total, kept = len(work.examples), len(work.examples) - len(missing)
-    with progress.job(work.label, total, kept, spending.shown) as job:
+    with _COLLECTOR.less_often(), progress.job(work.label, total, kept, spending.shown) as job:
         for scored in _scored(work, missing):
             spending.unasked += bool(scored.unasked)
             if work.row_id(scored.id) not in done and (scored.calls or not scored.unasked):
@@ -63,6 +68,35 @@ def score_rows(work: Work, writer: RowWriter, progress: Progress, spending: Spen
                 spending.add(row)
                 job.advance(spending.shown)
             check_stopped()
+
+
+class _Collector:
+    """The garbage collector, which by default runs after every few requests, and often searches all loaded modules.
+
+    Its setting is the whole process's. Of runs that overlap, in several threads, the first changes it and the last
+    restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._runs, self._usual = threading.Lock(), 0, gc.get_threshold()
+
+    @contextmanager
+    def less_often(self) -> Iterator[None]:
+        with self._lock:
+            if not self._runs:
+                self._usual = gc.get_threshold()
+                gc.set_threshold(COLLECT_LESS * self._usual[0], *self._usual[1:])  # 0 stays 0: no collections at all
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if not self._runs:
+                    gc.set_threshold(*self._usual)
+
+
+_COLLECTOR = _Collector()
 
 
 def _scored(work: Work, missing: Sequence[str]) -> Iterator[Scored]:

@@ -22,7 +22,7 @@ from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.results import SPENT, over_trials, read_judged
 from rag_zeval.scorers.registry import NEEDS, SCORERS
-from rag_zeval.scoring.row_loop import COLLECT_LESS
+from rag_zeval.scoring.row_loop import _COLLECTOR, COLLECT_LESS
 from rag_zeval.scoring.spending import Spending
 from rag_zeval.scripted_judge import ScriptedJudge
 
@@ -244,6 +244,10 @@ def test_the_garbage_collector_runs_less_often_while_rows_are_scored(judge: Any,
     usual, meanwhile = gc.get_threshold(), set[tuple[int, ...]]()
     literal_judge.replies = lambda body: meanwhile.add(gc.get_threshold()) or literal_reply(body)
     judge([case("x", BOTH)], ["rag_zeval"])
+    with _COLLECTOR.less_often():  # as of a run in another thread
+        with _COLLECTOR.less_often():
+            pass
+        assert gc.get_threshold() != usual
     assert meanwhile == {(COLLECT_LESS * usual[0], *usual[1:])} and gc.get_threshold() == usual
 
 
