@@ -24,7 +24,7 @@ from rag_zeval.budget import Account, Budget, BudgetSpent, Price
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.progress import Progress
-from rag_zeval.rows import RowWriter
+from rag_zeval.rows import RowWriter, StoredRows
 from rag_zeval.scorers.claim_checkers import CheckedClaims
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import Scored
@@ -146,13 +146,13 @@ def score(
     _score_into(path, job, progress, spending, budget)
     if spending.unasked:
         raise BudgetSpent(f"{spending.unasked} rows of {job.label} were not judged, or not completely")
-    return read_scored(path, job.benchmark)
+    return StoredRows(path, Scored.from_row)
 
 
 def _score_into(path: Path, job: ScoringJob, progress: Progress, spending: Spending, budget: Budget | None) -> None:
     examples = {example.id: example for example in job.benchmark.examples}
     with RowWriter(path) as writer:
-        read_scored(path, job.benchmark)
+        read_scored(path, job.benchmark)  # what earlier runs wrote
         for row in writer.done.values():
             spending.add(row)
         unread = [row["id"] for row in writer.done.values() if not row.get("final")]

@@ -252,9 +252,12 @@ def check_fields(row: Any, required: FieldTypes) -> Row:
 
 
 _TYPES: Mapping[type, type] = {range: int, list: list, dict: dict}
+_PLAIN = {str, bool, list, dict}  # kinds whose values need no further look: most fields have one
 
 
 def _check_value(where: str, value: Any, kind: Kind) -> None:
+    if type(value) is kind and kind in _PLAIN:
+        return
     kinds = kind if isinstance(kind, tuple) else (kind,)
     types = [one if isinstance(one, type) else _TYPES[type(one)] for one in kinds]
     if not isinstance(value, tuple(types)) or (isinstance(value, bool) and bool not in types):
@@ -266,8 +269,10 @@ def _check_value(where: str, value: Any, kind: Kind) -> None:
         raise InputError(f"{where} must be a whole number, 0 or more")
     for one in kinds:
         if isinstance(one, list) and isinstance(value, list):
+            plain = one[0] if isinstance(one[0], type) and one[0] in _PLAIN else None
             for number, item in enumerate(value, 1):
-                _check_value(f"{where}: item {number}", item, one[0])
+                if type(item) is not plain:
+                    _check_value(f"{where}: item {number}", item, one[0])
         elif isinstance(one, Mapping) and isinstance(value, dict):
             if str in one:
                 for key, inner in value.items():

@@ -78,13 +78,20 @@ def _distinct(answers: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
 
 
+def _text_id(record: Row) -> Row:
+    """The record with its id as text: ids are numbers of any size in some layouts."""
+    id_ = record.get("example_id")
+    return {**record, "example_id": str(id_)} if type(id_) is int else record
+
+
 def _original(record: Row) -> Extract:
-    check_fields(record, {"example_id": (int, str), "question_text": str, "annotations": list})
+    check_fields(_text_id(record), {"example_id": str, "question_text": str, "annotations": list})
     return str(record["example_id"]), record["question_text"], _column(record["document_tokens"], "token")
 
 
 def _simplified(record: Row) -> Extract:
-    check_fields(record, {"example_id": (int, str), "question_text": str, "document_text": str, "annotations": list})
+    fields = {"example_id": str, "question_text": str, "document_text": str, "annotations": list}
+    check_fields(_text_id(record), fields)
     tokens = record["document_text"].split(" ")  # never split(): it takes characters for spaces that are none here
     return str(record["example_id"]), record["question_text"], tokens
 

@@ -245,7 +245,7 @@ def pages(draw):
     end = draw(st.integers(start + 1, len(tokens)))
     places = st.integers(start, end - 1)
     short = draw(st.lists(places.flatmap(lambda at: st.tuples(st.just(at), st.integers(at + 1, end))), max_size=2))
-    page = Page(draw(st.integers(0, 2**63 - 1)), draw(words), tokens, start, end, tuple(short))
+    page = Page(draw(st.integers(0, 2**70)), draw(words), tokens, start, end, tuple(short))
     assume(any(token not in TAGS for token in page.tokens[page.start : page.end]))
     return page
 
