@@ -24,13 +24,12 @@ from typing import Literal
 
 from rag_zeval.cases.case import ALL
 from rag_zeval.decisions.comparison import Comparison, Difference
-from rag_zeval.decisions.wording import DASH, coverage, other_judge, print_line, shown, shown_p
+from rag_zeval.decisions.wording import ALPHA, DASH, coverage, other_judge, print_line, shown, shown_p
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.discriminative_power import holm
 from rag_zeval.text import one_line
 
-ALPHA = 0.05
 POWER = 0.8  # with which as many cases as a warning asks for would tell
 ROUNDING = 1e-9  # means closer than this are the same
 COVERAGE = "coverage"

@@ -12,7 +12,7 @@ from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line, visible
 
 DASH = "–"
-SIGNIFICANT = 0.05
+ALPHA = 0.05  # a change with a larger p may be chance
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")
 CORRECTED = ("corrected", "labels", *COLUMNS[2:])
 
@@ -61,7 +61,7 @@ def notes(comparison: Comparison) -> list[str]:
         lines.append(
             f"B - A over all cases, if missing scores could be anything from 0 to 1: between {low:+.3f} and {high:+.3f}"
         )
-    if comparison.corrected and comparison.overall.p <= SIGNIFICANT < comparison.corrected[0].p:
+    if comparison.corrected and comparison.overall.p <= ALPHA < comparison.corrected[0].p:
         lines.append(
             "the judge sees a change that people's labels do not confirm: it may be the judge's taste, such as for "
             "longer answers, or there are too few labels"

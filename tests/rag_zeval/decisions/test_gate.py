@@ -9,7 +9,6 @@ import pytest
 
 from rag_zeval.decisions.comparison import compare_sides
 from rag_zeval.decisions.gate import (
-    ALPHA,
     POWER,
     Limits,
     cases_needed,
@@ -18,6 +17,7 @@ from rag_zeval.decisions.gate import (
     write_junit,
     write_summary,
 )
+from rag_zeval.decisions.wording import ALPHA
 from rag_zeval.statistics.discriminative_power import randomisation_p
 
 SLICES = ("billing", "login", "search", "api")
