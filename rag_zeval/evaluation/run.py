@@ -29,6 +29,8 @@ from rag_zeval.scoring.spending import Spending
 from rag_zeval.statistics.allocation import allocate
 from rag_zeval.text import content_hash
 
+RETRIED_SHARE = 0.2  # of the cases of a metric: up to so many without a score are judged again in the same run
+
 
 @dataclass(frozen=True)
 class EvaluationRun:
@@ -115,7 +117,12 @@ def score(run: EvaluationRun, out: Path, cache: Path | None, spending: Spending)
         _retry(run, metrics, writer, spending)
         with Progress() as progress:
             for metric in metrics:
-                score_rows(metric, writer, progress, spending)
+                unscored = score_rows(metric, writer, progress, spending)
+                if again := _to_ask_again(metric, unscored, writer, spending):
+                    print(f"retrying {len(again)} failed rows", file=sys.stderr)
+                    _forget_replies(metric, [metric.examples[id_] for id_ in again])
+                    take_out(writer, list(map(metric.row_id, again)))
+                    score_rows(metric, writer, progress, spending)
             if CheckedClaims.name in run.scorers and not spending.unasked:
                 checked = list(_of_claims(run, metrics, writer.done))
                 for metric in checked:
@@ -140,12 +147,31 @@ def _retry(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter, spe
     if again:
         print(f"retrying {len(again)} failed rows", file=sys.stderr)
     for metric in metrics:
-        examples = [example for of, example in (failed[id_] for id_ in again) if of is metric]
-        if metric.cached is not None and examples:
-            metric.cached.forgets = True
-            list(metric.scorer.score(examples))
-            metric.cached.forgets = False
+        _forget_replies(metric, [example for of, example in (failed[id_] for id_ in again) if of is metric])
     take_out(writer, again)
+
+
+def _to_ask_again(metric: Metric, unscored: Sequence[str], writer: RowWriter, spending: Spending) -> list[str]:
+    """Of examples without a score, those to judge again in the same run: an endpoint's next reply may be another.
+
+    Empty if many failed, which is not by chance: asking again would only cost money. Empty if the budget is spent.
+    """
+    if metric.made_by["model"] is None or metric.scorer.group is not None or spending.unasked:
+        return []
+    failed = [
+        id_
+        for id_ in unscored
+        if _may_score(writer.done[metric.row_id(id_)], metric.scorer.lacking(metric.examples[id_]))
+    ]
+    return failed if len(failed) <= max(1, RETRIED_SHARE * len(metric.examples)) else []
+
+
+def _forget_replies(metric: Metric, examples: Sequence[Example]) -> None:
+    """Drop what a cache keeps of these examples' replies."""
+    if metric.cached is not None and examples:
+        metric.cached.forgets = True
+        list(metric.scorer.score(examples))
+        metric.cached.forgets = False
 
 
 def _failed_rows(run: EvaluationRun, metrics: Sequence[Metric], writer: RowWriter) -> dict[str, tuple[Metric, Example]]:
