@@ -173,6 +173,8 @@ def write_summary(path: Path, names: Sequence[str], checks: Sequence[GateCheck])
         if check.outcome != "passed"
     ]
     lines += ["", *told, "", "In brackets: 95% bootstrap intervals over cases."]
+    if any(check.difference and check.difference.labels is not None for check in checks):
+        lines.append("Where n counts labels, means are what people would give, estimated from them, with t intervals.")
     write_text(path, "\n".join(lines) + "\n")
 
 
@@ -181,7 +183,8 @@ def _cells(check: GateCheck) -> list[str]:
     numbers = [DASH] * 5
     if found is not None:
         means = [shown(found.first), shown(found.second), shown(found.change, "+.3f")]
-        numbers = [str(found.n), *means, shown_p(check.p_holm)]
+        count = str(found.n) if found.labels is None else f"{found.n} labels"
+        numbers = [count, *means, shown_p(check.p_holm)]
     return [_plain(check.metric), _plain(check.name), check.outcome, *numbers]
 
 
