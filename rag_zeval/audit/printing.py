@@ -10,7 +10,7 @@ from rag_zeval.audit.agreement import Ratings, Statistic
 from rag_zeval.audit.corrected_mean import corrected_mean, labels_alone
 from rag_zeval.audit.corrected_table import HEADS, CorrectedMeans
 from rag_zeval.audit.labelled_results import LabelledResults
-from rag_zeval.audit.planning import by_agreement, by_pilot, rows_needed
+from rag_zeval.audit.planning import by_agreement, by_pilot, chance_to_find, rows_needed
 from rag_zeval.audit.sheet import Item, Label
 from rag_zeval.errors import InputError
 from rag_zeval.terminal_tables import print_framed
@@ -46,9 +46,10 @@ def print_rows_needed(
         if not 0 < value <= 1:
             raise InputError(f"{name} is {value:g}, but must be above 0 and at most 1")
     guess = by_pilot(unit, items, labels) if labels else by_agreement(unit, agreement)
-    rows = []
+    rows, widths = [], []
     for name, estimate in (("corrected score", corrected_mean), ("labels alone", labels_alone)):
         found = rows_needed(items, guess, width, estimate)
+        widths.append(found.width)
         needed = f"{found.rows} of {len(items)}" if found.rows else f"more than all {len(items)}"
         rows.append((name, needed, f"{found.width:.3f}"))
     known = f"people agree with the judge on {agreement:.0%} of the {unit}s"
@@ -56,6 +57,9 @@ def print_rows_needed(
         known = f"people label the other {unit}s as they labelled these {len(labels)}"
     print(f"for a 95% interval of width {width:g}, if {known}:")
     print_framed(("", f"{unit}s to label", "expected width"), rows)
+    differences = [width * part for part in (0.5, 1, 1.5)]
+    chances = ", ".join(f"{one:.3f} in {chance_to_find(one, widths[0]):.0%}" for one in differences)
+    print(f"if two versions get as many labels each, `compare --labels` finds a true difference of {chances} of cases")
 
 
 def print_disagreements(rows: Sequence[tuple[Item, Label]], threshold: float) -> None:

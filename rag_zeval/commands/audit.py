@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rag_zeval.commands.arguments import ResultPath, check_files
+from rag_zeval.commands.arguments import Prices, ResultPath, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_framed, print_table
@@ -123,9 +123,9 @@ def audit(
     )
     from rag_zeval.audit.sheet import read_labels
 
-    for name, value, lowest in (("--fail-below", fail_below, -1), ("--threshold", threshold, 0)):
-        if not lowest <= value <= 1:
-            raise InputError(f"{name} is {value}, but must be from {lowest} to 1")
+    check_threshold(threshold)
+    if not -1 <= fail_below <= 1:
+        raise InputError(f"--fail-below is {fail_below}, but must be from -1 to 1")
     check_files([("INPUT", sheet), ("INPUT", results), ("INPUT", sheet2), ("--csv", csv)])
     labelled = read_labelled(sheet, results, threshold)
     plan, labels, rows = labelled.plan, labelled.labels, labelled.rows
@@ -152,6 +152,33 @@ def audit(
     print(conclusion(found, fail_below))
     if found.value is None or found.value < fail_below:
         raise typer.Exit(1)
+
+
+def judge_card(
+    sheet: Sheet,
+    results: DrawnFrom,
+    out: Annotated[Path, typer.Option(help="The Markdown file to write.")] = Path("judge-card.md"),
+    prices: Prices = None,
+    threshold: Threshold = 0.5,
+) -> None:
+    """Write one Markdown page about a judge on your data: how far to trust it, and what it costs.
+
+    The card has the agreement with people, the raw and the corrected mean, bias by length and position, consistency
+    over trials and cost, also by slice. What the files do not say is named as unknown.
+    """
+    from rag_zeval.audit.judge_card import write_judge_card
+    from rag_zeval.scoring.prices import read_prices
+
+    check_threshold(threshold)
+    check_files([*(("INPUT", path) for path in (sheet, results, prices)), ("--out", out)])
+    write_judge_card(out, sheet, results, threshold, read_prices(prices) if prices else None)
+    print(f"judge card: {out}")
+
+
+def check_threshold(threshold: float) -> None:
+    """Raises InputError for one outside of 0 to 1."""
+    if not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
 
 
 def audit_qrels(

@@ -14,7 +14,6 @@ What a gate leaves for others to read is JUnit XML for a build server, and Markd
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from rag_zeval.decisions.wording import ALPHA, DASH, coverage, other_judge, prin
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.discriminative_power import holm
-from rag_zeval.text import one_line
+from rag_zeval.text import in_markdown, one_line
 
 POWER = 0.8  # with which as many cases as a warning asks for would tell
 ROUNDING = 1e-9  # means closer than this are the same
@@ -164,11 +163,11 @@ def write_junit(path: Path, checks: Sequence[GateCheck]) -> None:
 def write_summary(path: Path, names: Sequence[str], checks: Sequence[GateCheck]) -> None:
     """Write the checks as Markdown: the verdict, a table, and the reason of each check that did not pass."""
     lines = [f"### {SUITE}: {'passed' if passed(checks) else 'failed'}", ""]
-    lines += [f"{letter}: {_plain(name)}  " for letter, name in zip("AB", names, strict=True)]
+    lines += [f"{letter}: {in_markdown(name)}  " for letter, name in zip("AB", names, strict=True)]
     lines += ["", "| metric | check | outcome | n | A | B | B - A | p (Holm) |", "|---|---|---|---:|---|---|---|---|"]
     lines += [f"| {' | '.join(_cells(check))} |" for check in checks]
     told = [
-        f"- **{check.outcome}** {_plain(check.metric)}, {_plain(check.name)}: {_plain(check.reason)}"
+        f"- **{check.outcome}** {in_markdown(check.metric)}, {in_markdown(check.name)}: {in_markdown(check.reason)}"
         for check in checks
         if check.outcome != "passed"
     ]
@@ -185,13 +184,4 @@ def _cells(check: GateCheck) -> list[str]:
         means = [shown(found.first), shown(found.second), shown(found.change, "+.3f")]
         count = str(found.n) if found.labels is None else f"{found.n} labels"
         numbers = [count, *means, shown_p(check.p_holm)]
-    return [_plain(check.metric), _plain(check.name), check.outcome, *numbers]
-
-
-def _plain(text: str) -> str:
-    """Foreign text as Markdown that shows it letter by letter.
-
-    A space of no width, as Renovate sets it, keeps GitHub from calling people (@name) and linking issues (#1, a URL).
-    """
-    plain = re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
-    return re.sub(r"@|#|:(?=//)", r"\g<0>&#8203;", plain)
+    return [in_markdown(check.metric), in_markdown(check.name), check.outcome, *numbers]
