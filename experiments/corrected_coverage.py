@@ -1,21 +1,22 @@
 """`python -m experiments.corrected_coverage`: does the corrected mean of `rag-zeval audit` keep what its interval says?
 
 It simulates judges with known sensitivity and specificity, and people who label a few of 2,000 claims, drawn as
-`rag-zeval sample` draws them. It prints four tables, which docs/judge-audit.md has:
+`rag-zeval sample` draws them. It prints five tables, which docs/judge-audit.md has:
 
 1. How often the 95% intervals of the corrected mean, of the labels alone and of the judge alone hold the true mean, and
    how wide the first two are.
-2. The same of the mean that the judge's error rates imply.
-3. Two systems: equally good ones of which the judge favours one, and one that is better by eight points; and how often
+2. The same where people grade answers.
+3. The same of the mean that the judge's error rates imply.
+4. Two systems: equally good ones of which the judge favours one, and one that is better by eight points; and how often
    `sample --width` promises to find that.
-4. How wide the intervals are whose width `sample --width` planned.
+5. How wide the intervals are whose width `sample --width` planned.
 
 --picture draws twenty audits of one judge.
 """
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -34,8 +35,8 @@ from rag_zeval.audit.corrected_mean import (
     labelled_sample,
     labels_alone,
 )
-from rag_zeval.audit.planning import by_agreement, by_pilot, chance_to_find, expected_width, rows_needed
-from rag_zeval.audit.sheet import CLAIM, Item, Label, allocate, draw
+from rag_zeval.audit.planning import Guess, by_agreement, by_pilot, chance_to_find, expected_width, rows_needed
+from rag_zeval.audit.sheet import BANDS, CLAIM, Item, Label, allocate, draw
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.files import write_bytes
 from rag_zeval.statistics.weighted_correlations import Floats
@@ -47,6 +48,15 @@ ALIKE = 0.2  # share of an answer's further claims that are as true as its first
 RATES = (0.7, 0.8, 0.9, 0.95)  # of sensitivity and specificity
 TRUE_SHARES = (0.1, 0.5, 0.9)
 LABELS = (25, 50, 100, 200)
+GRADES = {
+    "mostly 5": (0.02, 0.01, 0.02, 0.05, 0.9),
+    "mostly 3": (0.05, 0.2, 0.5, 0.2, 0.05),
+    "1 or 5": (0.45, 0.03, 0.04, 0.03, 0.45),
+    "each as often": (0.2,) * 5,
+    "5, seldom 1": (0.03, 0.0, 0.0, 0.0, 0.97),
+    "3, seldom 1": (0.05, 0.0, 0.95, 0.0, 0.0),
+}
+ERRORS = (0.1, 0.2, 0.3)
 GAIN, TASTE = 0.08, 0.15
 WIDTHS, PILOT, PLANS = (0.1, 0.15), 50, 20  # planned widths; labels of a first sheet; how many such sheets
 DRAWN = 20  # audits in the picture
@@ -104,14 +114,46 @@ def claims(setting: Setting, random: np.random.Generator, taste: float = 0.0) ->
 def simulated(setting: Setting, labels: int, random: np.random.Generator, taste: float = 0.0) -> LabelledSample:
     """`claims`, and the labels of a sample drawn by the plan of `rag-zeval sample`."""
     made = claims(setting, random, taste)
-    strata = [rows for rows in (np.flatnonzero(made.verdicts), np.flatnonzero(~made.verdicts)) if len(rows)]
+    scores, said = made.verdicts.astype(float), made.true.astype(float)
+    return _sampled(scores, said, made.shares, made.answers, labels, random)
+
+
+def _sampled(
+    scores: Floats, said: Floats, shares: Floats, cases: NDArray[np.intp], labels: int, random: np.random.Generator
+) -> LabelledSample:
+    """said: what people would say of each row."""
+    bands = np.minimum((scores * BANDS).astype(int), BANDS - 1)
+    strata = [np.flatnonzero(bands == band) for band in np.unique(bands)[::-1]]
     drawn, weights = [], []
     for rows, n in zip(strata, allocate([len(rows) for rows in strata], labels), strict=True):
         drawn.append(random.choice(rows, n, replace=False))
         weights.append(np.full(n, len(rows) / n))
-    at, cases = np.concatenate(drawn), made.answers.astype(str).tolist()
-    scores, said = made.verdicts.astype(float), made.true[at].astype(float)
-    return LabelledSample(scores, made.shares, cases, at, said, np.concatenate(weights))
+    at = np.concatenate(drawn)
+    return LabelledSample(scores, shares, cases.astype(str).tolist(), at, said[at], np.concatenate(weights))
+
+
+@dataclass(frozen=True)
+class Grades:
+    """People's grades of answers: the share of each from 1 to 5, and how far the judge's scores are off.
+
+    error: the standard deviation. One score in ten has nothing to do with the answer.
+    """
+
+    shares: tuple[float, ...]
+    error: float
+
+    @property
+    def true_share(self) -> float:
+        """The mean grade, from 0 to 1."""
+        return float(np.array(self.shares) @ np.linspace(0, 1, len(self.shares)))
+
+
+def graded(grades: Grades, labels: int, random: np.random.Generator) -> LabelledSample:
+    """A judge's scores of some ROWS answers, of a case each, and people's grades of a sample."""
+    said = random.choice(np.linspace(0, 1, len(grades.shares)), ROWS, p=grades.shares)
+    scores = np.clip(said + random.normal(0, grades.error, ROWS), 0, 1)
+    scores = np.where(random.random(ROWS) < 0.1, random.random(ROWS), scores).round(2)
+    return _sampled(scores, said, np.ones(ROWS), np.arange(ROWS), labels, random)
 
 
 def judge_alone(sample: LabelledSample) -> Statistic:
@@ -136,13 +178,13 @@ ESTIMATES: Estimates = {"judge alone": judge_alone, "labels alone": labels_alone
 
 
 def coverage(
-    setting: Setting, labels: int, runs: int, seed: int, estimates: Estimates = ESTIMATES
+    setting: Setting | Grades, labels: int, runs: int, seed: int, estimates: Estimates = ESTIMATES
 ) -> dict[str, tuple[float, float]]:
     """By estimate: the share of intervals that hold the true mean, and their mean width."""
     random = np.random.default_rng(seed)
     bounds: dict[str, list[tuple[float, float]]] = {name: [] for name in estimates}
     for _ in range(runs):
-        sample = simulated(setting, labels, random)
+        sample = (simulated if isinstance(setting, Setting) else graded)(setting, labels, random)
         for name, estimate in estimates.items():
             interval = estimate(sample).interval
             assert interval is not None, "there are more labels than one"
@@ -181,44 +223,50 @@ def called_different(gain: float, taste: float, labels: int, runs: int, seed: in
     return Called(by_judge / runs, by_people / runs)
 
 
-def promised(labels: int, plans: int) -> float:
-    """How often plans for the first system expect so many labels of each to find GAIN, on average.
+def by_first_sheet(made: Claims, items: Sequence[Item], seed: int) -> Guess:
+    """What a plan expects people to say, by PILOT labels of a first sheet."""
+    return by_pilot(CLAIM, items, made.labels(item for item, _ in draw(items, PILOT, seed)))
 
-    Each plan goes by the labels of another first sheet.
-    """
-    made = claims(COMPARED, np.random.default_rng(0))
-    items = made.items()
+
+def promised(labels: int, plans: int) -> float:
+    """How often plans for both systems expect so many labels of each to find GAIN, on average over their chances."""
     chances = []
-    for seed in range(plans):
-        pilot = made.labels(item for item, _ in draw(items, PILOT, seed))
-        chances.append(chance_to_find(GAIN, expected_width(items, by_pilot(CLAIM, items, pilot), labels)))
+    for gain in (0.0, GAIN):
+        made = claims(replace(COMPARED, true_share=COMPARED.true_share + gain), np.random.default_rng(0))
+        items = made.items()
+        widths = [expected_width(items, by_first_sheet(made, items, seed), labels) for seed in range(plans)]
+        chances += [chance_to_find(GAIN, width) for width in widths]
     return float(np.mean(chances))
 
 
 @dataclass(frozen=True)
-class PlannedWidth:
-    """How many labels were planned for an interval's width, and the widths of audits that label so many (audits,)."""
+class PlannedWidths:
+    """How many labels were planned for an interval's width, and how wide the intervals of such audits are.
 
-    rows: int
+    rows: (plans,). widths: (plans, audits / plans).
+    """
+
+    rows: NDArray[np.intp]
     widths: Floats
 
 
-def planned_width(setting: Setting, width: float, pilot: int, audits: int) -> PlannedWidth:
-    """pilot: labels of a first sheet that the plan goes by; 0: it goes by the judge's true share of right verdicts."""
+def planned_widths(setting: Setting, width: float, plans: int, audits: int) -> PlannedWidths:
+    """plans: each by another first sheet; 0: one plan by the true share of right verdicts."""
     made = claims(setting, np.random.default_rng(0))
     items = made.items()
-    guess = by_agreement(CLAIM, float((made.true == made.verdicts).mean()))
-    if pilot:
-        guess = by_pilot(CLAIM, items, made.labels(item for item, _ in draw(items, pilot, audits)))
-    rows = rows_needed(items, guess, width).rows
-    assert rows is not None, "all rows are enough"
-    widths = []
-    for seed in range(audits):
-        sample = labelled_sample(items, made.labels(item for item, _ in draw(items, rows, seed)))
-        assert sample is not None, "there are labels"
-        low, high = corrected_mean(sample).interval or (0.0, 1.0)
-        widths.append(high - low)
-    return PlannedWidth(rows, np.array(widths))
+    agreement = float((made.true == made.verdicts).mean())
+    guesses = [by_first_sheet(made, items, seed) for seed in range(plans)] or [by_agreement(CLAIM, agreement)]
+    rows, widths = [], []
+    for guess in guesses:
+        needed = rows_needed(items, guess, width).rows
+        assert needed is not None, "all rows are enough"
+        rows.append(needed)
+        for seed in range(audits // len(guesses)):
+            sample = labelled_sample(items, made.labels(item for item, _ in draw(items, needed, PLANS + seed)))
+            assert sample is not None, "there are labels"
+            low, high = corrected_mean(sample).interval or (0.0, 1.0)
+            widths.append(high - low)
+    return PlannedWidths(np.array(rows), np.array(widths).reshape(len(rows), -1))
 
 
 def picture(setting: Setting, labels: int, audits: int) -> bytes:
@@ -269,6 +317,21 @@ def print_coverage(runs: int) -> None:
         )
 
 
+def print_grades(runs: int) -> None:
+    estimates = {name: ESTIMATES[name] for name in ("corrected", "labels alone")}
+    print(
+        "\n| grades | labels | corrected: covers | width | labels alone: covers | width |\n|---|---:|---|---:|---|---:|"
+    )
+    for name, shares in GRADES.items():
+        for labels in LABELS:
+            found = [coverage(Grades(shares, error), labels, runs, 0, estimates) for error in ERRORS]
+            cells = [
+                f"{span(one[estimate][0] for one in found)} | {np.mean([one[estimate][1] for one in found]):.3f}"
+                for estimate in estimates
+            ]
+            print(f"| {name} | {labels} | {' | '.join(cells)} |", flush=True)
+
+
 def print_error_rates(runs: int) -> None:
     print("\n| labels | by sensitivity and specificity: covers | below 0.93 | width |\n|---:|---|---:|---:|")
     for labels in LABELS:
@@ -285,21 +348,24 @@ def print_comparisons(runs: int) -> None:
     for name, gain, taste in (("as good, favoured", 0.0, TASTE), (f"better by {GAIN}", GAIN, 0.0)):
         for labels in LABELS[2:]:
             share = called_different(gain, taste, labels, runs)
-            plan = f"{promised(labels, PLANS):.3f}" if gain else "at most 0.05"
+            plan = f"{promised(labels, PLANS):.3f}" if gain else "at most 0.050"
             print(f"| {name} | {labels} | {share.judge:.3f} | {share.corrected:.3f} | {plan} |", flush=True)
 
 
 def print_plans(audits: int) -> None:
-    print("\n| sensitivity | specificity | true claims | planned width | by | labels | mean width | within 20% |")
-    print("|---:|---:|---:|---:|---|---:|---:|---:|")
+    print(
+        "\n| sensitivity | specificity | true claims | planned width | plans | by | labels | mean width "
+        "| audits within 20% |\n|---:|---:|---:|---:|---:|---|---:|---:|---:|"
+    )
     for setting in (COMPARED, Setting(0.8, 0.95, 0.5), Setting(0.95, 0.7, 0.9)):
-        for width, pilot in itertools.product(WIDTHS, (0, PILOT)):
-            found = planned_width(setting, width, pilot, audits)
+        judge = f"{setting.sensitivity} | {setting.specificity} | {setting.true_share}"
+        for width, plans in itertools.product(WIDTHS, (0, PLANS)):
+            found = planned_widths(setting, width, plans, audits)
             near = np.mean(np.abs(found.widths / width - 1) <= 0.2)
-            by = f"{pilot} labels" if pilot else "agreement"
+            by = f"{PILOT} labels each" if plans else "agreement"
             print(
-                f"| {setting.sensitivity} | {setting.specificity} | {setting.true_share} | {width} | {by} "
-                f"| {found.rows} | {found.widths.mean():.3f} | {near:.1%} |",
+                f"| {judge} | {width} | {len(found.rows)} | {by} | {found.rows.mean():.0f} "
+                f"| {found.widths.mean():.3f} | {near:.1%} |",
                 flush=True,
             )
 
@@ -314,6 +380,7 @@ def corrected_coverage(
         write_bytes(picture_file, picture(Setting(0.95, 0.7, 0.6), labels=100, audits=DRAWN))
         return
     print_coverage(runs)
+    print_grades(runs // 4)
     print_error_rates(runs // 4)
     print_comparisons(runs // 4)
     print_plans(runs // 10)

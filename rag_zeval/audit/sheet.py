@@ -8,6 +8,7 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
@@ -56,7 +57,7 @@ class Item:
     share: float = 1.0
     system: str = ""
 
-    @property
+    @cached_property
     def stratum(self) -> str:
         """The band of its score, and its slice."""
         band = min(int(self.score * BANDS), BANDS - 1)
