@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval import __version__
-from rag_zeval.commands.audit import audit, audit_qrels, sample
+from rag_zeval.commands.audit import audit, audit_qrels, judge_card, sample
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
     "Audit the judge": {
         "sample": (sample, "rag-zeval sample answers.results.jsonl --n 50 --out sheet.csv"),
         "audit": (audit, "rag-zeval audit sheet.csv answers.results.jsonl"),
+        "judge-card": (judge_card, "rag-zeval judge-card sheet.csv answers.results.jsonl --out judge-card.md"),
         "audit-qrels": (audit_qrels, "rag-zeval audit-qrels people.qrels judge.qrels"),
     },
     "Serve a judge": {

@@ -88,6 +88,16 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
     return {"id": id_, "case": case.id, **clean}  # these as they are: rows are found by them
 
 
+def judge_of(row: Row) -> str:
+    """The judge of a row and how it was asked, in words; empty where no judge was."""
+    if not row.get("model"):
+        return ""
+    sampling: dict[str, Any] = row.get("sampling") or {}
+    said = {"prompt": row.get("variant"), "prompt hash": row.get("prompt_hash"), **sampling}
+    words = [f"{name} {value}" for name, value in said.items() if value is not None]
+    return f"{row['metric']}: {', '.join([row['model'], *words])}"
+
+
 @dataclass(frozen=True)
 class ResultRows:
     """The rows with these ids, in this order. Each iteration reads them from the file, one at a time."""

@@ -65,3 +65,12 @@ def with_interval(
     if value is None:
         return none
     return f"{value:{form}}" + (f" [{low:{form}}, {high:{form}}]" if low is not None and high is not None else "")
+
+
+def in_markdown(text: str) -> str:
+    """Foreign text as Markdown that shows it letter by letter.
+
+    A space of no width, as Renovate sets it, keeps GitHub from calling people (@name) and linking issues (#1, a URL).
+    """
+    plain = re.sub(r"([\\`*_\[\]<>|~&#])", r"\\\1", one_line(text))
+    return re.sub(r"@|#|:(?=//)", r"\g<0>&#8203;", plain)

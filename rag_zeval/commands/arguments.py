@@ -45,6 +45,14 @@ Structured = Annotated[
         "--structured",
     ),
 ]
+Prices = Annotated[
+    Path | None,
+    option(
+        COST,
+        'A JSON file with prices in dollars per million tokens: {MODEL: {"prompt": 0.15, "completion": 0.60}}. '
+        "Default: costs are shown in tokens only.",
+    ),
+]
 Timeout = Annotated[float, option(ENDPOINT, "How many seconds to wait for a reply, retries included.")]
 ConnectTimeout = Annotated[
     float, option(ENDPOINT, "How many seconds to wait for a connection. Replies may take longer: see --timeout.")

@@ -18,6 +18,7 @@ from rag_zeval.commands.arguments import (
     KeyEnv,
     Map,
     ModelSpec,
+    Prices,
     Structured,
     Timeout,
     VariantName,
@@ -91,14 +92,7 @@ def evaluate(
             COST, "Show how files are read and what a run would ask, then stop. Free: it calls no judge.", "--dry-run"
         ),
     ] = False,
-    prices: Annotated[
-        Path | None,
-        option(
-            COST,
-            'A JSON file with prices in dollars per million tokens: {MODEL: {"prompt": 0.15, "completion": 0.60}}. '
-            "Default: costs are shown in tokens only.",
-        ),
-    ] = None,
+    prices: Prices = None,
     max_cost: Annotated[
         float | None, option(COST, "Stop asking the judge after this many dollars. Needs --prices. Default: no limit.")
     ] = None,

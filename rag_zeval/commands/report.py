@@ -20,22 +20,40 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(help="Write figures as PNG files into this folder. Needs matplotlib.")
     ] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="SHEET",
+            help="A labelled sheet of `rag-zeval sample`: the page also shows the scores that people would give. "
+            "Repeat the option for a sheet of another metric.",
+        ),
+    ] = None,
 ) -> None:
     """Turn a result file into one HTML page that shows every claim, or into figures.
 
     Give --html, --figures or both.
     """
+    from rag_zeval.audit.corrected_table import HEADS, corrected_means
+    from rag_zeval.audit.sheet import read_plan
     from rag_zeval.report.charts import CHARTS, write_charts
-    from rag_zeval.report.html import write_report
-    from rag_zeval.results import SHOWN, ResultFile
+    from rag_zeval.report.html import CorrectedScores, write_report
+    from rag_zeval.results import SHOWN, ResultFile, over_trials
 
     if html is None and figures is None:
         raise InputError("report has nothing to write: add --html FILE or --figures FOLDER")
+    if labels and html is None:
+        raise InputError("--labels is for the page: add --html FILE")
     drawn = [figures / f"{name}.png" for name in CHARTS] if figures is not None else []
-    check_files([("INPUT", results), ("--html", html), *(("--figures", path) for path in drawn)])
+    inputs = [("INPUT", path) for path in [results, *(labels or ())]]
+    check_files([*inputs, ("--html", html), *(("--figures", path) for path in drawn)])
     rows = ResultFile(results, SHOWN)
+    judged = over_trials(rows) if labels else []
+    corrected = []
+    for sheet in labels or ():
+        means = corrected_means(judged, sheet)
+        corrected.append(CorrectedScores(read_plan(sheet).metric, HEADS, [one.cells for one in means], means[0].notes))
     if html is not None:
-        write_report(html, rows)
+        write_report(html, rows, corrected)
         print(f"report: {html}")
     if figures is not None:
         for path in write_charts(figures, rows):

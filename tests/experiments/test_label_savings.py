@@ -27,6 +27,6 @@ def test_a_scorer_that_agrees_with_people_saves_labels(write_ragchecker: Any, tm
     capsys.readouterr()
     assert label_savings([str(out), "--n", "20", "--draws", "20"]) == 0
     *_, row = capsys.readouterr().out.strip().splitlines()
-    scorer, pairs, tau, alone, corrected, saved, covers = (cell.strip() for cell in row.strip("|").split("|"))
-    assert (scorer, pairs, tau) == ("rouge_l", "80", "1.000")
+    name, scorer, pairs, tau, alone, corrected, saved, covers = (cell.strip() for cell in row.strip("|").split("|"))
+    assert (name, scorer, pairs, tau) == ("ragchecker_meta", "rouge_l", "80", "1.000")
     assert float(corrected) < float(alone) and float(saved.rstrip("%")) > 20 and float(covers) >= 0.9

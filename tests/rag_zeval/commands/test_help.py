@@ -62,7 +62,7 @@ def write_files(name: str, tmp_path: Path, judge: ScriptedJudge, run: Run) -> No
         (tmp_path / "manuals" / f"{town}.txt").write_text("\n\n".join([shire, *facts]))
     for qrels in ("people.qrels", "judge.qrels"):
         (tmp_path / qrels).write_text("".join(f"t{n % 3} 0 d{n} {n % 2}\n" for n in range(12)))
-    if name == "audit":
+    if name in ("audit", "judge-card"):
         write_labels(tmp_path, run)
 
 
