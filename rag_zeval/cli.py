@@ -14,7 +14,7 @@ from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
-from rag_zeval.commands.questions import questions
+from rag_zeval.commands.questions import chunks, questions
 from rag_zeval.commands.report import report, serve_report
 from rag_zeval.streams import exit_status, run_app
 
@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
         "failures": (failures, "rag-zeval failures answers.results.jsonl answers.csv"),
     },
     "Test sets": {
+        "chunks": (chunks, "rag-zeval chunks manuals --out chunks.csv"),
         "questions": (questions, f"rag-zeval questions manuals --out made.jsonl --n 6 {MOCK}"),
         "collect": (
             collect,

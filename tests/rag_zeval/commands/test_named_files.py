@@ -40,6 +40,7 @@ LINES = {  # each command that writes files, with every option that names one
         for more in ("a.jsonl", "x --summary b.jsonl", "x --summary x", "doc.md --labels doc.md")
     ],
     "failures": ["failures a.jsonl in.jsonl --out in.jsonl", "failures a.jsonl in.jsonl --out a.jsonl"],
+    "chunks": ["chunks doc.md --out doc.md"],
     "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
     "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
     "sample": [
