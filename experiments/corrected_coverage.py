@@ -17,7 +17,7 @@ import typer
 
 from rag_zeval.audit.agreement import Statistic
 from rag_zeval.audit.corrected_mean import LabelledSample, corrected_difference, corrected_mean, labels_alone
-from rag_zeval.audit.sheet import allocate
+from rag_zeval.statistics.allocation import allocate
 from rag_zeval.streams import command_line
 
 ROWS = 2_000  # claims

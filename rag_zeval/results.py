@@ -1,6 +1,5 @@
 """Result rows: `rag-zeval evaluate` writes one for each case, metric and trial, and other commands read them."""
 
-import hashlib
 import json
 import statistics
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS, judged_by
 from rag_zeval.judge.schema import TRAJECTORY
 from rag_zeval.scorers.score import Scored, Scorer
+from rag_zeval.text import content_hash
 
 TEXT_OR_NONE = (str, NONE)
 READ: FieldTypes = {  # what other commands read of a row; files of older versions lack what follows `latency_s`
@@ -22,6 +22,8 @@ READ: FieldTypes = {  # what other commands read of a row; files of older versio
     "reference": str, "answers": [str], "scores": [NUMBER_OR_NONE], "statuses": [str], "status": str,
     "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
     "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
+    "golden": Maybe({str: str}), "context_ids": Maybe([str]), "gold_chunk_ids": Maybe([str]),
+    "cost": Maybe(NUMBER_OR_NONE),
 }  # fmt: skip
 SHOWN: FieldTypes = {  # what a report shows of it
     **READ, "reply": TEXT_OR_NONE, "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list)}, "calls": COUNT,
@@ -45,8 +47,7 @@ def input_sha256(example: Example, lacking: Sequence[str | None]) -> str:
     lacking: for each answer, why it cannot be judged, or None. Such a reason is hashed in place of the answer.
     """
     answers = [[why] if why else answer for answer, why in zip(example.answers, lacking, strict=True)]
-    seen = [example.question, example.reference, answers, example.truth, example.chunks]
-    return hashlib.sha256(json.dumps(seen).encode()).hexdigest()[:16]
+    return content_hash(example.question, example.reference, answers, example.truth, example.chunks)
 
 
 def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: Scored, made_by: Row) -> Row:
@@ -75,6 +76,10 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         "bounded": scored.bounded,
         "seconds": scored.seconds,
         "latency_s": case.latency_s,
+        "cost": case.cost,
+        "context_ids": case.context_ids,
+        "gold_chunk_ids": case.gold_chunk_ids,
+        "golden": case.golden,
         **made_by,
         "input_sha256": input_sha256(example, scorer.lacking(example)),
     }
@@ -161,6 +166,10 @@ class Judged:
         judge: The model and the prompt that gave the score.
         reference_kind: "truth", "contexts" or "reference"; None if unknown, or if there is none.
         chunks: The retrieved contexts that the metric used beside the reference.
+        context_ids: The ids of the retrieved contexts, best first.
+        gold_chunk_ids: Those of the chunks that hold the answer.
+        cost: What the answer cost, in dollars; None if the input does not say.
+        golden: A hash of each text that fixes the case (see `Case.golden`); empty in files of earlier versions.
     """
 
     case: str
@@ -177,6 +186,10 @@ class Judged:
     judge: str | None = None
     reference_kind: str | None = None
     chunks: tuple[str, ...] = ()
+    context_ids: tuple[str, ...] = ()
+    gold_chunk_ids: tuple[str, ...] = ()
+    cost: float | None = None
+    golden: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sources(self) -> list[tuple[str, str]]:
@@ -219,7 +232,8 @@ def _judged(row: Row) -> Iterator[Judged]:
         yield Judged(
             row["case"], row["question"], row["slice_tag"], system, row["metric"], answer, row["reference"], score,
             status, claims, row["latency_s"], ", prompt ".join(made_by) or None, row.get("reference_kind"),
-            tuple(row.get("chunks", ())),
+            tuple(row.get("chunks", ())), tuple(row.get("context_ids", ())), tuple(row.get("gold_chunk_ids", ())),
+            row.get("cost"), row.get("golden", {}),
         )  # fmt: skip
 
 

@@ -1,7 +1,10 @@
 """Text from users and models: put on one line, checked for being blank, made valid for an encoding. And intervals."""
 
+import hashlib
+import json
 import re
 from collections.abc import Sequence
+from typing import Any
 from unicodedata import category
 
 # What a terminal obeys, or what turns the direction of a line: all controls but tabs and ends of lines, and marks.
@@ -44,6 +47,11 @@ def is_blank(value: str | Sequence[str] | None) -> bool:
 def without_surrogates(text: str) -> str:
     """The text with each lone surrogate replaced. JSON can hold them (half an emoji); no encoding of a model can."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def content_hash(*parts: Any) -> str:
+    """16 hex digits that stand for these texts, numbers and lists: other values have others, in all likelihood."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def with_interval(

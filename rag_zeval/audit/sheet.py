@@ -3,8 +3,6 @@
 Its rows are claims or answers of a result file, sampled by strata.
 """
 
-import hashlib
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,8 @@ from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import check_fields, locate, read_json, write_json, write_text
 from rag_zeval.results import Judged, read_judged
-from rag_zeval.text import one_line
+from rag_zeval.statistics.allocation import allocate
+from rag_zeval.text import content_hash, one_line
 
 CLAIM, ANSWER = UNITS = ("claim", "answer")
 BANDS = 4  # of equal width, that scores from 0 to 1 fall into
@@ -108,9 +107,8 @@ def items_of(judged: Judged, unit: str) -> list[Item]:
 
 
 def _item(judged: Judged, number: int | None, claim: str | None, score: float, analysis: str, share: float) -> Item:
-    identity = json.dumps([judged.metric, judged.case, judged.system, judged.answer, number, claim])
-    # a letter first: a spreadsheet would make a number of 123456789012 or 12e3456789
-    id_ = "r" + hashlib.sha256(identity.encode()).hexdigest()[:12]
+    identity = content_hash(judged.metric, judged.case, judged.system, judged.answer, number, claim)
+    id_ = "r" + identity[:12]  # a letter first: a spreadsheet would make a number of 123456789012 or 12e3456789
     slice_ = NO_SLICE if judged.slice_tag is None else judged.slice_tag
     sources = tuple(judged.sources)
     return Item(id_, judged.case, slice_, judged.question, sources, judged.answer, claim, score, analysis, share)
@@ -179,23 +177,6 @@ def draw_more(
 def _variance(labels: Sequence[float]) -> float:
     """Of a stratum's labels, and of a 0 and a 1 that stand for what few labels do not show."""
     return statistics.pvariance([*labels, 0.0, 1.0])
-
-
-def allocate(sizes: Sequence[int], n: int) -> list[int]:
-    """Of n rows, those of each stratum: one each, the others in proportion to the items that are left.
-
-    sizes: items of the strata, none empty; n: at least as many as strata. Rounded by largest remainders, so that the
-    rows add up to n, or to all items where they are fewer. Proportional allocation: Cochran 1977, Sampling Techniques,
-    chapter 5; without the row that each stratum gets, a rare slice or band may have none.
-    """
-    left = sum(sizes) - len(sizes)
-    more = min(n - len(sizes), left)
-    shares = [divmod(more * (size - 1), left) if left else (0, 0) for size in sizes]
-    rows = [1 + whole for whole, _ in shares]
-    by_remainder = sorted(range(len(sizes)), key=lambda at: -shares[at][1])
-    for at in by_remainder[: more + len(sizes) - sum(rows)]:
-        rows[at] += 1
-    return rows
 
 
 @dataclass(frozen=True)

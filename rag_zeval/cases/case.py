@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS
-from rag_zeval.text import is_blank
+from rag_zeval.text import content_hash, is_blank
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
 SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # of what to judge by
@@ -21,7 +21,8 @@ class Case:
     answers: text by system; judged together, by one reference. contexts: retrieved chunks, best first, and
     `context_ids` theirs. truth: the true answer. reference: the text to judge by, where the file itself says which.
     gold_chunk_ids: the chunks that hold the answer. latency_s: seconds that the system took. unanswered: for systems
-    without an answer, whose text is "", why: "no answer", or more, such as "no answer: HTTP 429: slow down".
+    without an answer, whose text is "", why: "no answer", or more, such as "no answer: HTTP 429: slow down". cost: what
+    the system's answer cost, in dollars.
     """
 
     id: str
@@ -35,11 +36,31 @@ class Case:
     gold_chunk_ids: tuple[str, ...] = ()
     latency_s: float | None = None
     unanswered: Mapping[str, str] = field(default_factory=dict)
+    cost: float | None = None
+
+    @property
+    def golden(self) -> dict[str, str]:
+        """The hash of each text of a golden set that the case has: it is the same in every version of the system."""
+        return golden_hashes(self.question, self.truth, self.gold_chunk_ids)
 
     def source(self, against: str) -> str | None:
         """The text to judge by: the reference, the true answer, or all contexts; None where nothing is seen in it."""
         texts = {CONTEXTS: BETWEEN.join(self.contexts), TRUTH: self.truth, REFERENCE: self.reference}
         return None if is_blank(texts[against]) else texts[against]
+
+
+def golden_hashes(question: str | None, truth: str | None, gold_chunk_ids: Sequence[str]) -> dict[str, str]:
+    """A hash of each text that is there. White space and the order of ids do not count.
+
+    >>> golden_hashes("Why?", None, ["b", "a"]) == golden_hashes(" Why?", None, ["a", "b"])
+    True
+    """
+    texts = {
+        "question": " ".join((question or "").split()),
+        "truth": " ".join((truth or "").split()),
+        "gold_chunk_ids": sorted(gold_chunk_ids),
+    }
+    return {name: content_hash(text) for name, text in texts.items() if text}
 
 
 class CaseSet:

@@ -254,8 +254,9 @@ class _Reader:
             read("slice_tag", as_id),
             read("context_ids", as_ids) or ids,
             read("gold_chunk_ids", as_ids),
-            read("latency_s", _seconds),
+            read("latency_s", _amount),
             unanswered,
+            read("cost", _amount),
         )
         return replace(case, id=self._id(read("id", as_id), case, columns, row, place))
 
@@ -335,13 +336,14 @@ def _reference(value: Any) -> str | None:
     return BETWEEN.join(as_texts(value)) or None
 
 
-def _seconds(value: Any) -> float | None:
+def _amount(value: Any) -> float | None:
+    """Seconds or dollars."""
     if is_nothing(value):
         return None
     try:
-        seconds = float(value)
+        amount = float(value)
     except (TypeError, ValueError):
-        seconds = math.nan
-    if not 0 <= seconds < MOST:
+        amount = math.nan
+    if not 0 <= amount < MOST:
         raise InputError(f"must be a number, 0 or more, found {value!r}")
-    return seconds
+    return amount

@@ -51,7 +51,7 @@ def compare(
     from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
-    from rag_zeval.decisions.wording import print_comparison, print_pairwise, print_sides
+    from rag_zeval.decisions.wording import edits, print_comparison, print_line, print_pairwise, print_sides
     from rag_zeval.files import write_json
     from rag_zeval.report.comparison import write_page
 
@@ -78,10 +78,12 @@ def compare(
     if out is not None:
         write_json(out, {"sides": sides, "metrics": [dataclasses.asdict(one) for one in found]})
     if len(read) > 2:
+        if said := edits(first.edited):
+            print_line(said)
         for pairwise in found:
             print_pairwise(pairwise)
     else:
-        print_sides(sides)
+        print_sides(read)
         for comparison in found:
             print_comparison(comparison, changed)
     for name, path in (("page", html), ("numbers", out)):
@@ -135,7 +137,7 @@ def gate(
         write_junit(junit, checks)
     if summary is not None:
         write_summary(summary, [a, b], checks)
-    print_sides([a, b])
+    print_sides([first, second])
     print_checks(checks)
     if not passed(checks):
         raise typer.Exit(1)

@@ -92,9 +92,7 @@ def evaluate(
     limit: Annotated[int | None, option(COST, "Judge only the first N cases. Default: all.", min=1)] = None,
     sample: Annotated[
         int | None,
-        option(
-            COST, "Judge only N cases, drawn at random with a fixed seed: always the same ones. Default: all.", min=1
-        ),
+        option(COST, "Judge only N cases: from each slice its share, and always the same ones. Default: all.", min=1),
     ] = None,
     dry_run: Annotated[
         bool,

@@ -30,23 +30,41 @@ def check_set(
             help="JSONL with the fields question, gold_chunk_ids, truth (or gold_answer), slice_tag and origin."
         ),
     ],
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OLD", help="An earlier version of FILE. Also list the rows that were edited since. Default: none."
+        ),
+    ] = None,
 ) -> None:
     """Check a golden set, and list what to fix by file and line.
 
     A good set has 50 to 200 questions, each with gold chunks, a ground truth and a slice. It has no duplicates or near
     duplicates and at least five questions in each slice. Half of the questions come from production.
 
+    The version that is printed changes with every question, true answer and gold chunk. Rows are never edited: scores
+    of different texts cannot be compared. To change a row, remove it and add another one with a new id.
+
     The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
-    from rag_zeval.golden.check_set import by_tag, findings, from_production
-    from rag_zeval.golden.golden_rows import read_lines
+    from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes
+    from rag_zeval.golden.golden_rows import read_lines, set_version
 
     rows, bad = read_lines(file, dict)
     of_slices = []
     for name, lines in by_tag(rows):
         of_slices.append((name, str(len(lines)), str(sum(from_production(rows[line]) for line in lines))))
     print_table(("slice", "questions", "from production"), of_slices)
+    print(f"version {set_version(map(hashes, rows.values()))}: {len(rows)} questions")
     found = findings(rows, bad)
+    if against is not None:
+        old, _ = read_lines(against, dict)
+        since = changes(rows, old, str(against))
+        found = [*since.edits, *found]
+        print(
+            f"since {against} (version {set_version(map(hashes, old.values()))}): {since.same} questions unchanged, "
+            f"{len({edit.line for edit in since.edits})} edited, {since.new} new, {since.gone} removed"
+        )
     if not found:
         print("nothing to fix")
         return

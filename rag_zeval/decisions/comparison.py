@@ -5,7 +5,7 @@ Missing scores count in no mean: a case without a score on one side is left out 
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -73,6 +73,7 @@ class Comparison:
     319-323); None where nothing is missing or the metric has scores beyond 0 and 1. slices: none if all cases are of
     one. worse, better: the cases that changed, the largest change first. corrected: all cases and the slices again, by
     the scores that people would have given; empty without their labels (`rag_zeval.audit.corrected_comparison`).
+    edited: cases that are left out, because their texts differ between A and B (see `Side`).
     """
 
     metric: str
@@ -89,6 +90,7 @@ class Comparison:
     worse: tuple[Changed, ...]
     better: tuple[Changed, ...]
     corrected: tuple[Difference, ...] = ()
+    edited: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, seed: int = 0) -> Comparison:
@@ -134,6 +136,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         slices=tuple(replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)),
         worse=tuple([one for one in changed if (one.change > 0) == low]),
         better=tuple([one for one in changed if (one.change < 0) == low]),
+        edited=second.edited,
     )
 
 

@@ -24,7 +24,7 @@ from typing import Literal
 
 from rag_zeval.cases.case import ALL
 from rag_zeval.decisions.comparison import Comparison, Difference
-from rag_zeval.decisions.wording import ALPHA, DASH, coverage, other_judge, print_line, shown, shown_p
+from rag_zeval.decisions.wording import ALPHA, DASH, coverage, edits, other_judge, print_line, shown, shown_p
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
 from rag_zeval.statistics.discriminative_power import holm
@@ -75,6 +75,8 @@ def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]
     tested = [(one, difference) for one in comparisons for difference in _tested(one)]
     adjusted = iter(holm([difference.p for _, difference in tested]))
     checks = []
+    if said := edits(comparisons[0].edited):
+        checks.append(GateCheck("every metric", "question set", "warning", said))
     for one in comparisons:
         outcome: Outcome = "failed" if one.second.share < limits.min_coverage - ROUNDING else "passed"
         reason = f"{coverage('B', one.second)}, must be {limits.min_coverage:.1%}"

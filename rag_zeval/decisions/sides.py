@@ -5,26 +5,43 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rag_zeval.cases.case import golden_hashes
 from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError
+from rag_zeval.golden.golden_rows import edited, set_version
 from rag_zeval.results import Judged, read_judged
 from rag_zeval.text import one_line
 
 
 @dataclass(frozen=True)
 class Side:
-    """One system's judged answers by metric and case. `name` is the FILE or FILE#SYSTEM that the user gave."""
+    """One system's judged answers by metric and case.
+
+    name: the FILE or FILE#SYSTEM that the user gave. version: of the set of questions that it answered, None for files
+    of earlier versions, which do not keep what it needs. edited: the cases that are left out, because their texts are
+    not the same on all sides, each with the fields that differ.
+    """
 
     name: str
     judged: Mapping[str, Mapping[str, Judged]]
+    version: str | None = None
+    edited: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def questions(self) -> dict[str, str]:
-        """The question of each case."""
-        return {case: one.question for by_case in self.judged.values() for case, one in by_case.items()}
+    def cases(self) -> dict[str, Judged]:
+        """An answer of each case, by whatever metric."""
+        return {case: one for by_case in self.judged.values() for case, one in by_case.items()}
+
+    def without(self, edits: Mapping[str, Sequence[str]]) -> Side:
+        """The same answers but those of the cases that were edited."""
+        kept = {
+            metric: {case: one for case, one in by_case.items() if case not in edits}
+            for metric, by_case in self.judged.items()
+        }
+        return replace(self, judged=kept, edited=edits)
 
     def by_question(self) -> Side:
         """The same answers, their cases known by their questions, equal ones by their order."""
@@ -35,23 +52,26 @@ class Side:
                 id_ = question_id(one.question)
                 seen[id_] += 1
                 judged.setdefault(metric, {})[f"{id_}#{seen[id_]}"] = one
-        return Side(self.name, judged)
+        return replace(self, judged=judged)
 
 
 def read_sides(specs: Sequence[str]) -> list[Side]:
     """The sides that `FILE` or `FILE#SYSTEM` name, with cases that pair: by id, or by question where no id is shared.
 
-    Raises InputError, as `read_side`, and where sides share no case or ask something else of one.
+    A case that was edited between them (its question, ground truth or gold chunks) is left out of all sides. Raises
+    InputError, as `read_side`, and where sides share no case that is the same.
     """
     sides = [read_side(spec) for spec in specs]
-    by_id = all(sides[0].questions.keys() & side.questions.keys() for side in sides)
+    by_id = all(sides[0].cases.keys() & side.cases.keys() for side in sides)
     if not by_id:
         sides = [side.by_question() for side in sides]
+    edits: dict[str, list[str]] = {}
     for other in sides[1:]:
-        check_questions(sides[0], other)
+        for case, fields in edits_between(sides[0], other).items():
+            edits[case] = list(dict.fromkeys([*edits.get(case, ()), *fields]))
     if not by_id:
         print("note: the files share no id, so cases are paired by their questions", file=sys.stderr)
-    return sides
+    return [side.without(edits) for side in sides] if edits else sides
 
 
 def file_and_system(spec: str) -> tuple[Path, str]:
@@ -76,24 +96,43 @@ def read_side(spec: str) -> Side:
     for row in rows:
         if row.system == (system or systems[0]):
             judged.setdefault(row.metric, {})[row.case] = row
-    return Side(spec, judged)
+    side = Side(spec, judged)
+    texts = [one.golden for one in side.cases.values()]
+    return replace(side, version=set_version(texts)) if all(texts) else side
 
 
-def check_questions(first: Side, second: Side) -> None:
-    """Raise InputError unless the sides share cases, and a case that both have asks the same question."""
-    ours, theirs = first.questions, second.questions
+def edits_between(first: Side, second: Side) -> dict[str, list[str]]:
+    """The cases of both whose question, ground truth or gold chunks differ, and which of them; white space aside.
+
+    A ground truth or gold chunks that one file alone has count as no edit. Raises InputError if the sides share no
+    case, and if half of the questions or more differ: then the same id does not mean the same case.
+    """
+    ours, theirs = first.cases, second.cases
     shared = [case for case in ours if case in theirs]
     if not shared:
         raise InputError(f"{second.name}: has no case in common with {first.name}: no id and no question is the same")
-    other = [case for case in shared if ours[case] != theirs[case]]
-    if other:
+    found = {case: edited(*map(_hashes, (ours[case], theirs[case]))) for case in shared}
+    other = [case for case in shared if "question" in found[case]]
+    if 2 * len(other) >= len(shared):
         case = other[0]
-        asked = f"{one_line(theirs[case])!r} instead of {one_line(ours[case])!r}"
+        asked = f"{one_line(theirs[case].question)!r} instead of {one_line(ours[case].question)!r}"
         raise InputError(
             f"{second.name}: comes from a different input: in {len(other)} of {len(shared)} cases the question differs "
             f"from {first.name}, the first is case {case!r}: {asked}. "
             "Run `evaluate` on both inputs again: it now pairs cases without an id by their question"
         )
+    edits = {case: fields for case, fields in found.items() if fields}
+    if len(edits) == len(shared):
+        raise InputError(
+            f"{second.name}: every case was edited since {first.name}: evaluate both versions on the same questions, "
+            "ground truths and gold chunks"
+        )
+    return edits
+
+
+def _hashes(judged: Judged) -> dict[str, str]:
+    """Those of the case, of its question also where the file is of an earlier version."""
+    return {**golden_hashes(judged.question, None, ()), **judged.golden}
 
 
 def shared_metrics(sides: Sequence[Side], wanted: Sequence[str] = ()) -> list[str]:

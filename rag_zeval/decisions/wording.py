@@ -3,15 +3,18 @@
 Foreign text is shown as it is, on one line, without what a terminal would obey.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from rag_zeval.decisions.comparison import Changed, Comparison, Coverage, Difference, Pairwise
+from rag_zeval.decisions.sides import Side
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.terminal_tables import print_framed
 from rag_zeval.text import one_line, visible
 
 DASH = "–"
+MOST_EDITS = 10  # edited cases that a line names
 ALPHA = 0.05  # a change with a larger p may be chance
 COLUMNS = ("slice", "n", "A", "B", "B - A", "p", "p (Holm)")
 CORRECTED = ("corrected", "labels", *COLUMNS[2:])
@@ -45,6 +48,15 @@ def other_judge(comparison: Comparison) -> str | None:
     return f"A was judged by {ours}, B by {theirs}, so the change could come from the judge" if ours != theirs else None
 
 
+def edits(edited: Mapping[str, Sequence[str]]) -> str | None:
+    """Which cases were edited, the first MOST_EDITS by name; None if none was."""
+    if not edited:
+        return None
+    told = [f"{one_line(case)} ({', '.join(fields)})" for case, fields in islice(edited.items(), MOST_EDITS)]
+    more = f" and {len(edited) - len(told)} more" if len(edited) > len(told) else ""
+    return f"not compared: {len(edited)} cases whose texts were edited between A and B: {', '.join(told)}{more}"
+
+
 def notes(comparison: Comparison) -> list[str]:
     """What a reader has to know of the pairs: coverage, the cases left out, and what these could hide. A line each."""
     lines = [coverage("A", comparison.first) + "; " + coverage("B", comparison.second)]
@@ -54,6 +66,8 @@ def notes(comparison: Comparison) -> list[str]:
         lines.append(said)
     if comparison.only_first or comparison.only_second:
         lines.append(f"not compared: {comparison.only_first} cases only in A, {comparison.only_second} only in B")
+    if said := edits(comparison.edited):
+        lines.append(said)
     if comparison.lost:
         lines.append(f"not compared: {comparison.lost} cases without a score in A, in B or in both")
     if comparison.bounds:
@@ -69,10 +83,10 @@ def notes(comparison: Comparison) -> list[str]:
     return lines
 
 
-def print_sides(names: Sequence[str]) -> None:
-    """Which letter stands for which file."""
-    for letter, name in zip("AB", names, strict=True):
-        print_line(f"{letter}: {name}")
+def print_sides(sides: Sequence[Side]) -> None:
+    """Which letter stands for which file, and which set of questions it answered."""
+    for letter, side in zip("AB", sides, strict=True):
+        print_line(f"{letter}: {side.name}" + (f" (question set {side.version})" if side.version else ""))
 
 
 def print_comparison(comparison: Comparison, most: int) -> None:

@@ -1,6 +1,5 @@
 """A run of `evaluate`: every case by every metric, a row written as soon as it is there; nothing is done twice."""
 
-import random
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rag_zeval.cases.case import Case, CaseSet
+from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, open_metrics
@@ -27,6 +26,8 @@ from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
 from rag_zeval.scoring.spending import Spending
+from rag_zeval.statistics.allocation import allocate
+from rag_zeval.text import content_hash
 
 
 @dataclass(frozen=True)
@@ -53,25 +54,34 @@ def plan_run(
 ) -> EvaluationRun:
     """The run that judges the answers of these files, each of another system.
 
-    against: as `CaseSet.sources` takes it. sample: so many cases of each file, drawn with a fixed seed; limit: the
-    first ones. Raises InputError for files of the same system, and if no case has what a scorer needs.
+    against: as `CaseSet.sources` takes it. sample: so many cases of each file, drawn within slices; limit: the first
+    ones. Raises InputError for files of the same system, and if no case has what a scorer needs.
     """
     systems = Counter(file.system for file in files if file.system is not None)
     for name, count in systems.items():
         if count > 1:  # a mean over both is nobody's
             old, new = [file.name for file in files if file.system == name][:2]
             raise InputError(f"{old} and {new}: both systems are called '{name}'. Give them names: old={old} new={new}")
-    cases = CaseSet([case for file in files for case in _drawn(file.cases, limit, sample)])
+    tags = {case.id: case.slice_tag or NO_SLICE for file in reversed(files) for case in file.cases}
+    cases = CaseSet([case for file in files for case in _drawn(file.cases, tags, limit, sample)])
     sources = cases.sources(against)
     check_needs(scorers, cases)
     return EvaluationRun(cases, {case.id for file in files for case in file.cases}, scorers, sources, judges)
 
 
-def _drawn(cases: list[Case], limit: int | None, sample: int | None) -> list[Case]:
-    """The same cases of every file that has the same ids."""
+def _drawn(cases: list[Case], tags: Mapping[str, str], limit: int | None, sample: int | None) -> list[Case]:
+    """The same cases of every file that has the same ids: from each slice (`tags`, by id) its share, at least one.
+
+    They are the first in an order of hashes, so most stay when a set gets more questions.
+    """
     if sample is not None and sample < len(cases):
-        ids = set(random.Random(0).sample(sorted({case.id for case in cases}), sample))
-        cases = [case for case in cases if case.id in ids]
+        ids = sorted({case.id for case in cases}, key=content_hash)
+        slices = [[id_ for id_ in ids if tags[id_] == tag] for tag in sorted({tags[id_] for id_ in ids})]
+        chosen = set(ids[:sample])
+        if len(slices) <= sample:
+            rows = allocate([len(one) for one in slices], sample)
+            chosen = {id_ for one, count in zip(slices, rows, strict=True) for id_ in one[:count]}
+        cases = [case for case in cases if case.id in chosen]
     return cases[:limit]
 
 

@@ -6,10 +6,12 @@ chunks, true answer and slice, half of them from production, kept in version con
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rag_zeval.cases.case import NO_SLICE
+from rag_zeval.cases.case import NO_SLICE, golden_hashes
+from rag_zeval.cases.cells import as_id
+from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row
 from rag_zeval.golden.golden_rows import by_slice, chunk_ids, is_unanswerable
@@ -49,6 +51,49 @@ def findings(rows: GoldenRows, bad: Mapping[int, str]) -> list[Finding]:
 def by_tag(rows: GoldenRows) -> list[tuple[str, list[int]]]:
     """The lines of all rows, then those of each slice, by name."""
     return by_slice(rows, lambda line: _text(rows[line], "slice_tag"))
+
+
+def hashes(row: Row) -> dict[str, str]:
+    """The hashes of a row's question, true answer and gold chunks, as result files have them; of what is there."""
+    question, truth = _text(row, "question"), _text(row, "truth") or _text(row, "gold_answer")
+    try:
+        return golden_hashes(question, truth, chunk_ids(row, "gold_chunk_ids"))
+    except InputError:  # a finding says so
+        return golden_hashes(question, truth, ())
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What became of an earlier version of a set: how many rows are as they were, new, and gone; and the edits."""
+
+    same: int
+    new: int
+    gone: int
+    edits: Sequence[Finding]
+
+
+def changes(rows: GoldenRows, old: GoldenRows, name: str) -> Changes:
+    """The changes since an older version of the set, whose file is `name`.
+
+    Rows are the same by their id, or by their question where they have none.
+    """
+    before, now = ({_key(row): line for line, row in one.items()} for one in (old, rows))
+    edits = []
+    for key in now.keys() & before.keys():
+        line, at = now[key], before[key]
+        ours, theirs = ({**hashes(row), "slice_tag": _text(row, "slice_tag")} for row in (rows[line], old[at]))
+        text = f"edited since {name}:{at}: restore that row, and give the new one an id of its own"
+        edits += [Finding(line, field, text) for field in {**theirs, **ours} if theirs.get(field) != ours.get(field)]
+    kept = len(now.keys() & before.keys())
+    same = kept - len({edit.line for edit in edits})
+    return Changes(same, len(now) - kept, len(before) - kept, sorted(edits, key=lambda edit: edit.line))
+
+
+def _key(row: Row) -> str:
+    """The id of a row, or the one that `evaluate` makes of its question."""
+    given = row.get("id")
+    known = as_id(given) if isinstance(given, str | int | float) else None
+    return known or question_id(_text(row, "question") or "")
 
 
 def from_production(row: Row) -> bool:

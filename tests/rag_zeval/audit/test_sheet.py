@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_zeval.audit.sheet import CLAIM, LABELS, Item, Label, SheetPlan, allocate, draw, draw_more, read_items
+from rag_zeval.audit.sheet import CLAIM, LABELS, Item, Label, SheetPlan, draw, draw_more, read_items
 from rag_zeval.csv_files import NUMBER, sheet_rows, sheet_text
 from rag_zeval.errors import InputError
 from rag_zeval.files import json_line, read_jsonl
@@ -140,18 +140,6 @@ def test_words_mean_the_same_of_claims_and_answers() -> None:
     for word, value in LABELS["claim"].items():
         if not word.isdigit():
             assert LABELS["answer"][word] == value
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(0, 300))
-def test_every_stratum_gets_a_row_and_the_others_are_in_proportion(sizes: list[int], more: int) -> None:
-    n = len(sizes) + more
-    rows = allocate(sizes, n)
-    assert sum(rows) == min(n, sum(sizes))
-    left = sum(sizes) - len(sizes)
-    for got, size in zip(rows, sizes, strict=True):
-        assert 1 <= got <= size
-        exact = min(more, left) * (size - 1) / left if left else 0
-        assert abs(got - 1 - exact) < 1
 
 
 def population(sizes: dict[tuple[float, str], int]) -> list[Item]:

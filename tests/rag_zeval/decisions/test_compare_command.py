@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from rag_zeval.cases.case import golden_hashes
 from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
 from rag_zeval.decisions.sides import read_side
 from rag_zeval.files import json_line, read_json, read_jsonl
+from rag_zeval.golden.golden_rows import set_version
 
 HOSTILE = "<script>alert('x')</script> [red]\x1b[31m\x07 {{ 7 * 191 }} </details>"
 
@@ -185,6 +187,43 @@ def test_what_cannot_be_compared_is_one_line(
     (tmp_path / "asked.jsonl").write_bytes(b"".join(map(json_line, changed)))
     refused = run("compare", *words.split())
     assert refused.returncode == 2 and said in refused.stderr and refused.stderr.count("\n") == 1
+
+
+def test_a_row_that_was_edited_is_named_and_left_out(run: Any, write_results: Any, tmp_path: Path) -> None:
+    """Of 60 rows the truth of one is another: nothing but its hash shows that. Its score fell, and does not count."""
+    asked = {str(at): golden_hashes(f"Question {at}?", f"It is {at}.", [f"c{at}"]) for at in range(60)}
+    for name, truth in (("a", "It is 7."), ("b", "It is 8."), ("old", None)):
+        path = write_results(f"{name}.jsonl", {case: float(name == "a" or case != "7") for case in asked})
+        texts = {**asked, "7": golden_hashes("Question 7?", truth, ["c7"])}
+        rows = [{**row, **({"golden": texts[row["case"]]} if truth else {})} for row in read_jsonl(path)]
+        path.write_bytes(b"".join(map(json_line, rows)))
+    shown = run("compare", "a.jsonl", "b.jsonl", "--out", "out.json")
+    assert "not compared: 1 cases whose texts were edited between A and B: 7 (truth)\n" in shown.stdout
+    assert shown.stdout.startswith(
+        f"A: a.jsonl (question set {set_version(asked.values())})\nB: b.jsonl (question set "
+    )
+    [found] = read_json(tmp_path / "out.json")["metrics"]
+    assert (found["overall"]["n"], found["overall"]["change"]["value"], found["edited"]) == (59, 0.0, {"7": ["truth"]})
+    gate = run("gate", "a.jsonl", "b.jsonl")
+    assert gate.returncode == 0 and "warning  every metric, question set: not compared: 1 cases" in gate.stdout
+    by_twos = run("compare", "a.jsonl", "b.jsonl", "old.jsonl")
+    assert "7 (truth)" in by_twos.stdout and by_twos.stdout.count("59 of 59") == 3
+    of_before = run("compare", "a.jsonl", "old.jsonl").stdout  # a file of earlier versions cannot tell
+    assert "\nB: old.jsonl\n" in of_before and "edited" not in of_before and " 60 " in of_before
+
+
+def test_a_question_that_was_edited_is_left_out_in_old_files_too(run: Any, write_results: Any, tmp_path: Path) -> None:
+    write_results("a.jsonl", {"1": 1.0, "2": 0.5, "3": 1.0})
+    rows = read_jsonl(write_results("b.jsonl", {"1": 1.0, "2": 0.5, "3": 0.0}))
+    (tmp_path / "b.jsonl").write_bytes(b"".join(map(json_line, [*rows[:2], {**rows[2], "question": "Else?"}])))
+    shown = run("compare", "a.jsonl", "b.jsonl")
+    assert "3 (question)" in shown.stdout and "A: 2 of 2 cases" in shown.stdout
+    golden = [{**row, "golden": {"question": "q", "truth": row["case"]}} for row in rows]
+    for name, more in (("a", ""), ("b", "new")):
+        edited = [{**row, "golden": {**row["golden"], "truth": row["case"] + more}} for row in golden]
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(map(json_line, edited)))
+    refused = run("compare", "a.jsonl", "b.jsonl")
+    assert refused.returncode == 2 and "b.jsonl: every case was edited since a.jsonl" in refused.stderr
 
 
 def test_a_judge_that_is_another_is_told(run: Any, write_results: Any) -> None:

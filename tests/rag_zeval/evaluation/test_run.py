@@ -6,6 +6,7 @@ Then cases that lack an answer, or what to judge it by: no score, no call, no se
 import gc
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,10 @@ import pytest
 
 from rag_zeval import evaluate
 from rag_zeval.cases.case import Case, CaseSet
+from rag_zeval.cases.reading import read_cases
 from rag_zeval.errors import InputError
 from rag_zeval.evaluation.metrics import Judges, check_needs
-from rag_zeval.evaluation.run import EvaluationRun, score
+from rag_zeval.evaluation.run import EvaluationRun, plan_run, score
 from rag_zeval.files import Row, read_jsonl
 from rag_zeval.literal_judge import literal_reply, read_prompt
 from rag_zeval.results import SPENT, over_trials, read_judged
@@ -150,6 +152,25 @@ def test_a_sample_is_always_the_same_and_a_limit_is_the_first(judge_answers: Run
     assert drawn[0] == drawn[1] and len(drawn[0]) == 5
     assert judge_answers("--limit", 2, "--out", "c").returncode == 0
     assert {case for _, case in scores(answers.parent / "c")} == {"r0", "r1"}
+
+
+def test_a_sample_is_drawn_within_slices_and_stays_when_the_set_grows() -> None:
+    def drawn(sizes: dict[str, int], sample: int) -> set[tuple[str, str | None]]:
+        table = [
+            {**rows(1)[0], "id": f"{tag}{at}", "slice_tag": tag} for tag, size in sizes.items() for at in range(size)
+        ]
+        untagged = [{**row, "slice_tag": None, "answer": "Else."} for row in table[::-1]]
+        files = [read_cases(table, system="old"), read_cases(untagged, system="new")]
+        cases = plan_run(files, ["bleu"], "truth", Judges(), sample=sample).cases.cases
+        first, second = (sorted(one.id for one in cases if name in one.answers) for name in ("old", "new"))
+        assert first == second  # of every system the same
+        return {(one.id, one.slice_tag) for one in cases if "old" in one.answers}
+
+    before = drawn({"a": 100, "b": 20, "c": 1}, 24)
+    assert Counter(tag for _, tag in before) == {"a": 19, "b": 4, "c": 1}
+    after = drawn({"a": 101, "b": 20, "c": 1}, 24)
+    assert len(before - after) <= 1
+    assert len(drawn({"a": 9, "b": 9, "c": 9}, 2)) == 2  # fewer than slices
 
 
 def test_python_gives_what_the_command_gives(

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_zeval.golden.check_set import findings
+from rag_zeval.cases.reading import read_cases
+from rag_zeval.golden.check_set import changes, findings, hashes
+from rag_zeval.golden.golden_rows import set_version
 
 Set = dict[int, dict[str, Any]]
 WORDS = "how do we return a laptop that was sent to us".split()
@@ -111,6 +114,35 @@ def test_questions_that_differ_in_a_number_are_two() -> None:
     assert found_in(rows) == []
 
 
+def version(rows: Set) -> str:
+    return set_version(map(hashes, rows.values()))
+
+
+@settings(max_examples=25)
+@given(st.randoms(), st.integers(1, 60), st.sampled_from(["question", "truth", "gold_chunk_ids"]))
+def test_the_version_of_a_set_is_that_of_its_texts(rng: random.Random, line: int, field: str) -> None:
+    rows = a_set()
+    lines = rng.sample(sorted(rows), len(rows))
+    told = {at: {**rows[at], "slice_tag": "x", "id": str(at), "truth": " Yes.\n"} for at in lines}
+    assert version(told) == version(rows)
+    answered = read_cases([{**row, "answer": "It is."} for row in told.values()])
+    assert set_version(case.golden for case in answered.cases) == version(rows)  # a result file has the same
+    told[line][field] = ["c0", *told[line][field]] if field == "gold_chunk_ids" else f"{told[line][field]} Or not."
+    assert version(told) != version(rows)
+
+
+def test_edits_are_named_and_rows_that_come_and_go_are_counted() -> None:
+    old = {line: {**row, "id": line} for line, row in a_set(57).items()}
+    now = {line + 1: dict(row) for line, row in old.items() if line not in (5, 6)}
+    now[4]["truth"] = now[4].pop("truth").lower()
+    now[9]["slice_tag"], now[9]["gold_chunk_ids"] = "other", []
+    now[99] = {**now[10], "id": "new"}
+    found = changes(now, old, "old.jsonl")
+    assert (found.same, found.new, found.gone) == (53, 1, 2)
+    assert [(edit.line, edit.field) for edit in found.edits] == [(4, "truth"), (9, "gold_chunk_ids"), (9, "slice_tag")]
+    assert found.edits[0].text.startswith("edited since old.jsonl:3: ")
+
+
 def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "golden.jsonl"
     lines = [json.dumps(row) for row in a_set().values()]
@@ -118,6 +150,11 @@ def test_the_command_names_file_and_line_and_its_exit_status_says_what_it_found(
     shown = run("check-set", path)
     assert (shown.returncode, shown.stderr) == (0, "") and "nothing to fix" in shown.stdout
     assert ["slice", "0", "10", "0"] in [line.split() for line in shown.stdout.splitlines()]
+    assert f"version {version(a_set())}: 60 questions" in shown.stdout
+    (tmp_path / "old.jsonl").write_text("\n".join([*lines[:-1], lines[-1].replace("Yes.", "No.")]))
+    shown = run("check-set", path, "--against", "old.jsonl")
+    assert shown.returncode == 1 and "59 questions unchanged, 1 edited, 0 new, 0 removed" in shown.stdout
+    assert re.search(rf"{path}:60 +truth +edited since old.jsonl:60: ", shown.stdout)
     path.write_text("\n".join([*lines, "{", json.dumps({"slice_tag": "[red]\x1b[2J"})]))
     shown = run("check-set", path)
     assert shown.returncode == 1 and "\x1b" not in shown.stdout
