@@ -1,6 +1,6 @@
 """A comparison by the scores that people would have given, estimated from labelled sheets of both sides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,6 +61,24 @@ def correct(
     for sheet in sheets:
         if sheet.path not in used:
             raise InputError(f"--labels {sheet.path}: was drawn from neither of the two, or from a metric not compared")
+    return found
+
+
+def corrected_means(
+    side: Side, metrics: Iterable[str], sheets: Sequence[LabelledSheet]
+) -> dict[str, BootstrapEstimate]:
+    """The means that people would give to one side, of those metrics that a sheet has labels of.
+
+    Raises InputError for a sheet with too few labels.
+    """
+    found = {}
+    for metric in metrics:
+        pair = _sheet_of(side, metric, sheets)
+        sample = _sample(*pair, None) if pair else None
+        if pair and (sample is None or corrected_mean(sample).interval is None):
+            raise InputError(f"--labels {pair[1].path}: too few labels of {side.name}: label rows of two cases or more")
+        if sample:
+            found[metric] = _mean(sample)
     return found
 
 

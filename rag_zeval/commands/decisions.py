@@ -19,6 +19,10 @@ Labels = Annotated[
 ]
 
 
+LIMIT = "[METRIC=]NUMBER"
+MEASURES = "a measure such as recall@5, latency_p95 or cost_per_1000"
+
+
 def compare(
     sides: Annotated[
         list[str],
@@ -28,7 +32,7 @@ def compare(
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="A metric to compare; repeat the option for several. Default: all they share."),
+        typer.Option(help=f"A metric to compare, or {MEASURES}; repeat the option. Default: all they share."),
     ] = None,
     labels: Labels = None,
     html: Annotated[Path | None, typer.Option(help="Also write a page with the changed answers side by side.")] = None,
@@ -50,6 +54,7 @@ def compare(
     """
     from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
+    from rag_zeval.decisions.measures import with_measures
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import edits, print_comparison, print_line, print_pairwise, print_sides
     from rag_zeval.files import write_json
@@ -66,7 +71,7 @@ def compare(
     inputs = dict.fromkeys(file_and_system(side)[0] for side in sides)  # one file may hold several
     check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--html", html), ("--out", out)])
     sheets = [read_sheet(path) for path in labels or ()]
-    first, *others = read = read_sides(sides)
+    first, *others = read = [with_measures(side, metric or ()) for side in read_sides(sides)]
     metrics = shared_metrics(read, metric or ())
     found: list[Any] = [
         compare_pairwise(read, name) if len(read) > 2 else compare_sides(first, others[0], name) for name in metrics
@@ -83,7 +88,7 @@ def compare(
         for pairwise in found:
             print_pairwise(pairwise)
     else:
-        print_sides(read)
+        print_sides(read, "AB")
         for comparison in found:
             print_comparison(comparison, changed)
     for name, path in (("page", html), ("numbers", out)):
@@ -94,18 +99,47 @@ def compare(
 def gate(
     a: Annotated[
         str,
-        typer.Argument(metavar="A", help="The baseline: a result file, or FILE#SYSTEM if it holds several systems."),
+        typer.Argument(
+            metavar="A",
+            help="The baseline: a result file, or FILE#SYSTEM if it holds several systems. Without B, the new version.",
+        ),
     ],
-    b: Annotated[str, typer.Argument(metavar="B", help="The new version, named in the same way.")],
-    max_drop: Annotated[float, typer.Option(help="How far the mean of a metric may drop, in its own units.")] = 0.02,
-    slice_max_drop: Annotated[float, typer.Option(help="How far the mean of a metric may drop within a slice.")] = 0.05,
+    b: Annotated[
+        str | None, typer.Argument(metavar="[B]", help="The new version, named in the same way.", show_default=False)
+    ] = None,
+    max_drop: Annotated[
+        list[str],
+        typer.Option(
+            metavar=LIMIT,
+            help="How much worse a metric may be, in its own units; latency and cost, as a share of A's value. Repeat "
+            "the option to set limits of single metrics.",
+        ),
+    ] = ["0.02"],  # noqa: B006 (typer reads it)
+    slice_max_drop: Annotated[
+        list[str], typer.Option(metavar=LIMIT, help="How much worse a metric may be within a slice.")
+    ] = ["0.05"],  # noqa: B006
     min_coverage: Annotated[
         float, typer.Option(help="The share of cases, 0 to 1, for which B must have a score.")
     ] = 0.95,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="A metric to check; repeat the option for several. Default: all metrics of A."),
+        typer.Option(help=f"A metric to check, or {MEASURES}; repeat the option. Default: all metrics of A."),
     ] = None,
+    least: Annotated[
+        list[str],
+        typer.Option(
+            "--min", metavar="METRIC=NUMBER", help="The least value that a metric of B must have. Needs no baseline."
+        ),
+    ] = [],  # noqa: B006
+    most: Annotated[
+        list[str],
+        typer.Option(
+            "--max",
+            metavar="METRIC=NUMBER",
+            help="The highest value that a metric of B may have, such as latency_p95=2.",
+        ),
+    ] = [],  # noqa: B006
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too. Default: they only warn.")] = False,
     labels: Labels = None,
     junit: Annotated[Path | None, typer.Option(help="Also write the checks as JUnit XML.")] = None,
     summary: Annotated[Path | None, typer.Option(help="Also write the checks as Markdown, for a pull request.")] = None,
@@ -113,31 +147,58 @@ def gate(
     """Decide whether a new version B may replace the baseline A: exit status 0 if so, 1 if not.
 
     B fails if too few of its cases have a score. It also fails if a metric drops by more than its limit, overall or in
-    a slice, and the drop is significant. A drop that could be noise is a warning, with exit status 0.
+    a slice, and the drop is significant. A drop that is hardly noise is a warning, and fails with --strict. A drop that
+    could be noise is unclear, and never fails.
+
+    A first release has no baseline: name its result file alone, with the values that it must reach (--min, --max).
 
     With --labels, it decides by the scores that people would give, which labelled sheets of A and B estimate.
 
-    If A and B are equally good, B fails in at most 5 of 100 such decisions. The command is free and needs no network.
+    If A and B are equally good, B fails in at most 5 of 100 such decisions, also with --strict. The command is free and
+    needs no network.
     """
-    from rag_zeval.audit.corrected_comparison import correct, read_sheet
+    from rag_zeval.audit.corrected_comparison import correct, corrected_means, read_sheet
     from rag_zeval.decisions.comparison import compare_sides
-    from rag_zeval.decisions.gate import Limits, decide, passed, print_checks, write_junit, write_summary
+    from rag_zeval.decisions.gate import (
+        bar_checks,
+        decide,
+        in_order,
+        passed,
+        print_checks,
+        read_bars,
+        read_limits,
+        strictly,
+        write_junit,
+        write_summary,
+    )
+    from rag_zeval.decisions.measures import with_measures
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_sides
 
-    limits = Limits(max_drop, slice_max_drop, min_coverage)
-    inputs = dict.fromkeys(file_and_system(side)[0] for side in (a, b))  # one file may hold both
+    limits, bars = read_limits(max_drop, slice_max_drop, min_coverage), read_bars(least, most)
+    names = [a] if b is None else [a, b]
+    if b is None and (metric or not bars):
+        raise InputError("gate: without a second file, name what the first must reach: --min or --max METRIC=NUMBER")
+    inputs = dict.fromkeys(file_and_system(name)[0] for name in names)  # one file may hold both
     check_files([*(("INPUT", path) for path in [*inputs, *(labels or ())]), ("--junit", junit), ("--summary", summary)])
     sheets = [read_sheet(path) for path in labels or ()]
-    first, second = read_sides([a, b])
-    metrics = shared_metrics([first, second], metric or list(first.judged))
-    comparisons = [compare_sides(first, second, name) for name in metrics]
-    checks = decide(correct(comparisons, [first, second], sheets), limits)
+    sides = [with_measures(side, metric or ()) for side in read_sides(names)]
+    checks = []
+    if b is not None:
+        metrics = shared_metrics(sides, metric or list(sides[0].judged))
+        comparisons = [compare_sides(sides[0], sides[1], name) for name in metrics]
+        checks = decide(correct(comparisons, sides, sheets), limits)
+    asked = list(dict.fromkeys(bar.metric for bar in bars))
+    new = with_measures(sides[-1], asked)
+    shared_metrics([new], asked)
+    checks += bar_checks(new, bars, corrected_means(new, asked, sheets), limits, alone=b is None)
+    checks = in_order(strictly(checks) if strict else checks)
+    letters = dict(zip("AB" if b else "B", names, strict=True))
     if junit is not None:
         write_junit(junit, checks)
     if summary is not None:
-        write_summary(summary, [a, b], checks)
-    print_sides([first, second])
+        write_summary(summary, letters, checks)
+    print_sides(sides, letters)
     print_checks(checks)
     if not passed(checks):
         raise typer.Exit(1)

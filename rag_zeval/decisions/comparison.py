@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rag_zeval.cases.case import ALL, NO_SLICE
+from rag_zeval.decisions.measures import AMOUNTS, PERCENTILES, less_is_better
 from rag_zeval.decisions.sides import Side
+from rag_zeval.errors import InputError
 from rag_zeval.results import Judged
-from rag_zeval.scorers.registry import lower_is_better
-from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, mean_estimates
+from rag_zeval.statistics.bootstrap import DRAWS, BootstrapEstimate, mean_estimates, share_interval
 from rag_zeval.statistics.discriminative_power import discriminative_power, holm, randomisation_p
+from rag_zeval.statistics.paired_change import percentile_estimates, percentile_p, standing_out_p
 from rag_zeval.statistics.weighted_correlations import Floats
 
 RESAMPLES_PER_TEST = 400  # so that the smallest p is a twentieth of what Holm asks of the first of all tests
@@ -36,10 +38,12 @@ class Coverage:
 class Difference:
     """What changed from A to B over the n pairs of a slice in which both have a score.
 
-    slice_tag: ALL for all cases. first, second, change: means of A, of B and of B - A, each None without a pair.
-    sd: standard deviation of B - A, None for fewer than two pairs. p: of the paired randomisation test, two-sided, 1
-    without a pair. p_holm: the same after Holm's correction over the slices of the metric; None for all cases.
-    labels: of how many people's labels the means are corrected by (`corrected`); None: they are the judge's.
+    slice_tag: ALL for all cases. first, second, change: means of A, of B and of B - A, each None without a pair; of
+    a measure in PERCENTILES that percentile, and its change. sd: standard deviation of B - A, None for fewer than two
+    pairs and for percentiles. p: of the paired randomisation test, two-sided, 1 without a pair. p_holm: the same after
+    Holm's correction over the slices of the metric; None for all cases. labels: of how many people's labels the means
+    are corrected by (`corrected`); None: they are the judge's. p_apart: of the one-sided test that the slice got worse
+    than the other cases (`standing_out_p`); None where that is not tested.
     """
 
     slice_tag: str
@@ -51,6 +55,7 @@ class Difference:
     p: float
     p_holm: float | None = None
     labels: int | None = None
+    p_apart: float | None = None
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,17 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
     slices = slices if len(slices) > 1 else []
     tests = (1 + len(slices)) * len(first.judged.keys() & second.judged.keys())
     sizes = draws, max(draws, RESAMPLES_PER_TEST * tests)
-    overall = _difference(ALL, scores[paired], *sizes, seed)
-    differences = [_difference(tag, scores[paired & (tags == tag)], *sizes, seed) for tag in slices]
+    low, percentile = less_is_better(metric), PERCENTILES.get(metric)
+    overall = _difference(ALL, scores[paired], percentile, *sizes, seed)
+    differences = []
+    for tag in slices:
+        within = tags == tag
+        found = _difference(tag, scores[paired & within], percentile, *sizes, seed)
+        if percentile is None:
+            worse = (scores[:, 1] - scores[:, 0]) * (1 if low else -1)
+            p_apart = standing_out_p(worse[paired & within], worse[paired & ~within], sizes[1], seed)
+            found = replace(found, p_apart=p_apart)
+        differences.append(found)
     adjusted = holm([difference.p for difference in differences])
     changed = [
         Changed(ours[case], theirs[case], float(b - a))
@@ -121,7 +135,6 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         if both and a != b
     ]
     changed.sort(key=lambda one: -abs(one.change))  # ties in the file's order
-    low = lower_is_better(metric)
     return Comparison(
         metric=metric,
         lower_is_better=low,
@@ -131,7 +144,7 @@ def compare_sides(first: Side, second: Side, metric: str, draws: int = DRAWS, se
         only_first=len(ours) - in_both,
         only_second=len(theirs) - in_both,
         lost=in_both - int(paired.sum()),
-        bounds=_bounds(scores),
+        bounds=None if metric in AMOUNTS else _bounds(scores),
         overall=overall,
         slices=tuple(replace(one, p_holm=p) for one, p in zip(differences, adjusted, strict=True)),
         worse=tuple([one for one in changed if (one.change > 0) == low]),
@@ -156,11 +169,30 @@ def _tag(judged: Mapping[str, Judged], case: str) -> str | None:
     return judged[case].slice_tag if case in judged else None
 
 
-def _difference(slice_tag: str, scores: Floats, draws: int, resamples: int, seed: int) -> Difference:
+def estimate(scores: Sequence[float], metric: str, draws: int = DRAWS, seed: int = 0) -> BootstrapEstimate:
+    """What a metric says of one system, with its 95% interval: the mean of its scores, at least one, or a percentile.
+
+    By bootstrap over cases; of scores that are all 0 or 1 Wilson's, which has a width also where all are the same.
+    """
+    values = np.array(scores, dtype=float)
+    if metric in PERCENTILES:
+        return percentile_estimates(np.column_stack([values, values]), PERCENTILES[metric], draws, seed)[0]
+    if np.isin(values, (0.0, 1.0)).all():
+        return BootstrapEstimate(float(values.mean()), *share_interval(int(values.sum()), len(values)))
+    return mean_estimates(values[:, None], draws, seed)[0]
+
+
+def _difference(
+    slice_tag: str, scores: Floats, percentile: float | None, draws: int, resamples: int, seed: int
+) -> Difference:
     """Of scores (pairs, 2), none of them missing."""
     n, change = len(scores), scores[:, 1] - scores[:, 0]
     if not n:
         return Difference(slice_tag, 0, None, None, None, None, 1.0)
+    if percentile is not None:
+        p = percentile_p(scores, percentile, resamples, seed)
+        before, after, apart = percentile_estimates(scores, percentile, draws, seed)
+        return Difference(slice_tag, n, before, after, apart, None, p)
     means = mean_estimates(np.column_stack([scores, change]), draws, seed)
     sd = float(change.std(ddof=1)) if n > 1 else None
     return Difference(slice_tag, n, means[0], means[1], means[2], sd, randomisation_p(change, resamples, seed))
@@ -209,7 +241,12 @@ class Pairwise:
 
 
 def compare_pairwise(sides: Sequence[Side], metric: str, draws: int = DRAWS, seed: int = 0) -> Pairwise:
-    """Compare every two of the sides, whose names differ, by a metric that all have. draws: of the bootstrap."""
+    """Compare every two of the sides, whose names differ, by a metric that all have. draws: of the bootstrap.
+
+    Raises InputError for a percentile: only means are compared so.
+    """
+    if metric in PERCENTILES:
+        raise InputError(f"{metric} compares two files, got {len(sides)}: name two")
     cases, scores = _scores(sides, metric)
     values = {side.name: scores[:, at] for at, side in enumerate(sides)}
     power, tested = discriminative_power({name: one.tolist() for name, one in values.items()}, seed=seed)

@@ -1,14 +1,19 @@
-"""The rule by which a gate lets a new version (B) pass against a baseline (A), or not.
+"""The rule by which a gate lets a new version (B) pass against a baseline (A) or against bars, or not.
 
 By each metric there is a check for all cases, one for each slice, and one of B's coverage:
 
-- *failed*: the mean got worse by more than its limit, and that is no chance: p <= ALPHA after Holm's correction over
-  the checks of all metrics. So of versions that change nothing at most ALPHA fail, by whatever check.
-- *warning*: it got worse by more than the limit, which may be chance; how many cases would tell is said.
+- *failed*: it got worse by more than its limit, and that is no noise: p <= ALPHA after Holm's correction over the
+  checks of all metrics. So of versions that change nothing at most ALPHA fail, by whatever check.
+- *warning*: it got worse by more than the limit, and that is hardly noise: the p-value of a more powerful test (see
+  `_evidence`) is <= ALPHA, after Holm's correction too. So warnings may fail a version (`strictly`), and still of those
+  that change nothing at most ALPHA do.
+- *unclear*: it got worse by more than the limit, which may be noise; how many cases would tell is said.
 - *failed*, of coverage: B has a score for fewer cases than it must, of those that either file has.
 - no case has a score on both sides: *failed* over all cases, a *warning* in a slice.
 
-Where A and B were not judged by the same model and prompt, that is a warning of its own.
+A bar asks for a value of B alone: *failed* where it is not reached, a *warning* where its interval goes beyond it.
+
+Cases that were edited, and another model or prompt of the judge, are warnings of their own.
 
 What a gate leaves for others to read is JUnit XML for a build server, and Markdown for a pull request.
 """
@@ -16,17 +21,20 @@ What a gate leaves for others to read is JUnit XML for a build server, and Markd
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import Literal
+from typing import Literal, get_args
 
 from rag_zeval.cases.case import ALL
-from rag_zeval.decisions.comparison import Comparison, Difference
+from rag_zeval.decisions.comparison import Comparison, Coverage, Difference, estimate
+from rag_zeval.decisions.measures import AMOUNTS
+from rag_zeval.decisions.sides import Side
 from rag_zeval.decisions.wording import ALPHA, DASH, coverage, edits, other_judge, print_line, shown, shown_p
 from rag_zeval.errors import InputError
 from rag_zeval.files import write_text
+from rag_zeval.statistics.bootstrap import BootstrapEstimate
 from rag_zeval.statistics.discriminative_power import holm
 from rag_zeval.text import one_line
 
@@ -36,31 +44,50 @@ COVERAGE = "coverage"
 SUITE = "rag-zeval gate"
 XML = "<?xml version='1.0' encoding='utf-8'?>"
 
-Outcome = Literal["passed", "warning", "failed"]
+Outcome = Literal["failed", "warning", "unclear", "passed"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much worse the mean over all cases and that of a slice may be, in the metric's units, and B's least coverage.
+    """How much worse a metric may be over all cases and in a slice, and B's least coverage.
 
-    Raises InputError for a limit that is negative or no number, and a coverage outside [0, 1].
+    In the metric's units; of seconds and dollars, which have no scale of their own, a share of A's value. drops,
+    slice_drops: limits of single metrics, in place of the others. Raises InputError for a limit that is negative or no
+    number, and a coverage outside [0, 1].
     """
 
     max_drop: float = 0.02
     slice_max_drop: float = 0.05
     min_coverage: float = 0.95
+    drops: Mapping[str, float] = field(default_factory=dict)
+    slice_drops: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("max_drop", "slice_max_drop"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"--{name.replace('_', '-')} is {getattr(self, name)}, must be a number, 0 or more")
+        for name, limit, more in (
+            ("--max-drop", self.max_drop, self.drops), ("--slice-max-drop", self.slice_max_drop, self.slice_drops),
+        ):  # fmt: skip
+            for value in (limit, *more.values()):
+                if not 0 <= value < math.inf:
+                    raise InputError(f"{name} is {value}, must be a number, 0 or more")
         if not 0 <= self.min_coverage <= 1:
             raise InputError(f"--min-coverage is {self.min_coverage}, must be from 0 to 1")
 
 
 @dataclass(frozen=True)
+class Bar:
+    """The least value that a metric of B must have, or the most if not `least`."""
+
+    metric: str
+    value: float
+    least: bool
+
+
+@dataclass(frozen=True)
 class GateCheck:
-    """One check with its outcome and the reason, in words. difference, p_holm: None where it is of no drop."""
+    """One check with its outcome and the reason, in words. difference, p_holm: None where it is of no drop.
+
+    fall: how much worse it got, as a share of A's value.
+    """
 
     metric: str
     name: str
@@ -68,25 +95,130 @@ class GateCheck:
     reason: str
     difference: Difference | None = None
     p_holm: float | None = None
+    fall: float = math.inf
+
+
+def read_limits(drops: Sequence[str], slice_drops: Sequence[str], min_coverage: float) -> Limits:
+    """The limits that the words of --max-drop and --slice-max-drop name, each `0.02` or `recall@5=0.02`.
+
+    Raises InputError for another word.
+    """
+    (alone, drops_of), (in_slices, slice_drops_of) = (
+        _numbers(option, words) for option, words in (("--max-drop", drops), ("--slice-max-drop", slice_drops))
+    )
+    return Limits(
+        [Limits.max_drop, *alone][-1], [Limits.slice_max_drop, *in_slices][-1], min_coverage, drops_of, slice_drops_of
+    )
+
+
+def read_bars(least: Sequence[str], most: Sequence[str]) -> list[Bar]:
+    """The bars that the words of --min and --max name, such as `recall@5=0.9`. Raises InputError for another word."""
+    bars = []
+    for option, words in (("--min", least), ("--max", most)):
+        alone, by_metric = _numbers(option, words)
+        for value in alone:
+            raise InputError(f"{option} is {value:g}, must be METRIC=NUMBER")
+        bars += [Bar(metric, value, option == "--min") for metric, value in by_metric.items()]
+    return bars
+
+
+def _numbers(option: str, words: Sequence[str]) -> tuple[list[float], dict[str, float]]:
+    """Numbers that stand alone, and those of METRIC=NUMBER by metric. Raises InputError naming the option."""
+    alone: list[float] = []
+    by_metric: dict[str, float] = {}
+    for word in words:
+        metric, sign, number = word.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError as error:
+            raise InputError(f"{option} is {word!r}, must be a number or METRIC=NUMBER") from error
+        if not sign:
+            alone.append(value)
+        elif by_metric.setdefault(metric, value) != value:
+            raise InputError(f"{option} has two numbers for {metric}: remove one")
+    return alone, by_metric
 
 
 def decide(comparisons: Sequence[Comparison], limits: Limits) -> list[GateCheck]:
     """The checks of a gate: B may pass if none has failed."""
     tested = [(one, difference) for one in comparisons for difference in _tested(one)]
     adjusted = iter(holm([difference.p for _, difference in tested]))
+    evidence = iter(holm([_evidence(*one) for one in tested]))
     checks = []
     if said := edits(comparisons[0].edited):
         checks.append(GateCheck("every metric", "question set", "warning", said))
     for one in comparisons:
-        outcome: Outcome = "failed" if one.second.share < limits.min_coverage - ROUNDING else "passed"
-        reason = f"{coverage('B', one.second)}, must be {limits.min_coverage:.1%}"
-        checks.append(GateCheck(one.metric, COVERAGE, outcome, reason))
+        checks.append(_coverage(one.metric, one.second, limits))
         if said := other_judge(one):
             checks.append(GateCheck(one.metric, "judge", "warning", said))
         for difference in _tested(one):
-            limit = limits.max_drop if difference.slice_tag == ALL else limits.slice_max_drop
-            checks.append(_drop(one, difference, limit, next(adjusted), len(tested)))
+            checks.append(_drop(one, difference, limits, next(adjusted), next(evidence), len(tested)))
     return checks
+
+
+def bar_checks(
+    side: Side, bars: Sequence[Bar], corrected: Mapping[str, BootstrapEstimate], limits: Limits, alone: bool
+) -> list[GateCheck]:
+    """A check for each bar, on all cases that the side has a score for.
+
+    corrected: means that people's labels correct, by metric. alone: no side is compared, so coverage is checked here.
+    """
+    checks = []
+    for bar in bars:
+        judged = side.judged[bar.metric].values()
+        scores = [one.score for one in judged if one.score is not None]
+        if alone:
+            checks.append(_coverage(bar.metric, Coverage(len(scores), len(judged)), limits))
+        name = f"{'at least' if bar.least else 'at most'} {bar.value:g}"
+        if not scores:
+            checks.append(GateCheck(bar.metric, name, "failed", "no case has a score"))
+            continue
+        found = corrected.get(bar.metric) or estimate(scores, bar.metric)
+        short = bar.value - found.value if bar.least else found.value - bar.value
+        outcome: Outcome = "failed" if short > ROUNDING else "passed"
+        said = f"{shown(found)}, n = {len(scores)}"
+        if outcome == "passed" and (found.low < bar.value if bar.least else found.high > bar.value):
+            outcome, said = "warning", f"{said}: the interval goes beyond the bar"
+        checks.append(GateCheck(bar.metric, name, outcome, said))
+    return list(dict.fromkeys(checks))  # two bars of a metric share its coverage
+
+
+def strictly(checks: Sequence[GateCheck]) -> list[GateCheck]:
+    """The checks with each warning as a failure."""
+    return [
+        replace(one, outcome="failed", reason=f"a warning, and --strict is on: {one.reason}")
+        if one.outcome == "warning"
+        else one
+        for one in checks
+    ]
+
+
+def in_order(checks: Sequence[GateCheck]) -> list[GateCheck]:
+    """The checks, those first that need a look: by outcome, then what fell furthest, whatever the size of a slice."""
+    ranks = {outcome: rank for rank, outcome in enumerate(get_args(Outcome))}
+    return sorted(checks, key=lambda one: (ranks[one.outcome], -one.fall if one.outcome != "passed" else 0.0))
+
+
+def _coverage(metric: str, of: Coverage, limits: Limits) -> GateCheck:
+    outcome: Outcome = "failed" if of.share < limits.min_coverage - ROUNDING else "passed"
+    return GateCheck(metric, COVERAGE, outcome, f"{coverage('B', of)}, must be {limits.min_coverage:.1%}")
+
+
+def _evidence(comparison: Comparison, difference: Difference) -> float:
+    """One-sided p-value that it got worse: by the signs of its changes, or for a slice, by the changes of the others.
+
+    A small slice has few signs: 4 of 12 cases that fall from 1 to 0 give p = 0.06, however still the other cases are.
+    So a slice is also compared with as many random cases of all (`standing_out_p`). Of two p-values twice the smaller
+    counts (Bonferroni).
+    """
+    if difference.change is None or _worse(comparison, difference.change.value) <= 0:
+        return 1.0
+    by_signs = difference.p / 2
+    return by_signs if difference.p_apart is None else min(1.0, 2 * min(by_signs, difference.p_apart))
+
+
+def _worse(comparison: Comparison, change: float) -> float:
+    return change if comparison.lower_is_better else -change
 
 
 def _tested(comparison: Comparison) -> tuple[Difference, ...]:
@@ -98,27 +230,36 @@ def passed(checks: Sequence[GateCheck]) -> bool:
     return all(check.outcome != "failed" for check in checks)
 
 
-def _drop(comparison: Comparison, difference: Difference, limit: float, p: float, tests: int) -> GateCheck:
+def _drop(
+    comparison: Comparison, difference: Difference, limits: Limits, p: float, evidence: float, tests: int
+) -> GateCheck:
+    """p, evidence: after Holm's correction over all `tests`."""
     overall = difference.slice_tag == ALL
     name = ALL if overall else f"slice: {difference.slice_tag}"
     outcome: Outcome
-    if difference.change is None:
+    if difference.change is None or difference.first is None:
         outcome = "failed" if overall else "warning"
         reason = "no case has a score on both sides" if difference.labels is None else "too few labels on a side"
         return GateCheck(comparison.metric, name, outcome, reason, difference, p)
-    worse = difference.change.value if comparison.lower_is_better else -difference.change.value
+    worse, before = _worse(comparison, difference.change.value), abs(difference.first.value)
+    limit, single = (limits.max_drop, limits.drops) if overall else (limits.slice_max_drop, limits.slice_drops)
+    limit = single.get(comparison.metric, limit) * (before if comparison.metric in AMOUNTS else 1)
     counted = f"n = {difference.n}" if difference.labels is None else f"corrected by {difference.labels} labels"
     seen = f"B - A is {shown(difference.change, '+.3f')}, {counted}, p {shown_p(p)}"
     if worse <= limit + ROUNDING:
-        outcome, reason = "passed", f"not worse by more than {limit:g}: {seen}"
+        outcome, reason = "passed", f"not worse by more than {limit:.3g}: {seen}"
     elif p <= ALPHA:
-        outcome, reason = "failed", f"worse by more than {limit:g}, and this is not noise: {seen}"
+        outcome, reason = "failed", f"worse by more than {limit:.3g}, and this is not noise: {seen}"
+    elif evidence <= ALPHA:
+        rest = "" if difference.p_apart is None else ", compared with the other cases"
+        said = f"and this is hardly noise{rest} (one-sided p {shown_p(evidence)})"
+        outcome, reason = "warning", f"worse by more than {limit:.3g}, {said}: {seen}"
     else:
-        outcome, reason = "warning", f"worse by more than {limit:g}, which could be noise: {seen}"
+        outcome, reason = "unclear", f"worse by more than {limit:.3g}, which could be noise: {seen}"
         if difference.sd is not None:
             needed = cases_needed(difference.sd, worse, ALPHA / tests)
             reason += f"; about {needed} cases would tell a drop of {worse:.3f} from noise"
-    return GateCheck(comparison.metric, name, outcome, reason, difference, p)
+    return GateCheck(comparison.metric, name, outcome, reason, difference, p, worse / (before or 1.0))
 
 
 def cases_needed(sd: float, drop: float, alpha: float) -> int:
@@ -139,13 +280,14 @@ def print_checks(checks: Sequence[GateCheck]) -> None:
         print_line(f"{check.outcome:<7}  {one_line(check.metric)}, {one_line(check.name)}: {check.reason}")
     counts = Counter(check.outcome for check in checks)
     verdict = "passed" if passed(checks) else "failed"
-    print_line(f"gate {verdict}: {counts['failed']} of {len(checks)} checks failed, {counts['warning']} warnings")
+    counted = f"{counts['failed']} of {len(checks)} checks failed, {counts['warning']} warnings"
+    print_line(f"gate {verdict}: {counted}" + (f", {counts['unclear']} unclear" if counts["unclear"] else ""))
 
 
 def write_junit(path: Path, checks: Sequence[GateCheck]) -> None:
     """Write the checks as JUnit XML, in the elements that GitHub's actions, GitLab and Jenkins read.
 
-    Each is a test case: its class the metric, its name what was checked, its output the reason. A warning passes.
+    Each is a test case: its class the metric, its name what was checked, its output the reason. Only what failed fails.
     """
     from xml.etree import ElementTree
 
@@ -163,10 +305,13 @@ def write_junit(path: Path, checks: Sequence[GateCheck]) -> None:
     write_text(path, f"{XML}\n{ElementTree.tostring(root, encoding='unicode')}\n")
 
 
-def write_summary(path: Path, names: Sequence[str], checks: Sequence[GateCheck]) -> None:
-    """Write the checks as Markdown: the verdict, a table, and the reason of each check that did not pass."""
+def write_summary(path: Path, names: Mapping[str, str], checks: Sequence[GateCheck]) -> None:
+    """Write the checks as Markdown: the verdict, a table, and the reason of each check that did not pass.
+
+    names: of the files, by their letters.
+    """
     lines = [f"### {SUITE}: {'passed' if passed(checks) else 'failed'}", ""]
-    lines += [f"{letter}: {_plain(name)}  " for letter, name in zip("AB", names, strict=True)]
+    lines += [f"{letter}: {_plain(name)}  " for letter, name in names.items()]
     lines += ["", "| metric | check | outcome | n | A | B | B - A | p (Holm) |", "|---|---|---|---:|---|---|---|---|"]
     lines += [f"| {' | '.join(_cells(check))} |" for check in checks]
     told = [

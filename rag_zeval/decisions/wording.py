@@ -3,7 +3,7 @@
 Foreign text is shown as it is, on one line, without what a terminal would obey.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from rag_zeval.decisions.comparison import Changed, Comparison, Coverage, Difference, Pairwise
@@ -83,9 +83,9 @@ def notes(comparison: Comparison) -> list[str]:
     return lines
 
 
-def print_sides(sides: Sequence[Side]) -> None:
+def print_sides(sides: Sequence[Side], letters: Iterable[str]) -> None:
     """Which letter stands for which file, and which set of questions it answered."""
-    for letter, side in zip("AB", sides, strict=True):
+    for letter, side in zip(letters, sides, strict=True):
         print_line(f"{letter}: {side.name}" + (f" (question set {side.version})" if side.version else ""))
 
 

@@ -65,6 +65,11 @@ class Share:
     interval: tuple[float, float] | None
 
 
+def tells_support(metric: str) -> bool:
+    """Whether a metric, by its name, says if answers are supported by what was retrieved."""
+    return metric.endswith("@contexts") or metric == "rag_zeval"
+
+
 def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str | None, threshold: float) -> Metrics:
     """The metrics to go by; for a name that is None the first that ends in @truth or is "is_correct" (correct), the
     first that ends in @contexts or is "rag_zeval" (supported).
@@ -73,7 +78,7 @@ def choose_metrics(judged: Sequence[Judged], correct: str | None, supported: str
     """
     there = list(dict.fromkeys(one.metric for one in judged))
     right = [name for name in there if name.endswith("@truth") or name == "is_correct"]
-    held = [name for name in there if name.endswith("@contexts") or name == "rag_zeval"]
+    held = [name for name in there if tells_support(name)]
     for option, name, defaults in (("--correct", correct, right), ("--supported", supported, held)):
         if name not in there and (name is not None or not defaults):
             raise InputError(

@@ -1,0 +1,129 @@
+"""`python -m experiments.gate_alarms`: how often does `rag-zeval gate` find a slice that got worse, and cry wolf?
+
+It simulates releases on a set of 60 questions in 5 slices. A judge with random errors scores both versions. Either
+nothing changes, or one slice of 12 questions gets worse. It prints how often `gate` fails a release, by default and
+with --strict. docs/compare-and-gate.md has this table.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from rag_zeval.decisions.comparison import compare_sides
+from rag_zeval.decisions.gate import GateCheck, Limits, decide, in_order, passed, strictly
+from rag_zeval.decisions.sides import Side
+from rag_zeval.results import Judged
+from rag_zeval.statistics.weighted_correlations import Floats
+from rag_zeval.streams import command_line
+
+SLICES, IN_SLICE = 5, 12
+DAMAGED = slice(0, IN_SLICE)  # the places of the slice that gets worse
+SDS = (0.05, 0.1, 0.2)  # of a score over trials of the judge
+CLAIMS = (3, 9)  # of an answer: from 3 to 8, each number as often
+SUPPORTED = 0.8  # share of them
+FLIPPED = 0.1  # verdicts of a claim that a trial of the judge turns
+POOL = 1_000  # answers that the judge scored twice
+DRAWS = 200  # of the intervals, which decide nothing here
+METRIC = "rag_zeval"
+
+Worse = Callable[[Floats], Floats]  # the scores (questions,) of the new version, but for the judge's errors
+
+
+@dataclass(frozen=True)
+class Release:
+    """What becomes of a version. noise: by how much the judge errs more often in the first slice than elsewhere."""
+
+    name: str
+    worse: Worse
+    noise: float = 1.0
+
+
+def a_third_lower(scores: Floats) -> Floats:
+    """Every score of the first slice falls by a third of its value."""
+    lower = scores.copy()
+    lower[DAMAGED] *= 2 / 3
+    return lower
+
+
+def four_lost(scores: Floats) -> Floats:
+    """Four of its answers lose all."""
+    lower = scores.copy()
+    lower[:4] = 0.0
+    return lower
+
+
+RELEASES = (
+    Release("every score of the slice falls by a third", a_third_lower),
+    Release("4 of its 12 scores fall to 0", four_lost),
+    Release("nothing changes", np.copy),
+    Release("nothing changes, the slice is twice as noisy", np.copy, noise=2.0),
+)
+
+
+def errors(random: np.random.Generator) -> Floats:
+    """(2 * POOL,) errors of a judge, from two trials on each answer: how far each is from the mean of both.
+
+    Times sqrt(2), for two trials vary less around their own mean; and divided by their standard deviation.
+    """
+    claims = random.integers(*CLAIMS, POOL)
+    held = random.binomial(claims, SUPPORTED)
+    trials = [(random.binomial(held, 1 - FLIPPED) + random.binomial(claims - held, FLIPPED)) / claims for _ in range(2)]
+    apart = (trials[0] - trials[1]) / np.sqrt(2)
+    both = np.concatenate([apart, -apart])
+    return both / both.std()
+
+
+def versions(release: Release, sd: float, random: np.random.Generator) -> tuple[Floats, Floats]:
+    """The judge's scores of the old and the new version."""
+    n = SLICES * IN_SLICE
+    claims = random.integers(*CLAIMS, n)
+    true = random.binomial(claims, SUPPORTED) / claims
+    noise = np.full(n, sd)
+    noise[DAMAGED] *= release.noise
+    pool = errors(random)
+    old, new = (np.clip(of + noise * random.choice(pool, n), 0, 1) for of in (true, release.worse(true)))
+    return old, new
+
+
+def side(scores: Floats) -> Side:
+    judged = {
+        str(at): Judged(str(at), "?", f"slice {at // IN_SLICE}", "s", METRIC, "", "", float(score), "ok", None)
+        for at, score in enumerate(scores)
+    }
+    return Side("", {METRIC: judged})
+
+
+def checks(release: Release, sd: float, releases: int, seed: int = 0) -> Iterator[list[GateCheck]]:
+    """The checks of so many releases, in the order in which `gate` prints them."""
+    random = np.random.default_rng(seed)
+    for _ in range(releases):
+        old, new = versions(release, sd, random)
+        yield in_order(decide([compare_sides(side(old), side(new), METRIC, draws=DRAWS)], Limits()))
+
+
+def gate_alarms(
+    releases: Annotated[int, typer.Argument(min=1, help="How many releases to simulate for each row.")] = 500,
+) -> None:
+    print("| what changes | SD of the judge | fails | fails with --strict | the slice is named first |")
+    print("|---|---:|---:|---:|---:|")
+    for release in RELEASES:
+        for sd in SDS:
+            found = list(checks(release, sd, releases))
+            shares = (
+                sum(not passed(one) for one in found),
+                sum(not passed(strictly(one)) for one in found),
+                sum(one[0].name == "slice: slice 0" and one[0].outcome != "passed" for one in found),
+            )
+            print(
+                f"| {release.name} | {sd} | {' | '.join(f'{count / releases:.3f}' for count in shares)} |", flush=True
+            )
+
+
+main = command_line(gate_alarms, "experiments.gate_alarms", __doc__)
+
+if __name__ == "__main__":
+    sys.exit(main())

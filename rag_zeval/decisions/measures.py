@@ -1,0 +1,96 @@
+"""Numbers of a release beside its scores: what its retriever found, how long its answers took and what they cost.
+
+They are computed from what result rows keep of each case, and compared and gated like a metric, by these names:
+
+- hit_rate@K, recall@K, precision@K, ndcg@K, mrr@K, map@K: see `rag_zeval.golden.retrieval`.
+- retrieved_and_supported@K: 1 if a gold chunk is among the first K and the answer is supported, else 0.
+- latency_mean, latency_p95: seconds. cost_per_1000: dollars for 1,000 answers. Less is better.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from rag_zeval.decisions.sides import Side
+from rag_zeval.errors import InputError
+from rag_zeval.golden.failure_classes import tells_support
+from rag_zeval.golden.retrieval import HIT_RATE, Ranking, values
+from rag_zeval.results import Judged
+from rag_zeval.scorers.registry import lower_is_better
+
+RETRIEVAL = {
+    "hit_rate": HIT_RATE, "recall": "recall", "precision": "precision", "ndcg": "nDCG", "mrr": "MRR", "map": "MAP",
+}  # fmt: skip
+JOINT = "retrieved_and_supported"
+SUPPORTED_FROM = 0.5  # as in `rag-zeval failures`
+P95 = "latency_p95"
+AMOUNTS = {"latency_mean": ("latency_s", 1), P95: ("latency_s", 1), "cost_per_1000": ("cost", 1000)}  # field, times
+PERCENTILES = {P95: 0.95}  # of the others the mean is taken
+_RANKED = re.compile(f"({'|'.join((*RETRIEVAL, JOINT))})@([1-9][0-9]{{0,5}})")
+
+
+def less_is_better(metric: str) -> bool:
+    """Whether a better system has a lower value of a metric or measure."""
+    return metric in AMOUNTS or lower_is_better(metric)
+
+
+def with_measures(side: Side, names: Iterable[str]) -> Side:
+    """The side with those of these measures that it has not; other names are left to the metrics.
+
+    Cases without gold chunks have no measure of retrieval; where something else is missing the score is None. Raises
+    InputError if no case has what a measure needs.
+    """
+    asked = [name for name in names if name not in side.judged and (name in AMOUNTS or _RANKED.fullmatch(name))]
+    return replace(side, judged={**side.judged, **{name: _measured(side, name) for name in asked}})
+
+
+def _measured(side: Side, name: str) -> dict[str, Judged]:
+    """A score of each case that can have one, which is None where something is missing."""
+    kind, _, k = name.partition("@")
+    scores: dict[str, float | None]
+    if name in AMOUNTS:
+        field, times = AMOUNTS[name]
+        needs, cases = f"the column {field}", side.cases
+        amounts = {case: getattr(one, field) for case, one in cases.items()}
+        scores = {case: None if amount is None else amount * times for case, amount in amounts.items()}
+    else:
+        needs = "the columns context_ids and gold_chunk_ids"
+        cases = {case: one for case, one in _judged(side, kind).items() if one.gold_chunk_ids}
+        there = {case: one for case, one in cases.items() if one.context_ids}
+        known = _joint(there, int(k)) if kind == JOINT else _ranked(there, RETRIEVAL[kind], int(k))
+        scores = {case: known.get(case) for case in cases}
+    if all(score is None for score in scores.values()):
+        raise InputError(
+            f"{side.name}: {name} needs {needs}, which no row has: evaluate a file with them, into a new one"
+        )
+    told = {True: "ok", False: f"failed: without {needs}"}
+    return {
+        case: replace(
+            one, metric=name, score=scores[case], status=told[scores[case] is not None], claims=None,
+            judge=one.judge if kind == JOINT else None,
+        )
+        for case, one in cases.items()
+    }  # fmt: skip
+
+
+def _judged(side: Side, kind: str) -> Mapping[str, Judged]:
+    """An answer of each case; for JOINT with its score by the metric that tells support."""
+    if kind != JOINT:
+        return side.cases
+    metric = next((name for name in side.judged if tells_support(name)), None)
+    if metric is None:
+        raise InputError(f"{side.name}: {JOINT} needs a metric whose name ends in @contexts, or rag_zeval")
+    return side.judged[metric]
+
+
+def _ranked(cases: Mapping[str, Judged], measure: str, k: int) -> dict[str, float]:
+    rankings = [Ranking(one.context_ids, frozenset(one.gold_chunk_ids), None) for one in cases.values()]
+    return dict(zip(cases, values(rankings, [k])[measure, k], strict=True)) if cases else {}
+
+
+def _joint(cases: Mapping[str, Judged], k: int) -> dict[str, float]:
+    return {
+        case: float(one.score >= SUPPORTED_FROM and not set(one.gold_chunk_ids).isdisjoint(one.context_ids[:k]))
+        for case, one in cases.items()
+        if one.score is not None
+    }
