@@ -14,8 +14,8 @@ from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
-from rag_zeval.commands.questions import questions
-from rag_zeval.commands.report import report, serve_report
+from rag_zeval.commands.questions import chunks, questions
+from rag_zeval.commands.report import dashboard, report, serve_report
 from rag_zeval.streams import exit_status, run_app
 
 ABOUT = "RAG-Zeval checks the answers of a RAG system claim by claim: is each claim supported?"
@@ -32,9 +32,11 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
     "Decide": {
         "compare": (compare, "rag-zeval compare old.results.jsonl new.results.jsonl --html changed.html"),
         "gate": (gate, "rag-zeval gate old.results.jsonl new.results.jsonl --max-drop 0.02"),
+        "dashboard": (dashboard, "rag-zeval dashboard old.results.jsonl new.results.jsonl --html dashboard.html"),
         "failures": (failures, "rag-zeval failures answers.results.jsonl answers.csv"),
     },
     "Test sets": {
+        "chunks": (chunks, "rag-zeval chunks manuals --out chunks.csv"),
         "questions": (questions, f"rag-zeval questions manuals --out made.jsonl --n 6 {MOCK}"),
         "collect": (
             collect,

@@ -25,6 +25,7 @@ from rag_zeval.commands.arguments import (
     check_files,
     option,
     read_names,
+    read_thresholds,
 )  # fmt: skip
 from rag_zeval.errors import InputError
 from rag_zeval.models.language_model import Sampling
@@ -73,6 +74,14 @@ def evaluate(
     csv: Annotated[
         Path | None, option(OUTPUT, "Also write a table of scores, in the order of the input.", "--csv")
     ] = None,
+    threshold: Annotated[
+        list[str],
+        option(
+            OUTPUT,
+            "A metric and the score from which on an answer passes, such as string_match=0.8. Adds how many pass. Give "
+            "it once for each metric.",
+        ),
+    ] = [],  # noqa: B006 (typer reads it)
     cache: Annotated[
         Path | None,
         option(
@@ -136,7 +145,7 @@ def evaluate(
     rows that failed.
     """
     from rag_zeval.cases.reading import read_cases
-    from rag_zeval.evaluation.metrics import Judges, check_scorers, scorer_names
+    from rag_zeval.evaluation.metrics import Judges, check_scorers, metric_name, places, scorer_names
     from rag_zeval.evaluation.output import print_dry_run, print_summary, write_scores
     from rag_zeval.evaluation.run import judged_by, plan_run, reply_cache, score
     from rag_zeval.report.html import write_report
@@ -169,6 +178,7 @@ def evaluate(
         read_cases(path, fields, encoding=encoding, skip_bad_rows=skip_bad_rows, system=name) for name, path in sources
     ]
     run = plan_run(files, names, against, judges, limit, sample)
+    thresholds = read_thresholds(threshold, [metric_name(*place) for place in places(names, run.sources)])
     print(*files, *judged_by(run), sep="\n", file=sys.stderr)
     if dry_run:
         print_dry_run(run, price)
@@ -177,10 +187,10 @@ def evaluate(
     spending = Spending(price)
     with score(run, out, cache, spending) as rows:
         summary = summarize(rows)
-        print_summary(summary, spending)
+        print_summary(summary, spending, thresholds)
         print(f"rows: {out}")
         if csv is not None:
-            write_scores(csv, run.cases, rows)
+            write_scores(csv, run.cases, rows, thresholds)
             print(f"scores: {csv}")
         if html is not None:
             write_report(html, rows)

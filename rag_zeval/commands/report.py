@@ -1,4 +1,4 @@
-"""The commands that show a result file as a page: `report` writes it, `serve-report` serves it."""
+"""The commands that show result files as a page: `report`, `serve-report`, and `dashboard` for many versions."""
 
 import tempfile
 from http.server import BaseHTTPRequestHandler
@@ -89,3 +89,39 @@ def serve_report(
     print(f"report: http://{host}:{server.server_port}/   (Ctrl-C stops it)", flush=True)
     with server:
         server.serve_forever()
+
+
+def dashboard(
+    results: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Result files, the oldest version first. Write FILE#SYSTEM if a file holds several systems.",
+        ),
+    ],
+    html: Annotated[Path | None, typer.Option(help="Also write a page with trends and intervals.")] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A metric, or a measure such as recall@5, for a column; repeat the option for several. "
+            "Default: recall@5, faithfulness, relevance, correctness, latency_p95 and cost_per_1000."
+        ),
+    ] = None,
+) -> None:
+    """Show many versions of a system beside each other: their scores in each slice, and how they moved.
+
+    A value that a version lacks is called missing, with the reason. The words "better" and "worse" mark a change since
+    the version before that is not noise. The command is free and needs no network.
+    """
+    from rag_zeval.decisions.dashboard import build_dashboard, print_dashboard
+    from rag_zeval.decisions.sides import file_and_system
+    from rag_zeval.report.dashboard import write_dashboard
+
+    inputs = dict.fromkeys(file_and_system(one)[0] for one in results)  # one file may hold several
+    check_files([*(("INPUT", path) for path in inputs), ("--html", html)])
+    found = build_dashboard(results, metric or ())
+    if html is not None:  # before anything is printed: who reads that may stop early
+        write_dashboard(html, found)
+    print_dashboard(found)
+    if html is not None:
+        print(f"page: {html}")

@@ -24,13 +24,13 @@ from rag_zeval.scorers import (
 from rag_zeval.scorers.asking import Measure
 from rag_zeval.scorers.bert_score import BertScore
 from rag_zeval.scorers.claim_checkers import CHECKER, CheckedClaims, CheckedSentences, Hhem
-from rag_zeval.scorers.overlap import Bleu, RougeL
+from rag_zeval.scorers.overlap import Bleu, RougeL, StringMatch
 from rag_zeval.scorers.rag_zeval import RagZeval
 from rag_zeval.scorers.score import NO_MODEL, Scorer
 from rag_zeval.scorers.word_rule import WordMajority, WordRule
 
 CLASSES: tuple[type[Scorer], ...] = (
-    Bleu, RougeL, WordRule, WordMajority, BertScore, Hhem, CheckedSentences, CheckedClaims, RagZeval,
+    Bleu, RougeL, StringMatch, WordRule, WordMajority, BertScore, Hhem, CheckedSentences, CheckedClaims, RagZeval,
 )  # fmt: skip
 FAMILIES = (
     ragas, ragchecker, trulens, ares, openeval, umbrela, nuggets, citations, answered, ccrs, is_correct,

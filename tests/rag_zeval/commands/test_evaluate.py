@@ -70,6 +70,25 @@ def test_rows_are_judged_written_and_summed_up(evaluate: Run, endpoint: Any, rep
     assert (tmp_path / "o.html").read_text().count('\n{"case":"r') == 4
 
 
+def test_answers_pass_from_a_threshold_on(run: Run, tmp_path: Path) -> None:
+    answers = ["It takes 45 minutes.", "It takes 45 days.", "Nobody knows.", None]
+    rows = [{"question": f"q{n}?", "answer": one, "slice_tag": f"s{n % 2}"} for n, one in enumerate(answers)]
+    write_rows(tmp_path / "in.jsonl", [{**row, "truth": "45 minutes"} for row in rows])
+    line = ["evaluate", "in.jsonl", "--scorers=string_match,rouge_l", "--csv=scores.csv"]
+    done = run(*line, "--threshold=string_match=0.5")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 3 (66.7%) pass 0.5" in done.stdout and "1 of 2 (50.0%) pass 0.5" in done.stdout
+    with open(tmp_path / "scores.csv", encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["string_match passes"] for row in rows] == ["yes", "yes", "no", ""]
+    assert "rouge_l@truth passes" not in rows[0]
+    assert "1 of 3 (33.3%) pass 0.6" in run(*line, "--threshold=string_match=0.6").stdout  # nothing is scored again
+    for bad in ("string_match", "string_match=high", "string_match=nan", "bleu=0.5", "rouge_l=0.5"):
+        refused = run(*line, f"--threshold={bad}")
+        said = f"error: --threshold {bad}: write METRIC=NUMBER with one of: string_match, rouge_l@truth"
+        assert refused.returncode == 2 and said in refused.stderr
+
+
 def test_bad_rows_stop_the_run_before_any_call(run: Run, endpoint: Any, tmp_path: Path) -> None:
     path = write_rows(tmp_path / "in.jsonl", [row(0), {"question": "q"}])
     refused = run("evaluate", path)

@@ -39,7 +39,9 @@ LINES = {  # each command that writes files, with every option that names one
         f"gate a.jsonl b.jsonl --junit {more}"
         for more in ("a.jsonl", "x --summary b.jsonl", "x --summary x", "doc.md --labels doc.md")
     ],
+    "dashboard": ["dashboard a.jsonl b.jsonl --html a.jsonl"],
     "failures": ["failures a.jsonl in.jsonl --out in.jsonl", "failures a.jsonl in.jsonl --out a.jsonl"],
+    "chunks": ["chunks doc.md --out doc.md"],
     "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
     "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
     "sample": [
@@ -49,7 +51,7 @@ LINES = {  # each command that writes files, with every option that names one
 WRITTEN = {"out", "html", "csv", "cache", "figures", "junit", "summary"}
 READ = {
     "prices", "results", "questions", "sheet", "sheet2", "docs", "gold", "file", "people", "judge", "replies", "served",
-    "labels", "more",
+    "labels", "more", "against",
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from rag_zeval.replies.loose_json import Unreadable
 from rag_zeval.scorers import ares, citations, nuggets, openeval, ragas, ragchecker, trulens, umbrela
 from rag_zeval.scorers.ares import read_label
 from rag_zeval.scorers.asking import AskingScorer
-from rag_zeval.scorers.registry import MEASURES
+from rag_zeval.scorers.registry import MEASURES, NEEDS
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scripted_judge import FAULTS
 
@@ -134,7 +134,7 @@ TEMPERATURES = {  # 0 for all others
     "ragas_answer_similarity": set(),
     "embedding_similarity": set(),
 }
-WITHOUT_PARTS = ("ragas_answer_similarity", "ccrs_cc", "ccrs_qr", "ccrs_id", "ccrs_ir")
+WITHOUT_PARTS = ("ragas_answer_similarity", "embedding_similarity", "ccrs_cc", "ccrs_qr", "ccrs_id", "ccrs_ir")
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -156,8 +156,8 @@ def test_the_documentation_says_what_measures_need() -> None:
     for name, line in documented.items():
         words = line.split("|")[-3]
         needed = {need for need in ("truth", "chunks", "reference", "embeddings") if need in words}
-        fields = {field for need in MEASURES[name].needs for field in need.split(" or ")}
-        assert needed == (fields - {"answer"}) | {*["embeddings"] * MEASURES[name].embeds}
+        fields = {field for need in NEEDS[name] for field in need.split(" or ")}
+        assert needed == (fields - {"answer"}) | {*["embeddings"] * (name in MEASURES and MEASURES[name].embeds)}
 
 
 def test_every_prompt_says_that_what_is_judged_gives_no_instructions() -> None:
