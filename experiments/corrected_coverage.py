@@ -185,9 +185,9 @@ def coverage(
     random = np.random.default_rng(seed)
     bounds: dict[str, list[tuple[float, float]]] = {name: [] for name in estimates}
     for _ in range(runs):
-        sample = (simulated if isinstance(setting, Setting) else graded)(setting, labels, random)
+        made = simulated(setting, labels, random) if isinstance(setting, Setting) else graded(setting, labels, random)
         for name, estimate in estimates.items():
-            interval = estimate(sample).interval
+            interval = estimate(made).interval
             assert interval is not None, "there are more labels than one"
             bounds[name].append(interval)
     found = {}
@@ -319,18 +319,17 @@ def print_coverage(runs: int) -> None:
 
 
 def print_grades(runs: int) -> None:
+    print("\n| labels | kinds of grades | corrected: covers | width | labels alone: covers | width |")
+    print("|---:|---:|---|---:|---|---:|")
     estimates = {name: ESTIMATES[name] for name in ("corrected", "labels alone")}
-    print(
-        "\n| grades | labels | corrected: covers | width | labels alone: covers | width |\n|---|---:|---|---:|---|---:|"
-    )
-    for name, shares in GRADES.items():
-        for labels in LABELS:
-            found = [coverage(Grades(shares, error), labels, runs, 0, estimates) for error in ERRORS]
-            cells = [
-                f"{span(one[estimate][0] for one in found)} | {np.mean([one[estimate][1] for one in found]):.3f}"
-                for estimate in estimates
-            ]
-            print(f"| {name} | {labels} | {' | '.join(cells)} |", flush=True)
+    kinds = [Grades(shares, error) for shares, error in itertools.product(GRADES.values(), ERRORS)]
+    for labels in LABELS:
+        found = [coverage(grades, labels, runs, seed, estimates) for seed, grades in enumerate(kinds)]
+        cells = []
+        for name in estimates:
+            covers, widths = zip(*(one[name] for one in found), strict=True)
+            cells += [span(covers), f"{np.mean(widths):.3f}"]
+        print(f"| {labels} | {len(kinds)} | {' | '.join(cells)} |", flush=True)
 
 
 def print_error_rates(runs: int) -> None:

@@ -68,10 +68,10 @@ class CorrectedMeans:
         return [said, *([self.difference] if self.difference else [])]
 
 
-def corrected_means(judged: Iterable[Judged], sheet: str | Path) -> list[CorrectedMeans]:
+def corrected_scores(judged: Iterable[Judged], sheet: str | Path) -> list[CorrectedMeans]:
     """The means that people would have given to answers, estimated from a labelled sheet of `rag-zeval sample`.
 
-        for one in corrected_means(read_judged("answers.results.jsonl"), "sheet.csv"):
+        for one in corrected_scores(read_judged("answers.results.jsonl"), "sheet.csv"):
             print(one.answers, one.judge, one.corrected)
 
     Args:

@@ -121,12 +121,12 @@ def audit(
         print_corrected,
         print_disagreements,
     )
-    from rag_zeval.audit.sheet import read_labels
+    from rag_zeval.audit.sheet import plan_path, read_labels
 
     check_threshold(threshold)
     if not -1 <= fail_below <= 1:
         raise InputError(f"--fail-below is {fail_below}, but must be from -1 to 1")
-    check_files([("INPUT", sheet), ("INPUT", results), ("INPUT", sheet2), ("--csv", csv)])
+    check_files([*(("INPUT", path) for path in (sheet, plan_path(sheet), results, sheet2)), ("--csv", csv)])
     labelled = read_labelled(sheet, results, threshold)
     plan, labels, rows = labelled.plan, labelled.labels, labelled.rows
     others = read_labels(sheet2, plan) if sheet2 else {}
@@ -167,10 +167,11 @@ def judge_card(
     over trials and cost, also by slice. What the files do not say is named as unknown.
     """
     from rag_zeval.audit.judge_card import write_judge_card
+    from rag_zeval.audit.sheet import plan_path
     from rag_zeval.scoring.prices import read_prices
 
     check_threshold(threshold)
-    check_files([*(("INPUT", path) for path in (sheet, results, prices)), ("--out", out)])
+    check_files([*(("INPUT", path) for path in (sheet, plan_path(sheet), results, prices)), ("--out", out)])
     write_judge_card(out, sheet, results, threshold, read_prices(prices) if prices else None)
     print(f"judge card: {out}")
 

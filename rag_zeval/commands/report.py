@@ -33,10 +33,10 @@ def report(
 
     Give --html, --figures or both.
     """
-    from rag_zeval.audit.corrected_table import HEADS, corrected_means
-    from rag_zeval.audit.sheet import read_plan
+    from rag_zeval.audit.corrected_table import HEADS, corrected_scores
+    from rag_zeval.audit.sheet import plan_path, read_plan
     from rag_zeval.report.charts import CHARTS, write_charts
-    from rag_zeval.report.html import CorrectedScores, write_report
+    from rag_zeval.report.html import CorrectedTable, write_report
     from rag_zeval.results import SHOWN, ResultFile, over_trials
 
     if html is None and figures is None:
@@ -44,14 +44,16 @@ def report(
     if labels and html is None:
         raise InputError("--labels is for the page: add --html FILE")
     drawn = [figures / f"{name}.png" for name in CHARTS] if figures is not None else []
-    inputs = [("INPUT", path) for path in [results, *(labels or ())]]
-    check_files([*inputs, ("--html", html), *(("--figures", path) for path in drawn)])
+    sheets = [path for sheet in labels or () for path in (sheet, plan_path(sheet))]
+    check_files(
+        [*(("INPUT", path) for path in (results, *sheets)), ("--html", html), *(("--figures", path) for path in drawn)]
+    )
     rows = ResultFile(results, SHOWN)
     judged = over_trials(rows) if labels else []
     corrected = []
     for sheet in labels or ():
-        means = corrected_means(judged, sheet)
-        corrected.append(CorrectedScores(read_plan(sheet).metric, HEADS, [one.cells for one in means], means[0].notes))
+        means = corrected_scores(judged, sheet)
+        corrected.append(CorrectedTable(read_plan(sheet).metric, HEADS, [one.cells for one in means], means[0].notes))
     if html is not None:
         write_report(html, rows, corrected)
         print(f"report: {html}")

@@ -13,7 +13,7 @@ from rag_zeval.scoring.summary import frequent_statuses
 from rag_zeval.templates import TEMPLATES, templates
 
 
-class CorrectedScores(NamedTuple):
+class CorrectedTable(NamedTuple):
     """The mean scores of a metric, corrected by people's labels: a table, and what to say below it."""
 
     metric: str
@@ -22,7 +22,7 @@ class CorrectedScores(NamedTuple):
     notes: Sequence[str]
 
 
-def write_report(path: str | Path, rows: Iterable[Row], corrected: Sequence[CorrectedScores] = ()) -> None:
+def write_report(path: str | Path, rows: Iterable[Row], corrected: Sequence[CorrectedTable] = ()) -> None:
     """Write the page of result rows (see rag_zeval.results), of any number of metrics, systems and trials.
 
     `rows` is gone through twice, a row at a time. The file is replaced in one step. All text of the rows is data: it is

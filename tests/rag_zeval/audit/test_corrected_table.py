@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from lxml import html
 
-from rag_zeval import corrected_means, read_judged
+from rag_zeval import corrected_scores, read_judged
 from rag_zeval.audit.corrected_table import HEADS, means_by_group
 from rag_zeval.audit.sheet import CLAIM, Item, Label
 from rag_zeval.csv_files import sheet_rows
@@ -43,7 +43,7 @@ def labelled(result_row: Any, fill: Any, run: Any, tmp_path: Path) -> Path:
 
 def test_every_output_has_the_means_of_all_systems_and_slices(labelled: Path, run: Any) -> None:
     results = labelled.parent / "r.jsonl"
-    means = corrected_means(read_judged(results), labelled)
+    means = corrected_scores(read_judged(results), labelled)
     assert [one.answers for one in means] == ["all", "system: <b>", "system: =new", "slice: a", "slice: b"]
     everything, first, second = (one.corrected for one in means[:3])
     assert first.value and second.value and first.value > 0.9 and second.value < 0.1
@@ -68,7 +68,7 @@ def test_every_output_has_the_means_of_all_systems_and_slices(labelled: Path, ru
 
 def test_a_sheet_of_other_answers_is_refused(labelled: Path, run: Any) -> None:
     with pytest.raises(InputError, match="is not in these results"):
-        corrected_means(read_judged(labelled.parent / "r.jsonl")[:10], labelled)
+        corrected_scores(read_judged(labelled.parent / "r.jsonl")[:10], labelled)
     assert run("report", "r.jsonl", "--figures", "x", "--labels", labelled).returncode == 2
 
 

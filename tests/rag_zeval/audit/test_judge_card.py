@@ -74,9 +74,13 @@ def test_it_says_where_the_judge_errs_how_steady_it_is_and_what_it_costs(card: A
     assert r"| slice: \#&#8203;1 |" in text
 
 
-def test_what_is_not_known_is_said_and_is_no_zero(card: Any, run: Any) -> None:
+def test_what_is_not_known_is_said_and_is_no_zero(card: Any, run: Any, fill: Any, tmp_path: Path) -> None:
     text = card(12, 1, model=None)
     assert "Unknown: no answer was scored in two trials" in text and "the results name no model" in text
     assert cells(text, "dollars")[0].startswith("unknown")
+    fill(tmp_path / "sheet.csv", tmp_path / "r.jsonl", lambda score: "yes")
+    assert run("judge-card", "sheet.csv", "r.jsonl").returncode == 0
+    text = (tmp_path / "judge-card.md").read_text()
+    assert "error rates: unknown" in text and cells(text, "specificity")[0] == "undefined"
     assert run("judge-card", "sheet.csv", "r.jsonl", "--out", "r.jsonl").returncode == 2
     assert run("judge-card", "sheet.csv", "r.jsonl", "--threshold", 2).returncode == 2

@@ -30,7 +30,10 @@ LINES = {  # each command that writes files, with every option that names one
         "evaluate in.jsonl --scorers rouge_l --prices prices.json --out prices.json",
         f"{EVALUATE} --html x --csv x",
     ],
-    "report": ["report a.jsonl --html a.jsonl", "report figures/means.png --figures figures"],
+    "report": [
+        "report a.jsonl --html a.jsonl", "report figures/means.png --figures figures",
+        "report a.jsonl --labels doc.md --html doc.md", "report a.jsonl --labels x.csv --html x.csv.json",
+    ],
     "compare": [
         f"compare a.jsonl b.jsonl {more}"
         for more in ("--html a.jsonl", "--out b.jsonl", "--html x --out x", "--labels doc.md --out doc.md")
@@ -46,6 +49,11 @@ LINES = {  # each command that writes files, with every option that names one
     "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
     "sample": [
         "sample a.jsonl --out a.jsonl", "sample x.csv.json --out x.csv", "sample a.jsonl --more doc.md --out doc.md"
+    ],
+    "audit": [f"audit x.csv a.jsonl {more}" for more in ("--csv a.jsonl", "--csv x.csv", "doc.md --csv doc.md")],
+    "judge-card": [
+        f"judge-card x.csv a.jsonl --prices prices.json --out {file}"
+        for file in ("a.jsonl", "x.csv.json", "prices.json")
     ],
 }  # fmt: skip
 WRITTEN = {"out", "html", "csv", "cache", "figures", "junit", "summary"}
