@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rag_zeval.cases.case import golden_hashes
-from rag_zeval.decisions.dashboard import build_dashboard
 from rag_zeval.files import json_line
+from rag_zeval.golden.dashboard import build_dashboard
 
 HOSTILE = "<script>alert('x')</script> {{ 7 * 191 }} \x1b[31m" + "long" * 60
 SLICES = ("billing", "unanswerable", HOSTILE)

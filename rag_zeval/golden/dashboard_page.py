@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.decisions.dashboard import Dashboard
 from rag_zeval.files import write_chunks
+from rag_zeval.golden.dashboard import Dashboard
 from rag_zeval.templates import TEMPLATES, templates
 
 WIDTH, HEIGHT, MARGIN = 120, 36, 5  # of the drawing of a trend
