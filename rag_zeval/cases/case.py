@@ -1,7 +1,7 @@
 """A question with what a RAG system made of it, and the example that a scorer sees of it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rag_zeval.errors import InputError
@@ -61,6 +61,24 @@ def golden_hashes(question: str | None, truth: str | None, gold_chunk_ids: Seque
         "gold_chunk_ids": sorted(gold_chunk_ids),
     }
     return {name: content_hash(text) for name, text in texts.items() if text}
+
+
+def set_version(rows: Iterable[Mapping[str, str]]) -> str:
+    """What a set of questions is called: 12 hex digits that stand for its rows, in any order.
+
+    rows: the hashes of each (`golden_hashes`). Sets with the same questions, true answers and gold chunks have the same
+    version, whatever their ids and slices are.
+    """
+    return content_hash(sorted(content_hash(sorted(row.items())) for row in rows))[:12]
+
+
+def edited(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The fields of a row that have another hash; one that either lacks is not compared.
+
+    >>> edited({"question": "a", "truth": "b"}, {"question": "a", "truth": "c", "gold_chunk_ids": "d"})
+    ['truth']
+    """
+    return [name for name in before if name in now and before[name] != now[name]]
 
 
 class CaseSet:

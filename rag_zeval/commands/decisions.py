@@ -54,10 +54,10 @@ def compare(
     """
     from rag_zeval.audit.corrected_comparison import correct, read_sheet
     from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
-    from rag_zeval.decisions.measures import with_measures
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import edits, print_comparison, print_line, print_pairwise, print_sides
     from rag_zeval.files import write_json
+    from rag_zeval.golden.release_measures import with_measures
     from rag_zeval.report.comparison import write_page
 
     if len(sides) < 2:
@@ -171,9 +171,9 @@ def gate(
         write_junit,
         write_summary,
     )
-    from rag_zeval.decisions.measures import with_measures
     from rag_zeval.decisions.sides import file_and_system, read_sides, shared_metrics
     from rag_zeval.decisions.wording import print_sides
+    from rag_zeval.golden.release_measures import with_measures
 
     limits, bars = read_limits(max_drop, slice_max_drop, min_coverage), read_bars(least, most)
     names = [a] if b is None else [a, b]

@@ -47,8 +47,9 @@ def check_set(
 
     The exit status is 0 if there is nothing to fix, 1 if there is, and 2 if FILE cannot be read.
     """
+    from rag_zeval.cases.case import set_version
     from rag_zeval.golden.check_set import by_tag, changes, findings, from_production, hashes
-    from rag_zeval.golden.golden_rows import read_lines, set_version
+    from rag_zeval.golden.golden_rows import read_lines
 
     rows, bad = read_lines(file, dict)
     of_slices = []

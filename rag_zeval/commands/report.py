@@ -115,9 +115,9 @@ def dashboard(
     A value that a version lacks is called missing, with the reason. The words "better" and "worse" mark a change since
     the version before that is not noise. The command is free and needs no network.
     """
-    from rag_zeval.decisions.dashboard import build_dashboard, print_dashboard
     from rag_zeval.decisions.sides import file_and_system
-    from rag_zeval.report.dashboard import write_dashboard
+    from rag_zeval.golden.dashboard import build_dashboard, print_dashboard
+    from rag_zeval.golden.dashboard_page import write_dashboard
 
     inputs = dict.fromkeys(file_and_system(one)[0] for one in results)  # one file may hold several
     check_files([*(("INPUT", path) for path in inputs), ("--html", html)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rag_zeval.cases.case import ALL, NO_SLICE
-from rag_zeval.decisions.measures import AMOUNTS, PERCENTILES, less_is_better
+from rag_zeval.decisions.amounts import AMOUNTS, PERCENTILES, less_is_better
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
 from rag_zeval.results import Judged

@@ -27,8 +27,8 @@ from statistics import NormalDist
 from typing import Literal, get_args
 
 from rag_zeval.cases.case import ALL
+from rag_zeval.decisions.amounts import AMOUNTS
 from rag_zeval.decisions.comparison import Comparison, Coverage, Difference, estimate
-from rag_zeval.decisions.measures import AMOUNTS
 from rag_zeval.decisions.sides import Side
 from rag_zeval.decisions.wording import ALPHA, DASH, coverage, edits, other_judge, print_line, shown, shown_p
 from rag_zeval.errors import InputError

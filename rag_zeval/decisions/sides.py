@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rag_zeval.cases.case import golden_hashes
+from rag_zeval.cases.case import edited, golden_hashes, set_version
 from rag_zeval.cases.reading import question_id
 from rag_zeval.errors import InputError
-from rag_zeval.golden.golden_rows import edited, set_version
 from rag_zeval.results import Judged, read_judged
 from rag_zeval.text import one_line
 

@@ -87,5 +87,4 @@ def _parse(
     parser.StartElementHandler = lambda name, of: start(name.rpartition(" ")[2], of)
     parser.EndElementHandler = lambda name: end(name.rpartition(" ")[2])
     parser.CharacterDataHandler = text
-    with archive.open(part) as file:
-        parser.ParseFile(file)
+    parser.Parse(archive.read(part), True)

@@ -1,13 +1,12 @@
 """The rows of golden sets: those that can be used and what is wrong with the others, their ids, and their slices."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from rag_zeval.cases.case import ALL, NO_SLICE
 from rag_zeval.errors import InputError
 from rag_zeval.files import Row, check_fields, json_lines, readable
-from rag_zeval.text import content_hash
 
 T = TypeVar("T")
 
@@ -42,24 +41,6 @@ def chunk_ids(row: Row, field: str) -> tuple[str, ...]:
         if isinstance(id_, bool) or not isinstance(id_, str | int):
             raise InputError(f"field '{field}' must hold ids, texts or whole numbers, found {type(id_).__name__}")
     return tuple(map(str, row[field]))
-
-
-def set_version(rows: Iterable[Mapping[str, str]]) -> str:
-    """What a set of questions is called: 12 hex digits that stand for its rows, in any order.
-
-    rows: the hashes of each (`golden_hashes`). Sets with the same questions, true answers and gold chunks have the same
-    version, whatever their ids and slices are.
-    """
-    return content_hash(sorted(content_hash(sorted(row.items())) for row in rows))[:12]
-
-
-def edited(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The fields of a row that have another hash; one that either lacks is not compared.
-
-    >>> edited({"question": "a", "truth": "b"}, {"question": "a", "truth": "c", "gold_chunk_ids": "d"})
-    ['truth']
-    """
-    return [name for name in before if name in now and before[name] != now[name]]
 
 
 def by_slice(items: Iterable[T], tag: Callable[[T], str | None]) -> list[tuple[str, list[T]]]:

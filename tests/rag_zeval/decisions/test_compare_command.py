@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from rag_zeval.cases.case import golden_hashes
+from rag_zeval.cases.case import golden_hashes, set_version
 from rag_zeval.decisions.comparison import compare_pairwise, compare_sides
 from rag_zeval.decisions.sides import read_side
 from rag_zeval.files import json_line, read_json, read_jsonl
-from rag_zeval.golden.golden_rows import set_version
 
 HOSTILE = "<script>alert('x')</script> [red]\x1b[31m\x07 {{ 7 * 191 }} </details>"
 

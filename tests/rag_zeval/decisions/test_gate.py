@@ -23,9 +23,9 @@ from rag_zeval.decisions.gate import (
     write_junit,
     write_summary,
 )
-from rag_zeval.decisions.measures import with_measures
 from rag_zeval.decisions.sides import Side
 from rag_zeval.decisions.wording import ALPHA
+from rag_zeval.golden.release_measures import with_measures
 from rag_zeval.statistics.discriminative_power import randomisation_p
 
 SLICES = ("billing", "login", "search", "api")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rag_zeval.cases.case import set_version
 from rag_zeval.cases.reading import read_cases
 from rag_zeval.golden.check_set import changes, findings, hashes
-from rag_zeval.golden.golden_rows import set_version
 
 Set = dict[int, dict[str, Any]]
 WORDS = "how do we return a laptop that was sent to us".split()

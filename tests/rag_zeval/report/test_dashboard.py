@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rag_zeval.cases.case import golden_hashes
-from rag_zeval.decisions.dashboard import build_dashboard
 from rag_zeval.files import json_line
+from rag_zeval.golden.dashboard import build_dashboard
 
 HOSTILE = "<script>alert('x')</script> {{ 7 * 191 }} \x1b[31m" + "long" * 60
 SLICES = ("billing", "unanswerable", HOSTILE)
@@ -118,6 +118,14 @@ def test_the_command_prints_the_table_and_refuses_what_it_cannot_show(
     ]:
         refused = run("dashboard", *words)
         assert refused.returncode == 2 and message in refused.stderr and len(refused.stderr.splitlines()) == 1
+
+
+def test_a_trend_that_is_flat_is_drawn_flat(result_row: Any, run: Any, tmp_path: Path) -> None:
+    rows = [result_row(str(n), "m", 0.2, slice_tag=f"s{n % 4 % 3}") for n in range(24)]  # their mean is not quite 0.2
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_bytes(b"".join(map(json_line, rows)))
+    assert run("dashboard", "a.jsonl", "b.jsonl", "--metric=m", "--html=page.html").returncode == 0
+    assert re.findall(r'cy="([\d.]+)"', (tmp_path / "page.html").read_text()) == ["18.0"] * 8
 
 
 def test_the_page_shows_all_at_every_width(browser: Any, files: list[str], run: Any, tmp_path: Path) -> None:

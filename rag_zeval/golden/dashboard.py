@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rag_zeval.cases.case import ALL
+from rag_zeval.decisions.amounts import AMOUNTS, less_is_better
 from rag_zeval.decisions.comparison import compare_sides, estimate
-from rag_zeval.decisions.measures import AMOUNTS, less_is_better, with_measures
 from rag_zeval.decisions.sides import Side, file_and_system, paired, read_side
 from rag_zeval.decisions.wording import ALPHA, print_line
 from rag_zeval.errors import InputError
 from rag_zeval.golden.golden_rows import by_slice
+from rag_zeval.golden.release_measures import with_measures
 from rag_zeval.progress import Progress
 from rag_zeval.results import Judged
 from rag_zeval.statistics.bootstrap import BootstrapEstimate
@@ -36,7 +37,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """What a column shows: `metric` is a metric or a measure (see `decisions.measures`); "" if no file has one."""
+    """What a column shows: `metric` is a metric or a measure (see `golden.release_measures`); "" if no file has one."""
 
     head: str
     metric: str

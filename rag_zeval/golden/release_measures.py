@@ -11,27 +11,19 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from rag_zeval.decisions.amounts import AMOUNTS
 from rag_zeval.decisions.sides import Side
 from rag_zeval.errors import InputError
 from rag_zeval.golden.failure_classes import tells_support
 from rag_zeval.golden.retrieval import HIT_RATE, Ranking, values
 from rag_zeval.results import Judged
-from rag_zeval.scorers.registry import lower_is_better
 
 RETRIEVAL = {
     "hit_rate": HIT_RATE, "recall": "recall", "precision": "precision", "ndcg": "nDCG", "mrr": "MRR", "map": "MAP",
 }  # fmt: skip
 JOINT = "retrieved_and_supported"
 SUPPORTED_FROM = 0.5  # as in `rag-zeval failures`
-P95 = "latency_p95"
-AMOUNTS = {"latency_mean": ("latency_s", 1), P95: ("latency_s", 1), "cost_per_1000": ("cost", 1000)}  # field, times
-PERCENTILES = {P95: 0.95}  # of the others the mean is taken
 _RANKED = re.compile(f"({'|'.join((*RETRIEVAL, JOINT))})@([1-9][0-9]{{0,5}})")
-
-
-def less_is_better(metric: str) -> bool:
-    """Whether a better system has a lower value of a metric or measure."""
-    return metric in AMOUNTS or lower_is_better(metric)
 
 
 def with_measures(side: Side, names: Iterable[str]) -> Side:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rag_zeval.decisions.dashboard import Dashboard
 from rag_zeval.files import write_chunks
+from rag_zeval.golden.dashboard import Dashboard
 from rag_zeval.templates import TEMPLATES, templates
 
 WIDTH, HEIGHT, MARGIN = 120, 36, 5  # of the drawing of a trend
+ROUNDING = 1e-9  # values closer than this are the same
 
 
 def write_dashboard(path: Path, dashboard: Dashboard) -> None:
@@ -44,7 +45,7 @@ def _trend(dashboard: Dashboard, tag: str, column: int) -> Mapping[str, Any]:
             pen = "M"
             words.append(f"{name} {dashboard.missing(tag, version, column)}")
             continue
-        share = (cell.value.value - low) / (high - low) if high > low else 0.5
+        share = (cell.value.value - low) / (high - low) if high - low > ROUNDING else 0.5
         x = MARGIN + (WIDTH - 2 * MARGIN) * version / max(1, len(dashboard.versions) - 1)
         y = HEIGHT - MARGIN - (HEIGHT - 2 * MARGIN) * share
         line, pen = f"{line}{pen}{x:.1f} {y:.1f}", "L"
