@@ -18,9 +18,11 @@ EXTRAS = {  # optional package -> the extra that installs it: `pip install 'rag-
     "matplotlib": "evaluate",
     "pandas": "evaluate",
     "pyarrow": "evaluate",
+    "pydantic": "evaluate",
     "pypdf": "evaluate",
     "python-calamine": "evaluate",
     "python-jsonpath": "evaluate",
+    "pyyaml": "evaluate",
 }
 
 
