@@ -18,7 +18,6 @@ EXTRAS = {  # optional package -> the extra that installs it: `pip install 'rag-
     "matplotlib": "evaluate",
     "pandas": "evaluate",
     "pyarrow": "evaluate",
-    "pydantic": "evaluate",
     "pypdf": "evaluate",
     "python-calamine": "evaluate",
     "python-jsonpath": "evaluate",

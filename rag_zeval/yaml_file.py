@@ -93,7 +93,8 @@ def checked(kind: type[Settings], values: Any) -> Settings:
 
 
 def _first_fault(kind: type[BaseModel], error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
+    faults = error.errors(include_url=False)
+    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])  # `rule` for `rules`
     keys, wanted, part = [], None, kind
     for key in first["loc"]:
         if isinstance(key, int) and get_origin(part) is list and hasattr(get_args(part)[0], "model_fields"):

@@ -24,7 +24,6 @@ from rag_zeval.scorers.registry import SCORERS, criteria_path
 from rag_zeval.yaml_file import checked, read_yaml
 
 NEEDS_OF = {"contexts": "chunks"}  # inputs whose name is not that of their need (see `judge.needs`)
-YES_NO = "yes/no"
 Input = Literal["question", "answer", "contexts", "truth", "reference"]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Level = Annotated[int, Field(ge=-1000, le=1000)]

@@ -154,6 +154,7 @@ def test_a_reason_that_an_example_gives_is_no_copy_of_the_prompt(write: Write) -
             "inputs: must be a list of what the judge sees: question, answer, contexts",
         ),
         ({"inputs": []}, "inputs: must be a list of what the judge sees"),
+        ({"rules": None, "rule": ["A name counts."]}, "unknown key 'rule' (did you mean 'rules'?)"),
         ({"inputs": ["answer", "answer"]}, "inputs: name each of them once"),
         ({"rules": "A name counts."}, "rules: must be a list of texts, one for each rule"),
         ({"rules": [3]}, "rules: must be a list of texts, one for each rule"),
