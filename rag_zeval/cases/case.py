@@ -97,16 +97,16 @@ class CaseSet:
                 f"duplicate id '{twice}' in two files of one system: name the systems, as in old=a.csv new=b.csv"
             )
 
-    def sources(self, against: str | None) -> list[str]:
+    def sources(self, against: str | None, judged: bool = True) -> list[str]:
         """What to judge by: "reference", "contexts", "truth", or "both" of the last two; None: what the cases have.
 
-        Raises InputError if no case has it.
+        judged: whether there must be something to judge by. Raises InputError if no case has it.
         """
         if against not in (None, "both", *SOURCES):
             raise InputError(f"--against {against}: must be one of {', '.join(SOURCES)}, both")
         there = [source for source in (REFERENCE, CONTEXTS, TRUTH) if any(case.source(source) for case in self.cases)]
         wanted = [CONTEXTS, TRUTH] if against == "both" else [against] if against else there[:1]
-        if not wanted:
+        if judged and not wanted:
             raise InputError("no case has a reference, retrieved contexts or ground truth to judge by")
         for source in wanted:
             if source not in there:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rag_zeval.cases.case import NO_SLICE, Case, CaseSet
 from rag_zeval.cases.reading import CaseFile
 from rag_zeval.errors import InputError
-from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, open_metrics
+from rag_zeval.evaluation.metrics import Judges, Metric, check_needs, metric_name, need_texts, open_metrics
 from rag_zeval.files import Row, first_difference
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import NOUNS
@@ -21,7 +21,7 @@ from rag_zeval.progress import Progress
 from rag_zeval.results import SHOWN, SPENT, ResultRows, check_costs, check_result, input_sha256
 from rag_zeval.rows import RowWriter
 from rag_zeval.scorers.claim_checkers import CheckedClaims
-from rag_zeval.scorers.registry import JUDGE
+from rag_zeval.scorers.registry import JUDGE, Named
 from rag_zeval.scorers.score import Scored
 from rag_zeval.scoring.opening import shares_questions
 from rag_zeval.scoring.row_loop import rows_to_retry, score_rows, take_out
@@ -41,14 +41,14 @@ class EvaluationRun:
 
     cases: CaseSet
     known: Collection[str]
-    scorers: Sequence[str]
+    scorers: Sequence[Named]
     sources: Sequence[str]
     judges: Judges
 
 
 def plan_run(
     files: Sequence[CaseFile],
-    scorers: Sequence[str],
+    scorers: Sequence[Named],
     against: str | None,
     judges: Judges,
     limit: int | None = None,
@@ -66,7 +66,7 @@ def plan_run(
             raise InputError(f"{old} and {new}: both systems are called '{name}'. Give them names: old={old} new={new}")
     tags = {case.id: case.slice_tag or NO_SLICE for file in reversed(files) for case in file.cases}
     cases = CaseSet([case for file in files for case in _drawn(file.cases, tags, limit, sample)])
-    sources = cases.sources(against)
+    sources = cases.sources(against, need_texts(scorers))
     check_needs(scorers, cases)
     return EvaluationRun(cases, {case.id for file in files for case in file.cases}, scorers, sources, judges)
 
@@ -94,7 +94,7 @@ def judged_by(run: EvaluationRun) -> Iterator[str]:
         yield f"judged by: {NOUNS[source]}, in {there} of {len(run.cases.cases)} cases"
 
 
-def reply_cache(out: Path, scorers: Sequence[str]) -> Path | None:
+def reply_cache(out: Path, scorers: Sequence[Named]) -> Path | None:
     """The SQLite file beside the result file for the replies, where several scorers ask the same things; else None."""
     return out.with_name(f"{out.name}.replies.sqlite") if any(map(shares_questions, scorers)) else None
 
