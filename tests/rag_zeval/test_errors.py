@@ -41,7 +41,7 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "charset-normalizer": (lambda: read_cases("x.csv"), "x.csv: is not UTF-8 text; naming its encoding"),
     "python-calamine": (lambda: read_cases("x.xlsx"), "x.xlsx: reading Excel files"),
     "pypdf": (lambda: read_documents([Path("x.pdf")]), "a PDF"),
-    "python-jsonpath": (lambda: AnswerPaths("$.a"), "reading an answer by JSONPath"),
+    "python-jsonpath": (lambda: AnswerPaths("$.a"), "finding a place by JSONPath"),
 }
 
 
