@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval import __version__
-from rag_zeval.commands.audit import audit, audit_qrels, sample
+from rag_zeval.commands.audit import audit, audit_qrels, qrels, sample
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
             "rag-zeval collect questions.jsonl --url http://127.0.0.1:9000/ask --answer $.answer --out answers.jsonl",
         ),
         "check-set": (check_set, "rag-zeval check-set golden.jsonl"),
+        "qrels": (qrels, "rag-zeval qrels answers.results.jsonl --out judge.qrels"),
         "retrieval": (retrieval, "rag-zeval retrieval answers.jsonl --k 5,10"),
     },
     "Audit the judge": {
