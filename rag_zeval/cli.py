@@ -14,6 +14,7 @@ from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
+from rag_zeval.commands.metrics import consistency, metrics
 from rag_zeval.commands.questions import questions
 from rag_zeval.commands.report import report, serve_report
 from rag_zeval.streams import exit_status, run_app
@@ -32,6 +33,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
     "Decide": {
         "compare": (compare, "rag-zeval compare old.results.jsonl new.results.jsonl --html changed.html"),
         "gate": (gate, "rag-zeval gate old.results.jsonl new.results.jsonl --max-drop 0.02"),
+        "consistency": (
+            consistency,
+            "rag-zeval consistency run1.results.jsonl run2.results.jsonl run3.results.jsonl",
+        ),
         "failures": (failures, "rag-zeval failures answers.results.jsonl answers.csv"),
     },
     "Test sets": {
@@ -48,6 +53,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
         "sample": (sample, "rag-zeval sample answers.results.jsonl --n 50 --out sheet.csv"),
         "audit": (audit, "rag-zeval audit sheet.csv answers.results.jsonl"),
         "audit-qrels": (audit_qrels, "rag-zeval audit-qrels people.qrels judge.qrels"),
+        "metrics": (metrics, "rag-zeval metrics answers.results.jsonl --html metrics.html"),
     },
     "Serve a judge": {
         "serve": (serve, "rag-zeval serve runs/train/paper/model --port 8000"),
