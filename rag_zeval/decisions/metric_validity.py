@@ -58,8 +58,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """The scores of each metric; a metric that several files have for the same answers is a column for each file.
+    """The scores of each metric.
 
+    A metric of which files give the same answers other scores, or scores by another judge, is a column for each file.
     judges: of such metrics, the names of their columns.
     """
 
@@ -72,22 +73,25 @@ def read_columns(paths: Sequence[Path], weight: float | None = None) -> ScoreCol
 
     Raises InputError for a file that is no result file.
     """
-    by_metric: dict[str, dict[str, Scores]] = defaultdict(dict)
+    by_metric: dict[str, dict[str, dict[Key, Judged]]] = defaultdict(dict)
     for path in paths:
-        of_file: dict[str, dict[Key, float | None]] = defaultdict(dict)
         for one in read_judged(path) if weight is None else _weighed(path, weight):
-            of_file[one.metric][one.case, one.system, one.answer] = one.score
-        for metric, scores in of_file.items():
-            by_metric[metric][str(path)] = scores
+            by_metric[one.metric].setdefault(str(path), {})[one.case, one.system, one.answer] = one
     columns: dict[str, Scores] = {}
     judges: dict[str, list[str]] = {}
     for metric, by_file in by_metric.items():
-        merged = {key: score for scores in by_file.values() for key, score in scores.items()}
-        if len(merged) == sum(map(len, by_file.values())):
-            columns[metric] = merged
-        else:
-            columns.update({f"{metric} ({file})": scores for file, scores in by_file.items()})
-            judges[metric] = [f"{metric} ({file})" for file in by_file]
+        together: dict[Key, Judged] = {}
+        apart = False
+        for judged in by_file.values():
+            apart |= any(
+                key in together and (one.score, one.judge) != (together[key].score, together[key].judge)
+                for key, one in judged.items()
+            )
+            together |= judged
+        parts = {f"{metric} ({file})": judged for file, judged in by_file.items()} if apart else {metric: together}
+        columns |= {name: {key: one.score for key, one in judged.items()} for name, judged in parts.items()}
+        if apart:
+            judges[metric] = list(parts)
     return ScoreColumns(columns, judges)
 
 

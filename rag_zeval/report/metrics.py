@@ -62,7 +62,7 @@ class Validity:
             yield Table(
                 "Correlation of metrics (Kendall's tau-b)",
                 "1: both metrics rank all answers alike, so one of them is enough. 0: they have nothing in common. "
-                f"{NOTHING}: one of them gives all answers the same score.",
+                f"{NOTHING}: one of them gives all answers the same score, or they share no answer.",
                 ("", *numbers),
                 matrix,
             )

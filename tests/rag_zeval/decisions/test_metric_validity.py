@@ -115,6 +115,10 @@ def test_answers_of_several_systems_are_one_metric(run: Any, tmp_path: Path, res
         write(tmp_path / system, [result_row("1", "rag_zeval", 1.0, systems=[system])])
     columns = read_columns([tmp_path / "old", tmp_path / "new"])
     assert list(columns.scores) == ["rag_zeval"] and len(columns.scores["rag_zeval"]) == 2 and not columns.judges
+    for judge, names in {"one": ["rag_zeval"], "another": [f"rag_zeval ({tmp_path / name})" for name in "ab"]}.items():
+        write(tmp_path / "a", [result_row("1", "rag_zeval", 1.0, identity="one")])
+        write(tmp_path / "b", [result_row("1", "rag_zeval", 1.0, identity=judge)])
+        assert list(read_columns([tmp_path / "a", tmp_path / "b"]).scores) == names  # what is the same counts once
 
 
 def test_what_cannot_be_meant_is_one_line(files: None, run: Any, tmp_path: Path, result_row: Any) -> None:
