@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from rag_zeval import __version__
-from rag_zeval.commands.audit import audit, audit_qrels, judge_card, sample
+from rag_zeval.commands.audit import audit, audit_qrels, judge_card, qrels, sample
 from rag_zeval.commands.collect import collect
 from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
+from rag_zeval.commands.metrics import consistency, metrics
 from rag_zeval.commands.questions import chunks, questions
 from rag_zeval.commands.report import dashboard, report, serve_report
 from rag_zeval.streams import exit_status, run_app
@@ -33,6 +34,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
         "compare": (compare, "rag-zeval compare old.results.jsonl new.results.jsonl --html changed.html"),
         "gate": (gate, "rag-zeval gate old.results.jsonl new.results.jsonl --max-drop 0.02"),
         "dashboard": (dashboard, "rag-zeval dashboard old.results.jsonl new.results.jsonl --html dashboard.html"),
+        "consistency": (
+            consistency,
+            "rag-zeval consistency run1.results.jsonl run2.results.jsonl run3.results.jsonl",
+        ),
         "failures": (failures, "rag-zeval failures answers.results.jsonl answers.csv"),
     },
     "Test sets": {
@@ -43,6 +48,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
             "rag-zeval collect questions.jsonl --url http://127.0.0.1:9000/ask --answer $.answer --out answers.jsonl",
         ),
         "check-set": (check_set, "rag-zeval check-set golden.jsonl"),
+        "qrels": (qrels, "rag-zeval qrels answers.results.jsonl --out judge.qrels"),
         "retrieval": (retrieval, "rag-zeval retrieval answers.jsonl --k 5,10"),
     },
     "Audit the judge": {
@@ -50,6 +56,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
         "audit": (audit, "rag-zeval audit sheet.csv answers.results.jsonl"),
         "judge-card": (judge_card, "rag-zeval judge-card sheet.csv answers.results.jsonl --out judge-card.md"),
         "audit-qrels": (audit_qrels, "rag-zeval audit-qrels people.qrels judge.qrels"),
+        "metrics": (metrics, "rag-zeval metrics answers.results.jsonl --html metrics.html"),
     },
     "Serve a judge": {
         "serve": (serve, "rag-zeval serve runs/train/paper/model --port 8000"),

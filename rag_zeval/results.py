@@ -61,6 +61,7 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         "systems": list(case.answers),
         "question": example.question,
         **judged_by(example, scorer.needs, scorer.also),
+        **({"context_ids": list(case.chunk_ids)} if "chunks" in scorer.needs else {}),
         "answers": example.answers,
         "scores": scored.values,
         "statuses": statuses,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rag_zeval.errors import InputError
 from rag_zeval.judge.example import Example
 from rag_zeval.judge.needs import BETWEEN, NOUNS
-from rag_zeval.text import content_hash, is_blank
+from rag_zeval.text import content_hash, is_blank, text_id
 
 REFERENCE, CONTEXTS, TRUTH = "reference", "contexts", "truth"
 SOURCES = (CONTEXTS, TRUTH, REFERENCE)  # of what to judge by
@@ -42,6 +42,13 @@ class Case:
     def golden(self) -> dict[str, str]:
         """The hash of each text of a golden set that the case has: it is the same in every version of the system."""
         return golden_hashes(self.question, self.truth, self.gold_chunk_ids)
+
+    @property
+    def chunk_ids(self) -> tuple[str, ...]:
+        """An id for each of the contexts: the file's, or one made of its text where the file does not give all."""
+        if len(self.context_ids) == len(self.contexts):
+            return self.context_ids
+        return tuple(text_id("c", context) for context in self.contexts)
 
     def source(self, against: str) -> str | None:
         """The text to judge by: the reference, the true answer, or all contexts; None where nothing is seen in it."""

@@ -1,5 +1,9 @@
-"""The commands that compare a judge with people: `sample` draws what they label, `audit` and `audit-qrels` compare."""
+"""The commands that compare a judge with people: `sample` draws what they label, `audit` and `audit-qrels` compare.
 
+`qrels` writes a judge's grades so that they can be compared.
+"""
+
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +14,7 @@ from rag_zeval.commands.arguments import Prices, ResultPath, check_files
 from rag_zeval.errors import InputError
 from rag_zeval.files import locate
 from rag_zeval.terminal_tables import print_framed, print_table
+from rag_zeval.text import one_line
 
 Sheet = Annotated[Path, typer.Argument(help="A labelled sheet of `rag-zeval sample`, with its .json file beside it.")]
 DrawnFrom = Annotated[Path, typer.Argument(help="The result file that the sheet was drawn from.")]
@@ -180,6 +185,36 @@ def check_threshold(threshold: float) -> None:
     """Raises InputError for one outside of 0 to 1."""
     if not 0 <= threshold <= 1:
         raise InputError(f"--threshold is {threshold}, but must be from 0 to 1")
+
+
+def qrels(
+    results: ResultPath,
+    out: Annotated[Path, typer.Option(help="The qrels file to write, with lines `case 0 chunk grade`.")],
+) -> None:
+    """Write the relevance grades of `umbrela` as a qrels file in TREC's format, which trec_eval reads.
+
+    A topic is the id of a case. A document is the id of a chunk, or an id made of its text if the input has no ids.
+    White space in an id is written as in a URL (%20).
+
+    `retrieval --qrels` measures a retriever by the grades. `audit-qrels` compares them with people's.
+    """
+    from rag_zeval.audit.qrels import JUDGED, graded_chunks, write_qrels
+    from rag_zeval.results import ResultFile
+
+    check_files([("INPUT", results), ("--out", out)])
+    with locate(results):
+        found = graded_chunks(ResultFile(results, JUDGED))
+    write_qrels(out, found.grades)
+    print(f"{len(found.grades):,} grades of {len({case for case, _ in found.grades}):,} cases: {out}")
+    if found.ungraded:
+        print(f"{len(found.ungraded):,} cases have no grades: they have no score of umbrela", file=sys.stderr)
+    if found.several:
+        case, chunk = min(found.several)
+        print(
+            f"warning: {len(found.several):,} chunks have several grades, and the first is written; one of them is "
+            f"{one_line(chunk)} of case {one_line(case)}. Do your ids name the same chunk in all systems?",
+            file=sys.stderr,
+        )
 
 
 def audit_qrels(

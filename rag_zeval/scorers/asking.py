@@ -193,7 +193,7 @@ class Measure:
     needs, also: as in Scorer. A measure that does not need the "answer" judges what was retrieved.
     embeds: whether it embeds texts. A measure without prompts calls no judge.
     only: what it judges, in words, and a test whether an example has it. A benchmark without such examples is skipped.
-    lower_is_better: whether a better answer has a lower value.
+    lower_is_better: whether a better answer has a lower value. highest: the largest value that there is.
     """
 
     name: str
@@ -204,6 +204,7 @@ class Measure:
     embeds: bool = False
     only: tuple[str, Callable[[Example], bool]] | None = None
     lower_is_better: bool = False
+    highest: float = 1.0
 
     @property
     def asks(self) -> str:

@@ -119,3 +119,9 @@ def lower_is_better(metric: str) -> bool:
     """Whether better answers have lower values of this metric: a scorer's name, or `scorer@what it judged by`."""
     measure = MEASURES.get(metric.partition("@")[0])
     return measure is not None and measure.lower_is_better
+
+
+def best_value(metric: str) -> float:
+    """The value of a perfect answer: 0 where lower is better, else the highest that there is, which is mostly 1."""
+    measure = MEASURES.get(metric.partition("@")[0])
+    return 1.0 if measure is None else 0.0 if measure.lower_is_better else measure.highest

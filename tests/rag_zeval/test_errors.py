@@ -43,7 +43,7 @@ NEEDED: dict[str, tuple[Callable[[], Any], str]] = {
     "python-calamine": (lambda: read_cases("x.xlsx"), "x.xlsx: reading Excel files"),
     "pypdf": (lambda: read_documents([Path("x.pdf")]), "a PDF"),
     "pyyaml": (lambda: chosen_scorers(None, "relevance"), "--criteria"),
-    "python-jsonpath": (lambda: AnswerPaths("$.a"), "reading an answer by JSONPath"),
+    "python-jsonpath": (lambda: AnswerPaths("$.a"), "finding a place by JSONPath"),
 }
 
 

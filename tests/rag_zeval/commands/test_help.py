@@ -51,9 +51,10 @@ def write_files(name: str, tmp_path: Path, judge: ScriptedJudge, run: Run) -> No
         tmp_path / "answers.csv", [{**case, **{field: json.dumps(case[field]) for field in lists}} for case in cases]
     )
     by = "both" if name == "failures" else "contexts"  # which wants to know what is correct, and what is supported
-    made = run("evaluate", "answers.csv", "--model", judge.spec(), "--against", by)
+    scorers = ["--scorers", "umbrela"] if name == "qrels" else []
+    made = run("evaluate", "answers.csv", "--model", judge.spec(), "--against", by, *scorers)
     assert made.returncode == 0, made.stderr
-    for version in ("old", "new"):
+    for version in ("old", "new", "run1", "run2", "run3"):
         (tmp_path / f"{version}.results.jsonl").write_bytes((tmp_path / "answers.results.jsonl").read_bytes())
     (tmp_path / "manuals").mkdir()
     for at, town in enumerate("ABCDEFGHIJKLMNOPQRST"):
