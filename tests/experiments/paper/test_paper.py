@@ -232,6 +232,18 @@ def test_a_difference_needs_scores_that_are_alike_the_more_the_smaller_it_is() -
         assert (one - other) / error == pytest.approx(1.96, abs=0.05)
 
 
+@pytest.mark.usefixtures("data")
+def test_the_small_profile_trains_no_judge_and_says_which_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TrainedJudges, "is_there", lambda self, name: False)
+    assert main(["profile=small", f"out_dir={tmp_path}", "dry_run=true"]) == 0
+    judges = TrainedJudges(settings("profile=small"))
+    assert judges.lacking("sft-ranker") == f"a model in arms.sft-ranker={judges.runs['sft-ranker'].model}"
+    assert judges.lacking("curriculum") == "a model in arms.curriculum=runs/train/small/model"
+    assert judges.ranker_rows() is None  # the rows of the cold start are not the ranker's
+
+
 def test_an_arm_without_a_model_says_so_and_gpus_that_are_not_there_train_nothing(tmp_path: Path) -> None:
     chosen = settings("profile=paper", "arms.best-only=nowhere")
     judges = TrainedJudges(chosen)
