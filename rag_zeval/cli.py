@@ -14,6 +14,7 @@ from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
+from rag_zeval.commands.labels import keep_labels, reuse_labels
 from rag_zeval.commands.questions import questions
 from rag_zeval.commands.report import report, serve_report
 from rag_zeval.streams import exit_status, run_app
@@ -46,6 +47,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
     "Audit the judge": {
         "sample": (sample, "rag-zeval sample answers.results.jsonl --n 50 --out sheet.csv"),
         "audit": (audit, "rag-zeval audit sheet.csv answers.results.jsonl"),
+        "keep-labels": (keep_labels, "rag-zeval keep-labels sheet.csv answers.results.jsonl --person ann"),
+        "reuse-labels": (reuse_labels, "rag-zeval reuse-labels labels.jsonl new.results.jsonl"),
         "audit-qrels": (audit_qrels, "rag-zeval audit-qrels people.qrels judge.qrels"),
     },
     "Serve a judge": {

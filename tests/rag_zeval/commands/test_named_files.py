@@ -42,6 +42,8 @@ LINES = {  # each command that writes files, with every option that names one
     "failures": ["failures a.jsonl in.jsonl --out in.jsonl", "failures a.jsonl in.jsonl --out a.jsonl"],
     "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
     "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
+    "keep-labels": [f"keep-labels doc.md a.jsonl --person p --labels {file}" for file in ("doc.md", "a.jsonl")],
+    "reuse-labels": [f"reuse-labels doc.md a.jsonl --out {file}" for file in ("doc.md", "a.jsonl")],
     "sample": [
         "sample a.jsonl --out a.jsonl", "sample x.csv.json --out x.csv", "sample a.jsonl --more doc.md --out doc.md"
     ],
@@ -49,7 +51,7 @@ LINES = {  # each command that writes files, with every option that names one
 WRITTEN = {"out", "html", "csv", "cache", "figures", "junit", "summary"}
 READ = {
     "prices", "results", "questions", "sheet", "sheet2", "docs", "gold", "file", "people", "judge", "replies", "served",
-    "labels", "more",
+    "labels", "more", "against",
 }  # fmt: skip
 
 
