@@ -14,6 +14,7 @@ from rag_zeval.commands.decisions import compare, gate
 from rag_zeval.commands.evaluate import evaluate, scorers
 from rag_zeval.commands.golden import check_set, failures, retrieval
 from rag_zeval.commands.judges import mock_judge, serve, smoke
+from rag_zeval.commands.labels import keep_labels, reuse_labels
 from rag_zeval.commands.metrics import consistency, metrics
 from rag_zeval.commands.questions import chunks, questions
 from rag_zeval.commands.report import dashboard, report, serve_report
@@ -55,6 +56,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[Callable[..., None], str]]] = {
         "sample": (sample, "rag-zeval sample answers.results.jsonl --n 50 --out sheet.csv"),
         "audit": (audit, "rag-zeval audit sheet.csv answers.results.jsonl"),
         "judge-card": (judge_card, "rag-zeval judge-card sheet.csv answers.results.jsonl --out judge-card.md"),
+        "keep-labels": (keep_labels, "rag-zeval keep-labels sheet.csv answers.results.jsonl --person ann"),
+        "reuse-labels": (reuse_labels, "rag-zeval reuse-labels labels.jsonl new.results.jsonl"),
         "audit-qrels": (audit_qrels, "rag-zeval audit-qrels people.qrels judge.qrels"),
         "metrics": (metrics, "rag-zeval metrics answers.results.jsonl --html metrics.html"),
     },

@@ -52,8 +52,8 @@ class LabelledSample:
 def labelled_sample(items: Sequence[Item], labels: Mapping[str, Label]) -> LabelledSample | None:
     """All items that a sheet was drawn from, with the labels of some by their ids; None if none of them has one.
 
-    A label stands for as many items as its stratum has for each label. So a row that is left empty takes nothing from
-    its stratum, and `items` may be a part of those drawn from, such as one system's.
+    A label stands for as many items as its stratum has for each label, unless it says for how many. So a row that is
+    left empty takes nothing from its stratum, and `items` may be a part of those drawn from, such as one system's.
     """
     drawn = [at for at, item in enumerate(items) if item.id in labels]
     if not drawn:
@@ -66,7 +66,9 @@ def labelled_sample(items: Sequence[Item], labels: Mapping[str, Label]) -> Label
         cases=[item.case for item in items],
         drawn=np.array(drawn),
         labels=np.array([labels[items[at].id].value for at in drawn]),
-        weights=np.array([sizes[items[at].stratum] / labelled[items[at].stratum] for at in drawn]),
+        weights=np.array(
+            [labels[items[at].id].stands_for or sizes[items[at].stratum] / labelled[items[at].stratum] for at in drawn]
+        ),
     )
 
 

@@ -4,8 +4,9 @@ Its rows are claims or answers of a result file, sampled by strata.
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ from random import Random
 from rag_zeval.cases.case import NO_SLICE
 from rag_zeval.csv_files import sheet_rows, sheet_text
 from rag_zeval.errors import InputError
-from rag_zeval.files import check_fields, locate, read_json, write_json, write_text
+from rag_zeval.files import Maybe, check_fields, locate, read_json, write_json, write_text
 from rag_zeval.results import Judged, read_judged
 from rag_zeval.statistics.allocation import allocate
 from rag_zeval.text import content_hash, one_line
@@ -184,20 +185,28 @@ def _variance(labels: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class SheetPlan:
-    """How a sheet was drawn: of which metric and unit, and each row's probability of being in it, by its id."""
+    """How a sheet was drawn: of which metric and unit, and each row's probability of being in it, by its id.
+
+    strata: of the rows of a sheet that was made of kept labels, which are not those of its results (`kept_labels`).
+    """
 
     metric: str
     unit: str
     probabilities: dict[str, float]
+    strata: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Label:
-    """What a person wrote in a row: the label from 0 to 1 (a grade g counts (g - 1) / 4), its text, and the note."""
+    """What a person wrote in a row: the label from 0 to 1 (a grade g counts (g - 1) / 4), its text, and the note.
+
+    stands_for: how many rows of the results; None where that follows from the strata of the results.
+    """
 
     value: float
     text: str
     note: str
+    stands_for: float | None = None
 
 
 def plan_path(sheet: Path) -> Path:
@@ -212,16 +221,18 @@ def write_sheet(
     drawn: Sequence[tuple[Item, float]],
     seed: int,
     labels: Mapping[str, Label] | None = None,
+    strata: Mapping[str, str] | None = None,
 ) -> None:
     """Write the sheet, which shows no score and nothing that depends on one, and its plan, which does.
 
-    labels: those that are there already, by row.
+    labels: those that are there already, by row. strata: those of the rows, where they are not those of the results.
     What to judge by has a column for each kind of it, such as "ground truth" or "retrieved contexts". The plan comes
     first: where a kill left it alone, the same command writes the sheet.
     Raises InputError if the sheet is there already, since it may hold somebody's labels, or the plan of another one.
     """
-    draws = {item.id: {"stratum": item.stratum, "probability": probability} for item, probability in drawn}
-    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws}
+    names = strata or {item.id: item.stratum for item, _ in drawn}
+    draws = {item.id: {"stratum": names[item.id], "probability": probability} for item, probability in drawn}
+    plan = {"metric": metric, "unit": unit, "seed": seed, "rows": draws, **({"kept": True} if strata else {})}
     if path.exists():
         raise InputError(f"{path}: already exists and may hold labels; choose another --out")
     if plan_path(path).exists() and read_json(plan_path(path)) != plan:
@@ -244,14 +255,19 @@ def read_plan(sheet: Path) -> SheetPlan:
         )
     plan = read_json(path)
     with locate(path):
-        check_fields(plan, {"metric": str, "unit": str, "rows": {str: {"probability": (int, float)}}})
+        check_fields(
+            plan, {"metric": str, "unit": str, "rows": {str: {"probability": (int, float)}}, "kept": Maybe(bool)}
+        )
+        if plan.get("kept"):
+            check_fields(plan, {"rows": {str: {"stratum": str}}})
         if plan["unit"] not in UNITS:
             raise InputError(f"field 'unit': must be one of {', '.join(UNITS)}")
         probabilities = {id_: float(row["probability"]) for id_, row in plan["rows"].items()}
         for id_, probability in probabilities.items():
             if not RAREST <= probability <= 1:
                 raise InputError(f"row '{id_}': field 'probability': must be from {RAREST:g} to 1")
-    return SheetPlan(plan["metric"], plan["unit"], probabilities)
+    strata = {id_: row["stratum"] for id_, row in plan["rows"].items()} if plan.get("kept") else {}
+    return SheetPlan(plan["metric"], plan["unit"], probabilities, strata)
 
 
 def check_drawn_from(sheet: Path, plan: SheetPlan, results: Path | str, items: Sequence[Item]) -> None:
@@ -286,4 +302,9 @@ def read_labels(path: Path, plan: SheetPlan) -> dict[str, Label]:
                 raise InputError(f"field 'label': '{one_line(text)}' (row {id_}), must be {ASKED[plan.unit]}, or empty")
         if word:
             labels[id_] = Label(LABELS[plan.unit][word], text.strip(), row.get("note", ""))
+    rows, labelled = Counter(plan.strata.values()), Counter(plan.strata[id_] for id_ in labels if plan.strata)
+    for id_, stratum in plan.strata.items():
+        if id_ in labels:
+            stands_for = rows[stratum] / labelled[stratum] / plan.probabilities[id_]
+            labels[id_] = replace(labels[id_], stands_for=stands_for)
     return labels

@@ -63,8 +63,12 @@ def write_files(name: str, tmp_path: Path, judge: ScriptedJudge, run: Run) -> No
         (tmp_path / "manuals" / f"{town}.txt").write_text("\n\n".join([shire, *facts]))
     for qrels in ("people.qrels", "judge.qrels"):
         (tmp_path / qrels).write_text("".join(f"t{n % 3} 0 d{n} {n % 2}\n" for n in range(12)))
-    if name in ("audit", "judge-card"):
+    if name in ("audit", "judge-card", "keep-labels", "reuse-labels"):
         write_labels(tmp_path, run)
+    if name == "reuse-labels":
+        assert run("keep-labels", "sheet.csv", "answers.results.jsonl", "--person", "ann").returncode == 0
+        (tmp_path / "sheet.csv").unlink()
+        (tmp_path / "sheet.csv.json").unlink()
 
 
 def write_labels(tmp_path: Path, run: Run) -> None:

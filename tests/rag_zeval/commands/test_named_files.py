@@ -47,6 +47,8 @@ LINES = {  # each command that writes files, with every option that names one
     "chunks": ["chunks doc.md --out doc.md"],
     "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
     "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
+    "keep-labels": [f"keep-labels doc.md a.jsonl --person p --labels {file}" for file in ("doc.md", "a.jsonl")],
+    "reuse-labels": [f"reuse-labels doc.md a.jsonl --out {file}" for file in ("doc.md", "a.jsonl")],
     "sample": [
         "sample a.jsonl --out a.jsonl", "sample x.csv.json --out x.csv", "sample a.jsonl --more doc.md --out doc.md"
     ],

@@ -1,0 +1,193 @@
+"""Labels that outlive a result file: kept by the text that they are about, in one JSONL file for version control.
+
+A row is a label, or a draw: the texts that a sheet was drawn from, by stratum. So a later run knows which of its texts
+the labels stand for, whatever its judge and its scores are.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from rag_zeval.audit.sheet import LABELS, UNITS, Item, Label, draw, strata_of
+from rag_zeval.errors import InputError
+from rag_zeval.files import FieldTypes, Row, check_fields, iter_jsonl, json_line, locate, write_chunks
+from rag_zeval.text import content_hash
+
+NEW = "new"
+ADJUDICATED = "adjudicated"  # the person whose labels decide where others differ
+DRAW: FieldTypes = {"draw": str, "unit": str, "strata": {str: [str]}}
+LABEL: FieldTypes = {"text": str, "person": str, "label": str, "note": str}
+
+
+def asked_about(item: Item) -> str:
+    """The claim, or the answer where that is what people label."""
+    return item.answer if item.claim is None else item.claim
+
+
+def text_keys(items: Iterable[Item]) -> list[str]:
+    """What each item is known by: a hash of question, texts to judge by, and claim or answer; white space aside.
+
+    Neither the judge nor the answer around a claim counts. The second item with the same texts gets `#2`.
+    """
+    seen: Counter[str] = Counter()
+    keys = []
+    for item in items:
+        texts = [item.question, *(text for source in item.sources for text in source), asked_about(item)]
+        key = content_hash(item.claim is not None, [" ".join(text.split()) for text in texts])
+        seen[key] += 1
+        keys.append(key if seen[key] == 1 else f"{key}#{seen[key]}")
+    return keys
+
+
+@dataclass(frozen=True)
+class KeptLabels:
+    """The rows of a file of labels: draws in the order in which they were made, and labels by people."""
+
+    draws: Sequence[Row] = ()
+    labels: Sequence[Row] = ()
+
+    @cached_property
+    def places(self) -> dict[str, tuple[str, str]]:
+        """Draw and stratum of each text that a sheet was drawn from; of several draws the first."""
+        found: dict[str, tuple[str, str]] = {}
+        for one in self.draws:
+            for stratum, texts in one["strata"].items():
+                for text in texts:
+                    found.setdefault(text, (one["draw"], stratum))
+        return found
+
+    @cached_property
+    def by_text(self) -> dict[str, dict[str, Label]]:
+        """Each person's label of a text."""
+        unit = self.draws[0]["unit"] if self.draws else UNITS[0]
+        found: dict[str, dict[str, Label]] = {}
+        for row in self.labels:
+            found.setdefault(row["text"], {})[row["person"]] = as_label(row, unit)
+        return found
+
+    def disputed(self) -> dict[str, dict[str, Label]]:
+        """The labels of the texts on which people differ and nobody has decided."""
+        return {
+            text: by_person
+            for text, by_person in self.by_text.items()
+            if ADJUDICATED not in by_person and len({label.value for label in by_person.values()}) > 1
+        }
+
+
+def as_label(row: Row, unit: str) -> Label:
+    """The label of a row. Raises InputError naming the field if it is none."""
+    word = " ".join(row["label"].split()).casefold()
+    if word not in LABELS[unit]:
+        raise InputError(f"field 'label': {row['label']!r} is no label of a {unit}")
+    return Label(LABELS[unit][word], row["label"], row["note"])
+
+
+def read_kept(path: Path) -> KeptLabels:
+    """The labels of a file. Raises InputError naming file, line and field."""
+    rows = list(iter_jsonl(path))
+    draws = [row for _, row in rows if "strata" in row]
+    if not draws:
+        raise InputError(f"{path}: holds no draw, which `rag-zeval keep-labels` writes before the labels")
+    for line, row in rows:
+        with locate(f"{path}:{line}"):
+            check_fields(row, DRAW if "strata" in row else LABEL)
+            if "strata" in row and (row["unit"] not in UNITS or row["unit"] != draws[0]["unit"]):
+                raise InputError(f"field 'unit' must be one of {', '.join(UNITS)}, and the same in all lines")
+    kept = KeptLabels(draws, [row for _, row in rows if "strata" not in row])
+    for line, row in rows:
+        if "strata" not in row:
+            with locate(f"{path}:{line}"):
+                as_label(row, draws[0]["unit"])
+                if row["text"] not in kept.places:
+                    raise InputError(f"field 'text': no draw has {row['text']!r}")
+    return kept
+
+
+@dataclass(frozen=True)
+class Added:
+    """How many labels were new and how many replaced one of the same person; `outside`: rows that were not kept.
+
+    Those are of texts that an earlier sheet was drawn from and did not have: they would not be a random sample of it.
+    """
+
+    kept: KeptLabels
+    new: int
+    replaced: int
+    outside: int
+
+
+def keep(path: Path, items: Sequence[Item], unit: str, labels: Mapping[str, Label], person: str) -> Added:
+    """Add a person's labels to a file, which need not be there.
+
+    items: all that the sheet was drawn from. labels: by the ids of items. Raises InputError as `read_kept`, and for
+    labels of another unit.
+    """
+    kept = read_kept(path) if path.exists() else KeptLabels()
+    if kept.draws and kept.draws[0]["unit"] != unit:
+        raise InputError(f"{path}: holds labels of {kept.draws[0]['unit']}s, not of {unit}s: name another file")
+    keys = dict(zip((item.id for item in items), text_keys(items), strict=True))
+    strata = {name: [keys[item.id] for item in of_stratum] for name, of_stratum in strata_of(items).items()}
+    same = content_hash(unit, strata)
+    fresh = {name: [key for key in texts if key not in kept.places] for name, texts in strata.items()}
+    fresh = {name: texts for name, texts in fresh.items() if texts}
+    draws = [*kept.draws]
+    if any(keys[id_] not in kept.places for id_ in labels):
+        draws.append({"draw": content_hash(unit, fresh), "unit": unit, "strata": fresh})
+    rows = {(row["text"], row["person"]): row for row in kept.labels}
+    before, replaced, outside = len(rows), 0, 0
+    for item in items:
+        if (label := labels.get(item.id)) is not None:
+            text, told = keys[item.id], {"question": item.question, unit: asked_about(item)}
+            if text in kept.places and text not in kept.by_text and kept.places[text][0] != same:
+                outside += 1
+                continue
+            row = {"text": text, "person": person, "label": label.text, "note": label.note, **told}
+            replaced += rows.get((text, person), row)["label"] != label.text
+            rows[text, person] = row
+    found = KeptLabels(draws, list(rows.values()))
+    write_chunks(path, map(json_line, [*found.draws, *found.labels]))
+    return Added(found, len(rows) - before, replaced, outside)
+
+
+@dataclass(frozen=True)
+class Reused:
+    """A sheet of kept labels: its rows with their probabilities, and by row id the strata and the labels.
+
+    more: how many of the rows are new; of: how many items there are whose texts no sheet was drawn from.
+    """
+
+    rows: list[tuple[Item, float]]
+    strata: dict[str, str]
+    labels: dict[str, Label]
+    more: int
+    of: int
+
+
+def reuse(kept: KeptLabels, items: Sequence[Item], person: str | None, more: int, seed: int) -> Reused:
+    """The rows of these items that somebody has labelled, and `more` rows of texts that no sheet was drawn from.
+
+    A row has the label of `person`, by default of ADJUDICATED, or else of the first who labelled it. Its probability is
+    labelled texts / texts of its stratum, in the draw that it comes from: so labels stand for the same texts as before,
+    however another judge scores them. Raises InputError as `draw` if `more` is not 0 and too small.
+    """
+    sizes = Counter(kept.places.values())
+    labelled = Counter(kept.places[text] for text in kept.by_text)
+    rows: list[tuple[Item, float]] = []
+    fresh: list[Item] = []
+    strata: dict[str, str] = {}
+    labels: dict[str, Label] = {}
+    for item, text in zip(items, text_keys(items), strict=True):
+        place, by_person = kept.places.get(text), kept.by_text.get(text)
+        if place is None:
+            fresh.append(item)
+        elif by_person is not None:
+            rows.append((item, labelled[place] / sizes[place]))
+            strata[item.id] = ": ".join(place)
+            asked = [person] if person else [ADJUDICATED, *by_person]
+            if label := next((by_person[name] for name in asked if name in by_person), None):
+                labels[item.id] = label
+    drawn = draw(fresh, more, seed) if fresh and more else []
+    strata |= {item.id: f"{NEW}: {item.stratum}" for item, _ in drawn}
+    return Reused(sorted([*rows, *drawn], key=lambda row: row[0].id), strata, labels, len(drawn), len(fresh))
