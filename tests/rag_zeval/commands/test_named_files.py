@@ -41,7 +41,12 @@ LINES = {  # each command that writes files, with every option that names one
     ],
     "failures": ["failures a.jsonl in.jsonl --out in.jsonl", "failures a.jsonl in.jsonl --out a.jsonl"],
     "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
-    "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
+    "collect": [
+        f"collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --body prices.json --out {file}"
+        for file in ("in.jsonl", "prices.json")
+    ],
+    "qrels": ["qrels a.jsonl --out a.jsonl"],
+    "metrics": [f"metrics a.jsonl b.jsonl {more}" for more in ("--html b.jsonl", "--csv a.jsonl", "--csv x --html x")],
     "sample": [
         "sample a.jsonl --out a.jsonl", "sample x.csv.json --out x.csv", "sample a.jsonl --more doc.md --out doc.md"
     ],
@@ -49,7 +54,7 @@ LINES = {  # each command that writes files, with every option that names one
 WRITTEN = {"out", "html", "csv", "cache", "figures", "junit", "summary"}
 READ = {
     "prices", "results", "questions", "sheet", "sheet2", "docs", "gold", "file", "people", "judge", "replies", "served",
-    "labels", "more",
+    "labels", "more", "body", "qrels",
 }  # fmt: skip
 
 
