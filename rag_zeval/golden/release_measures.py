@@ -76,7 +76,7 @@ def _judged(side: Side, kind: str) -> Mapping[str, Judged]:
 
 
 def _ranked(cases: Mapping[str, Judged], measure: str, k: int) -> dict[str, float]:
-    rankings = [Ranking(one.context_ids, frozenset(one.gold_chunk_ids), None) for one in cases.values()]
+    rankings = [Ranking(one.context_ids, dict.fromkeys(one.gold_chunk_ids, 1), None) for one in cases.values()]
     return dict(zip(cases, values(rankings, [k])[measure, k], strict=True)) if cases else {}
 
 

@@ -33,7 +33,7 @@ ANSWER = {"result": {"answer": "Zürich → 東京"}, "docs": [{"id": "ß", "tex
 Runner = Callable[[str, str, Path], Ended]  # of a command's words, in a mode, in a folder
 NAMED = (
     "evaluate report serve-report compare gate questions collect check-set retrieval failures sample audit audit-qrels "
-    "mock-judge serve smoke"
+    "qrels metrics consistency mock-judge serve smoke"
 )
 STAGES = (
     "eval_benchmarks eval_benchmarks.compare eval_benchmarks.datasets.download synthesize train train.sft experiments "
@@ -56,6 +56,8 @@ COMMANDS = {  # {made} is a folder of files that are made first
     "audit-qrels": "rag_zeval audit-qrels {made}/qrels {made}/qrels",
     "retrieval": "rag_zeval retrieval {made}/a.jsonl",
     "failures": "rag_zeval failures {made}/a.results {made}/a.jsonl --out=klassen.jsonl",
+    "metrics": "rag_zeval metrics {made}/a.results {made}/worse.results --html=seite.html --csv=zahlen.csv",
+    "consistency": "rag_zeval consistency {made}/a.results {made}/worse.results",
     "check-set": "rag_zeval check-set {made}/a.jsonl",
     "questions": "rag_zeval questions {made}/docs {model} --out=fragen.jsonl --n=3 --kinds=easy",
     "collect": (

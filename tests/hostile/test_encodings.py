@@ -11,7 +11,18 @@ from output_encodings import ENCODINGS, UTF_8, Campaign, Ended, in_a_process, no
 
 from rag_zeval.cli import main
 
-HERE = ("gate that passes", "gate that fails", "compare", "sample", "retrieval", "failures", "audit", "evaluate")
+HERE = (
+    "gate that passes",
+    "gate that fails",
+    "compare",
+    "sample",
+    "retrieval",
+    "failures",
+    "audit",
+    "metrics",
+    "consistency",
+    "evaluate",
+)
 
 
 def in_this_process(line: str, mode: str, folder: Path) -> Ended:

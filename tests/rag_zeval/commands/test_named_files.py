@@ -46,7 +46,12 @@ LINES = {  # each command that writes files, with every option that names one
     "failures": ["failures a.jsonl in.jsonl --out in.jsonl", "failures a.jsonl in.jsonl --out a.jsonl"],
     "chunks": ["chunks doc.md --out doc.md"],
     "questions": [f"{QUESTIONS} --out {more}" for more in ("doc.md", "o.jsonl --cache doc.md", "x --cache x")],
-    "collect": ["collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --out in.jsonl"],
+    "collect": [
+        f"collect in.jsonl --url http://127.0.0.1:9/ --answer $.a --body prices.json --out {file}"
+        for file in ("in.jsonl", "prices.json")
+    ],
+    "qrels": ["qrels a.jsonl --out a.jsonl"],
+    "metrics": [f"metrics a.jsonl b.jsonl {more}" for more in ("--html b.jsonl", "--csv a.jsonl", "--csv x --html x")],
     "keep-labels": [f"keep-labels doc.md a.jsonl --person p --labels {file}" for file in ("doc.md", "a.jsonl")],
     "reuse-labels": [f"reuse-labels doc.md a.jsonl --out {file}" for file in ("doc.md", "a.jsonl")],
     "sample": [
@@ -61,7 +66,7 @@ LINES = {  # each command that writes files, with every option that names one
 WRITTEN = {"out", "html", "csv", "cache", "figures", "junit", "summary"}
 READ = {
     "prices", "results", "questions", "sheet", "sheet2", "docs", "gold", "file", "people", "judge", "replies", "served",
-    "labels", "more", "against",
+    "labels", "more", "against", "body", "qrels",
 }  # fmt: skip
 
 
