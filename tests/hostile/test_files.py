@@ -5,7 +5,16 @@ import documents
 import foreign_files
 import people_files
 
-QUICK = ("results", "sheet", "gold", "metrics", "cases", "collected", "grades", "answers")  # scenes without slow imports
+QUICK = (
+    "results",
+    "sheet",
+    "gold",
+    "metrics",
+    "cases",
+    "collected",
+    "grades",
+    "answers",
+)  # scenes without slow imports
 
 
 def test_a_cache_that_is_harmed_costs_no_row_and_stops_no_run() -> None:
