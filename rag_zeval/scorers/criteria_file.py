@@ -55,7 +55,9 @@ class Criteria(BaseModel):
     rules: Annotated[list[Words], Field(min_length=1, description="a list of texts, one for each rule")]
     scale: Annotated[
         Literal["yes/no"] | Annotated[dict[Level, Words], Field(min_length=2)],
-        Field(description="yes/no, or at least two whole numbers with their meaning, such as {1: useless, 5: perfect}"),
+        Field(
+            description="yes/no, or at least two whole numbers with a text for each, such as {1: useless, 5: perfect}"
+        ),
     ]
     examples: Annotated[list[CriteriaExample], Field(description="a list of examples")] = []
 
