@@ -23,7 +23,7 @@ READ: FieldTypes = {  # what other commands read of a row; files of older versio
     "trajectory": TRAJECTORY, "latency_s": NUMBER_OR_NONE, "reference_kind": Maybe(TEXT_OR_NONE),
     "chunks": Maybe([str]), "identity": Maybe(TEXT_OR_NONE), "prompt_hash": Maybe(TEXT_OR_NONE),
     "golden": Maybe({str: str}), "context_ids": Maybe([str]), "gold_chunk_ids": Maybe([str]),
-    "cost": Maybe(NUMBER_OR_NONE),
+    "cost_usd": Maybe(NUMBER_OR_NONE),
 }  # fmt: skip
 SHOWN: FieldTypes = {  # what a report shows of it
     **READ, "reply": TEXT_OR_NONE, "parts": {"answers": Maybe((list, NONE)), "pieces": Maybe(list)}, "calls": COUNT,
@@ -76,7 +76,7 @@ def result_row(id_: str, case: Case, example: Example, scorer: Scorer, scored: S
         "bounded": scored.bounded,
         "seconds": scored.seconds,
         "latency_s": case.latency_s,
-        "cost": case.cost,
+        "cost_usd": case.cost_usd,
         "context_ids": case.context_ids,
         "gold_chunk_ids": case.gold_chunk_ids,
         "golden": case.golden,
@@ -168,7 +168,7 @@ class Judged:
         chunks: The retrieved contexts that the metric used beside the reference.
         context_ids: The ids of the retrieved contexts, best first.
         gold_chunk_ids: Those of the chunks that hold the answer.
-        cost: What the answer cost, in dollars; None if the input does not say.
+        cost_usd: What the answer cost, in dollars; None if the input does not say.
         golden: A hash of each text that fixes the case (see `Case.golden`); empty in files of earlier versions.
     """
 
@@ -188,7 +188,7 @@ class Judged:
     chunks: tuple[str, ...] = ()
     context_ids: tuple[str, ...] = ()
     gold_chunk_ids: tuple[str, ...] = ()
-    cost: float | None = None
+    cost_usd: float | None = None
     golden: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -233,7 +233,7 @@ def _judged(row: Row) -> Iterator[Judged]:
             row["case"], row["question"], row["slice_tag"], system, row["metric"], answer, row["reference"], score,
             status, claims, row["latency_s"], ", prompt ".join(made_by) or None, row.get("reference_kind"),
             tuple(row.get("chunks", ())), tuple(row.get("context_ids", ())), tuple(row.get("gold_chunk_ids", ())),
-            row.get("cost"), row.get("golden", {}),
+            row.get("cost_usd"), row.get("golden", {}),
         )  # fmt: skip
 
 
